@@ -6,8 +6,8 @@ local pretrained = require("seqrun.checkpoint.pretrained")
 local pretty = require("seqrun.base.pretty_json")
 local sys = require("seqrun.core.sys")
 local tensor_file = require("seqrun.checkpoint.tensor_file")
+local tokenizer = require("seqrun.checkpoint.tokenizer")
 local tokenizer_json = require("seqrun.checkpoint.tokenizer_json")
-local writing = require("seqrun.checkpoint.writing")
 
 ---Keys of config.json that belong to heads.
 local OF_HEADS = { "id2label", "label2id", "problem_type", "num_labels", "seqrun_heads", "classifier_dropout" }
@@ -38,9 +38,9 @@ local function texts_of(facts, config)
   local files = foreign.sentence_files(facts.path)
   files["config.json"] = pretty.encode(config)
   if facts.vocab_text then
-    local tokenizer = { cased = not facts.lowercase, keep_accents = facts.keep_accents, config = facts.config }
+    local options = { cased = not facts.lowercase, keep_accents = facts.keep_accents, config = facts.config }
     files["vocab.txt"] = facts.vocab_text
-    files["tokenizer_config.json"] = pretty.encode(writing.tokenizer_config(tokenizer))
+    files["tokenizer_config.json"] = pretty.encode(tokenizer.config(options))
     files["tokenizer.json"] = tokenizer_json(facts.vocab_text, facts)
   end
   return files

@@ -6,14 +6,13 @@ local configs = require("seqrun.nn.config")
 local directory = require("seqrun.checkpoint.directory")
 local kind_of = require("seqrun.nn.kind_of")
 local kinds = require("seqrun.base.kinds")
-local json_file = require("seqrun.base.json_file")
 local loading = require("seqrun.checkpoint.loading")
 local model = require("seqrun.checkpoint.model")
 local names = require("seqrun.checkpoint.names")
 local sentences = require("seqrun.checkpoint.sentences")
 local sys = require("seqrun.core.sys")
+local tokenizer = require("seqrun.checkpoint.tokenizer")
 local train = require("seqrun.core.train")
-local vocabulary = require("seqrun.checkpoint.vocabulary")
 
 local pretrained = {}
 
@@ -97,26 +96,6 @@ function pretrained.task(config)
   return good and facts or nil, problem
 end
 
----Options of the tokenizer; a null means the default.
-local function add_tokenizer(facts, folder)
-  local config = json_file.read(folder .. "/tokenizer_config.json") or {}
-  if config.do_lower_case == nil then
-    local normalizer = (json_file.read(folder .. "/tokenizer.json") or {}).normalizer
-    if type(normalizer) == "table" then
-      config = {
-        do_lower_case = normalizer.lowercase, strip_accents = normalizer.strip_accents,
-        tokenize_chinese_chars = normalizer.handle_chinese_chars,
-      }
-    end
-  end
-  if config.tokenize_chinese_chars == false then return nil, "its tokenizer does not split Chinese characters" end
-  facts.lowercase = config.do_lower_case ~= false
-  if not facts.lowercase and config.strip_accents == true then return nil, "its tokenizer strips accents only" end
-  facts.keep_accents = facts.lowercase and config.strip_accents == false
-  facts.vocab_text = vocabulary.read(folder)
-  return true
-end
-
 ---A tensor of each pretraining head.
 local TENSORS = {
   mlm = "cls.predictions.transform.dense.weight", nsp = "cls.seq_relationship.weight",
@@ -158,7 +137,7 @@ function pretrained.read(path)
   good, problem = add_task(facts, config)
   if not good then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
   if not facts.kind and #facts.heads == 0 then facts.heads = heads_of_tensors(folder) end
-  good, problem = add_tokenizer(facts, folder)
+  good, problem = tokenizer.read(facts, folder)
   if not good then return nil, ("%s: %s, which is not supported"):format(folder, problem), "data" end
   return facts
 end

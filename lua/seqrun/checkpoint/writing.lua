@@ -4,22 +4,10 @@ local exact = require("seqrun.base.exact")
 local pretty = require("seqrun.base.pretty_json")
 local sys = require("seqrun.core.sys")
 local together = require("seqrun.checkpoint.together")
+local tokenizer = require("seqrun.checkpoint.tokenizer")
 local train = require("seqrun.core.train")
 
 local writing = {}
-
----tokenizer_config.json of a BertTokenizer.
----@param t { cased?: boolean, keep_accents?: boolean, config?: table }
----@return table
-function writing.tokenizer_config(t)
-  local strip = nil -- by default, lowercasing strips accents
-  if t.keep_accents and not t.cased then strip = false end
-  return {
-    do_lower_case = not t.cased, strip_accents = strip, tokenizer_class = "BertTokenizer",
-    model_max_length = t.config and t.config.max_position_embeddings or 512,
-    cls_token = "[CLS]", sep_token = "[SEP]", pad_token = "[PAD]", unk_token = "[UNK]", mask_token = "[MASK]",
-  }
-end
 
 ---The text files of a checkpoint, by name.
 local function text_files(t)
@@ -33,7 +21,7 @@ local function text_files(t)
     if not vocab then return nil, message, code end
   end
   if vocab then
-    files["vocab.txt"], files["tokenizer_config.json"] = vocab, pretty.encode(writing.tokenizer_config(t))
+    files["vocab.txt"], files["tokenizer_config.json"] = vocab, pretty.encode(tokenizer.config(t))
   end
   for name, text in pairs(t.files or {}) do files[name] = text end
   return files
