@@ -131,7 +131,7 @@ static sr_status fill_sequence(sr_batch *b, const sr_site *site, const sr_collat
 static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_pick *pick, const shape *s) {
     const sr_layout *l = b->layout;
     int32_t *scratch, pad = sr_vocab_special(d->vocab, SR_TOKEN_PAD);
-    SR_TRY(sr_new(&scratch, l->longest));
+    SR_TRY(sr_new(&scratch, (size_t)l->longest * 2));
     sr_status st = SR_OK;
     for (int64_t i = 0; i < s->rows; i++) b->ids[i] = pad;
     for (int64_t i = 0; b->original_ids != NULL && i < s->rows; i++) b->original_ids[i] = pad;
@@ -145,7 +145,8 @@ static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_pick *pick, 
                         .start = l->start[i],
                         .len = l->len[i],
                         .ids = b->ids + l->start[i],
-                        .scratch = scratch};
+                        .scratch = scratch,
+                        .flags = (uint8_t *)(scratch + l->longest)};
         st = fill_sequence(b, &site, s->all);
     }
     sr_free(scratch);
@@ -311,7 +312,7 @@ sr_status sr_batch_set_target(sr_batch *b, int target, int64_t count, const int3
 
 /* Buffers for one sequence of at most `longest` tokens. */
 typedef struct counter {
-    int32_t *ids; /* and types, and scratch */
+    int32_t *ids; /* and types, scratch, flags */
     int32_t *rows, *labels;
     int32_t longest;
 } counter;
@@ -329,7 +330,7 @@ static sr_status open_counter(counter *k, const sr_collators *all, const sr_pick
         if (items * 2 > rows) rows = items * 2;
         if (items * one->columns > labels) labels = items * one->columns;
     }
-    SR_TRY(sr_new(&k->ids, (size_t)k->longest * 3));
+    SR_TRY(sr_new(&k->ids, (size_t)k->longest * 4));
     SR_TRY(sr_new(&k->rows, rows));
     return sr_new(&k->labels, labels);
 }
@@ -380,7 +381,8 @@ sr_status sr_batch_count_targets(sr_target_count *count, int64_t *masked, const 
                         .mask = pick[i].mask,
                         .len = sr_pick_length(&pick[i]),
                         .ids = k.ids,
-                        .scratch = k.ids + 2 * (int64_t)k.longest};
+                        .scratch = k.ids + 2 * (int64_t)k.longest,
+                        .flags = (uint8_t *)(k.ids + 3 * (int64_t)k.longest)};
         st = count_sequence(count, masked, &k, collators, &site);
     }
     sr_free(k.ids);

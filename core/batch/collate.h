@@ -50,6 +50,7 @@ typedef struct sr_site {
     int32_t start, len; /* rows */
     int32_t *ids;       /* (len) */
     int32_t *scratch;   /* (len) */
+    uint8_t *flags;     /* (len) scratch too */
 } sr_site;
 
 typedef struct sr_collator_kind {

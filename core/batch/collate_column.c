@@ -107,8 +107,8 @@ static sr_status fill_run(sr_target *t, const sr_collator *c, const sr_site *s, 
 
 static sr_status fill_tokens(sr_target *t, const sr_collator *c, const sr_site *s) {
     const sr_example *e = &s->example;
-    SR_TRY(fill_run(t, c, s, sr_example_a(e), e->a_tokens, s->start + 1));
-    return fill_run(t, c, s, sr_example_b(e), e->b_tokens, s->start + e->a_tokens + 2);
+    SR_TRY(fill_run(t, c, s, sr_example_a(e), e->a_tokens, s->start + sr_example_a_at(e)));
+    return fill_run(t, c, s, sr_example_b(e), e->b_tokens, s->start + sr_example_b_at(e));
 }
 
 /* ---- spans ---- */
@@ -129,7 +129,7 @@ static sr_status find_span(bool *here, int32_t *label, const sr_collator *c, con
     if (label[0] >= 0)
         for (int i = 0; i < 2; i++)
             label[i] = sr_example_place(&s->example, first + (uint64_t)label[i]);
-    *here = label[0] > 0 && label[1] > 0;
+    *here = label[0] >= 0 && label[1] >= 0;
     if (!*here) label[0] = label[1] = 0;
     return SR_OK;
 }

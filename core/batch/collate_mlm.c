@@ -1,4 +1,6 @@
 /* collate_mlm.c - masked tokens and their original ids. */
+#include <string.h>
+
 #include "core/batch/collate.h"
 
 static sr_status mlm_open(sr_collator *c, const sr_dataset *d, const sr_target_opts *opts) {
@@ -33,11 +35,26 @@ static int64_t mlm_count(const sr_collator *c, const sr_site *s) {
     return limit < most ? limit : most;
 }
 
+/* Which tokens of a sequence continue a word, as the data set tells. */
+static sr_status read_words(const uint8_t **out, const sr_site *s) {
+    const sr_example *e = &s->example;
+    uint8_t *goes_on = s->flags;
+    memset(goes_on, 0, (size_t)s->len);
+    SR_TRY(sr_dataset_goes_on(s->data, goes_on + sr_example_a_at(e), sr_example_a(e), e->a_tokens));
+    if (e->b_tokens > 0)
+        SR_TRY(sr_dataset_goes_on(s->data, goes_on + sr_example_b_at(e), sr_example_b(e),
+                                  e->b_tokens));
+    *out = goes_on;
+    return SR_OK;
+}
+
 static sr_status mlm_fill(sr_target *t, const sr_collator *c, const sr_site *s) {
     int32_t *rows = t->rows + t->count, n = 0;
     sr_masker m = masker_of(c, s);
-    sr_mask_draw(rows, (int32_t *)t->labels + t->count, &n, s->ids, s->len, s->uid, s->epoch, &m,
-                 s->scratch);
+    const uint8_t *goes_on = NULL;
+    if (m.whole_word && m.by_place) SR_TRY(read_words(&goes_on, s));
+    sr_mask_draw(rows, (int32_t *)t->labels + t->count, &n, s->ids, s->len, goes_on, s->uid,
+                 s->epoch, &m, s->scratch);
     for (int32_t k = 0; k < n; k++) rows[k] += s->start;
     t->count += n;
     return SR_OK;

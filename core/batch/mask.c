@@ -18,19 +18,36 @@ static sr_u32x4 draw(const sr_masker *m, uint32_t row, uint32_t uid, uint32_t wh
                      SR_ROUNDS_DATA);
 }
 
-sr_status sr_masker_for(sr_masker *m, uint8_t **continues, const sr_vocab *v) {
-    int32_t size = sr_vocab_size(v);
-    SR_TRY(sr_new(continues, size));
-    for (int32_t id = 0; id < size; id++) {
+static void add_frame(sr_masker *m, const sr_frame_part *part) {
+    for (int32_t i = 0; i < part->count; i++) {
+        bool known = false;
+        for (int32_t k = 0; k < m->frame_count; k++) known |= m->frame[k] == part->ids[i];
+        if (!known) m->frame[m->frame_count++] = part->ids[i];
+    }
+}
+
+static void add_frames(sr_masker *m, const sr_dataset *d) {
+    m->frame_count = 0;
+    for (int pair = 0; pair < 2; pair++) {
+        const sr_frame *f = sr_dataset_frame(d, pair);
+        add_frame(m, &f->lead);
+        add_frame(m, &f->middle);
+        add_frame(m, &f->tail);
+    }
+}
+
+static sr_status find_continuations(sr_masker *m, const sr_vocab *v) {
+    SR_TRY(sr_new(&m->continues, m->vocabulary));
+    for (int32_t id = 0; id < m->vocabulary; id++) {
         size_t n;
         const char *token = sr_vocab_token(v, id, &n);
-        (*continues)[id] = n > 2 && token[0] == '#' && token[1] == '#';
+        m->continues[id] = n > 2 && token[0] == '#' && token[1] == '#';
     }
-    m->continues = *continues;
-    m->vocabulary = size;
-    m->mask_id = sr_vocab_special(v, SR_TOKEN_MASK);
-    m->cls_id = sr_vocab_special(v, SR_TOKEN_CLS);
-    m->sep_id = sr_vocab_special(v, SR_TOKEN_SEP);
+    return SR_OK;
+}
+
+static sr_status find_specials(sr_masker *m, const sr_vocab *v) {
+    SR_TRY(sr_new(&m->specials, SR_TOKEN_SPECIALS));
     m->special_count = 0;
     for (int32_t s = 0; s < SR_TOKEN_SPECIALS; s++) { /* insertion in ascending order */
         int32_t id = sr_vocab_special(v, (sr_special)s), at = m->special_count++;
@@ -40,10 +57,23 @@ sr_status sr_masker_for(sr_masker *m, uint8_t **continues, const sr_vocab *v) {
     return SR_OK;
 }
 
+sr_status sr_masker_open(sr_masker *m, const sr_dataset *d) {
+    m->vocabulary = sr_vocab_size(d->vocab);
+    m->mask_id = sr_vocab_special(d->vocab, SR_TOKEN_MASK);
+    add_frames(m, d);
+    m->by_place = d->word_starts != NULL;
+    if (!m->by_place) SR_TRY(find_continuations(m, d->vocab));
+    return find_specials(m, d->vocab);
+}
+
+void sr_masker_close(sr_masker *m) {
+    sr_free(m->continues);
+    sr_free(m->specials);
+    m->continues = NULL;
+    m->specials = NULL;
+}
+
 static sr_status check_specials(const sr_masker *m) {
-    if (m->special_count < 0 || m->special_count > SR_MAX_SPECIALS)
-        return sr_fail(SR_EINVAL, "mask: %d special ids; the maximum is %d", m->special_count,
-                       SR_MAX_SPECIALS);
     for (int32_t i = 0; i < m->special_count; i++) {
         if (m->specials[i] < 0 || m->specials[i] >= m->vocabulary ||
             (i > 0 && m->specials[i] <= m->specials[i - 1]))
@@ -65,7 +95,7 @@ sr_status sr_masker_check(const sr_masker *m) {
     if (m->mask_id < 0 || m->mask_id >= m->vocabulary)
         return sr_fail(SR_EINVAL, "mask: [MASK] is %d, outside the vocabulary of %d", m->mask_id,
                        m->vocabulary);
-    if (m->whole_word && m->continues == NULL)
+    if (m->whole_word && m->continues == NULL && !m->by_place)
         return sr_fail(SR_EINVAL,
                        "mask: whole_word needs `continues`, the tokens that continue a word");
     return check_specials(m);
@@ -83,24 +113,40 @@ static int32_t ordinary_id(const sr_masker *m, uint32_t word) {
     return id;
 }
 
-/* The starts of the words that may be masked, in order; a word is one token unless whole_word. */
-static int32_t find_words(int32_t *start, const int32_t *ids, int32_t len, const sr_masker *m) {
-    int32_t words = 0;
-    bool open = false; /* can the next token continue a word? */
-    for (int32_t i = 0; i < len; i++) {
-        bool maskable = ids[i] != m->cls_id && ids[i] != m->sep_id;
-        bool inside = maskable && open && m->whole_word && m->continues[ids[i]];
-        if (maskable && !inside) start[words++] = i;
-        open = maskable;
-    }
-    return words;
+static bool maskable(const sr_masker *m, int32_t id) {
+    for (int32_t i = 0; i < m->frame_count; i++)
+        if (m->frame[i] == id) return false;
+    return true;
 }
 
-static int32_t word_end(int32_t start, const int32_t *ids, int32_t len, const sr_masker *m) {
+/* A sequence, and what tells which of its tokens continue a word. */
+typedef struct words {
+    const int32_t *ids;
+    const uint8_t *goes_on;
+    int32_t len;
+    const sr_masker *m;
+} words;
+
+static bool continues(const words *w, int32_t i) {
+    if (!w->m->whole_word) return false;
+    return w->goes_on != NULL ? w->goes_on[i] : w->m->continues[w->ids[i]];
+}
+
+/* The starts of the words that may be masked, in order; a word is one token unless whole_word. */
+static int32_t find_words(int32_t *start, const words *w) {
+    int32_t count = 0;
+    bool open = false; /* can the next token continue a word? */
+    for (int32_t i = 0; i < w->len; i++) {
+        bool may = maskable(w->m, w->ids[i]);
+        if (may && !(open && continues(w, i))) start[count++] = i;
+        open = may;
+    }
+    return count;
+}
+
+static int32_t word_end(int32_t start, const words *w) {
     int32_t end = start + 1;
-    while (m->whole_word && end < len && ids[end] != m->cls_id && ids[end] != m->sep_id &&
-           m->continues[ids[end]])
-        end++;
+    while (end < w->len && continues(w, end) && maskable(w->m, w->ids[end])) end++;
     return end;
 }
 
@@ -116,26 +162,28 @@ static void sort_positions(int32_t *positions, int32_t count, int32_t len, int32
 }
 
 /* Selects words in random order (partial Fisher-Yates) while they fit into `limit`. */
-static int32_t choose(int32_t *positions, int32_t limit, int32_t *start, int32_t words,
-                      const int32_t *ids, int32_t len, uint32_t uid, uint32_t epoch,
-                      const sr_masker *m) {
+static int32_t choose(int32_t *positions, int32_t limit, int32_t *start, int32_t words_found,
+                      const words *w, uint32_t uid, uint32_t epoch) {
     int32_t count = 0;
-    for (int32_t j = 0; j < words && count < limit; j++) {
-        uint32_t left = (uint32_t)(words - j);
-        int32_t pick = j + (int32_t)sr_below(draw(m, (uint32_t)j, uid, DRAW_WHO, epoch).w[0], left);
-        int32_t first = start[pick], end = word_end(first, ids, len, m);
+    for (int32_t j = 0; j < words_found && count < limit; j++) {
+        uint32_t left = (uint32_t)(words_found - j), word;
+        word = draw(w->m, (uint32_t)j, uid, DRAW_WHO, epoch).w[0];
+        int32_t pick = j + (int32_t)sr_below(word, left);
+        int32_t first = start[pick], end = word_end(first, w);
         start[pick] = start[j];
         if (count + end - first > limit) continue;
         for (int32_t i = first; i < end; i++) positions[count++] = i;
     }
-    sort_positions(positions, count, len, start);
+    sort_positions(positions, count, w->len, start);
     return count;
 }
 
 void sr_mask_draw(int32_t *positions, int32_t *labels, int32_t *count, int32_t *ids, int32_t len,
-                  uint32_t uid, uint32_t epoch, const sr_masker *m, int32_t *scratch) {
-    int32_t words = find_words(scratch, ids, len, m);
-    *count = choose(positions, sr_mask_limit(m, len), scratch, words, ids, len, uid, epoch, m);
+                  const uint8_t *goes_on, uint32_t uid, uint32_t epoch, const sr_masker *m,
+                  int32_t *scratch) {
+    words w = {ids, goes_on, len, m};
+    int32_t found = find_words(scratch, &w);
+    *count = choose(positions, sr_mask_limit(m, len), scratch, found, &w, uid, epoch);
     for (int32_t i = 0; i < *count; i++) {
         int32_t at = positions[i];
         labels[i] = ids[at];

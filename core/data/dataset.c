@@ -40,6 +40,16 @@ sr_status sr_dataset_vocab_text(const sr_dataset *d, void **bytes, size_t *size)
     return SR_OK;
 }
 
+/* [CLS] A [SEP] B [SEP], with type 1 for B and what follows. */
+static void frame_as_bert(sr_dataset *d) {
+    int32_t cls = sr_vocab_special(d->vocab, SR_TOKEN_CLS);
+    int32_t sep = sr_vocab_special(d->vocab, SR_TOKEN_SEP);
+    sr_frame_part first = {.count = 1, .ids = {cls}}, end = {.count = 1, .ids = {sep}};
+    d->frame[0] = (sr_frame){.lead = first, .tail = end};
+    d->frame[1] = (sr_frame){.lead = first, .middle = end, .tail = end, .types = {0, 1}};
+    d->frame[1].tail.types[0] = 1;
+}
+
 static sr_status read_vocab(sr_dataset *d, const sr_vocab *wanted) {
     void *bytes;
     size_t size;
@@ -47,6 +57,7 @@ static sr_status read_vocab(sr_dataset *d, const sr_vocab *wanted) {
     sr_status st = sr_vocab_parse(&d->vocab, bytes, size, sr_shard_path(d->shard));
     sr_free(bytes);
     SR_TRY(st);
+    frame_as_bert(d);
     if (wanted == NULL || sr_vocab_fingerprint(wanted) == sr_vocab_fingerprint(d->vocab))
         return SR_OK;
     return sr_fail(SR_EDATA,
@@ -211,6 +222,10 @@ static sr_status read_kind(sr_dataset *d) {
     if (d->ids == NULL || (d->ids->type != SR_COLUMN_U16 && d->ids->type != SR_COLUMN_U32))
         return wrong(d, "it has no column 'ids' of u16 or u32");
     d->tokens = (int64_t)d->ids->count; /* at most the size of the file */
+    d->word_starts = sr_shard_column(d->shard, "word_starts");
+    if (d->word_starts != NULL &&
+        (d->word_starts->type != SR_COLUMN_U8 || d->word_starts->count != (d->ids->count + 7) / 8))
+        return wrong(d, "its column 'word_starts' does not have a bit for each token");
     return SR_OK;
 }
 
@@ -321,4 +336,16 @@ sr_status sr_dataset_ids(const sr_dataset *d, int32_t *out, uint64_t first, uint
                    "%s: token %" PRIu64 " has the id %u, but the vocabulary has %u tokens; "
                    "prepare the data set again",
                    sr_shard_path(d->shard), first, (uint32_t)*out, size);
+}
+
+sr_status sr_dataset_goes_on(const sr_dataset *d, uint8_t *out, uint64_t first, uint64_t count) {
+    uint8_t bits[256];
+    for (uint64_t i = 0, end = first + count; i < count;) {
+        uint64_t at = first + i, byte = at / 8, bytes = (end + 7) / 8 - byte;
+        if (bytes > sizeof bits) bytes = sizeof bits;
+        SR_TRY(sr_shard_read(d->shard, d->word_starts, bits, byte, bytes));
+        for (; at < end && at < (byte + bytes) * 8; at++, i++)
+            out[i] = !(bits[at / 8 - byte] >> at % 8 & 1);
+    }
+    return SR_OK;
 }

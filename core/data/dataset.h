@@ -5,10 +5,12 @@
  *
  *   text      documents of sentences; every epoch draws new examples (examples.h)
  *     ids                 u16 or u32   tokens of all sentences, concatenated
- *     sentence_tokens     u16          tokens of each sentence, at least 1
+ *     word_starts         u8           optional: 8 tokens a byte, the first in the lowest bit, 1
+ * for those that start a word sentence_tokens     u16          tokens of each sentence, at least 1
  *     document_sentences  u32          sentences of each document, at least 1
  *   examples  fixed examples
  *     ids                 u16 or u32   tokens of A, then of B, of each example, no [CLS], [SEP]
+ *     word_starts         u8           as above
  *     a_tokens, b_tokens  u32          A has at least 1; B may have none
  *     any other           see field.h  labels, scores, tags, texts
  *     source, offset      i32 or i64   optional: the example is a window of that source,
@@ -27,6 +29,7 @@
 
 #include "core/data/field.h"
 #include "core/data/shard.h"
+#include "core/text/frame.h"
 #include "core/text/vocab.h"
 
 #ifdef __cplusplus
@@ -60,8 +63,10 @@ typedef struct sr_dataset {
     double held; /* the requested fraction */
     sr_shard *shard;
     const sr_column *ids;
+    const sr_column *word_starts; /* NULL: the tokenizer tells by the id */
     sr_data_kind kind;
     sr_vocab *vocab;
+    sr_frame frame[2]; /* around one text, and around two */
     bool lowercase;
     bool cut; /* the corpus is one document, whose last sentences are held out as a second one */
     int64_t tokens, sentences;
@@ -88,9 +93,18 @@ typedef struct sr_dataset {
 sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_opts *opts);
 void sr_dataset_close(sr_dataset *d); /* may be NULL */
 
+/* The special tokens around an example with so many tokens of B. */
+static inline const sr_frame *sr_dataset_frame(const sr_dataset *d, int64_t b_tokens) {
+    return &d->frame[b_tokens > 0];
+}
+
 /* Token ids first .. first + count - 1; any thread.  SR_EDATA also when an id is not below the
  * size of the vocabulary. */
 sr_status sr_dataset_ids(const sr_dataset *d, int32_t *out, uint64_t first, uint64_t count);
+
+/* Which of these tokens continue a word, as 1, by the column word_starts, which must be there; any
+ * thread. */
+sr_status sr_dataset_goes_on(const sr_dataset *d, uint8_t *out, uint64_t first, uint64_t count);
 
 /* The first token of a sentence of a text. */
 static inline uint64_t sr_dataset_sentence(const sr_dataset *d, uint64_t sentence) {

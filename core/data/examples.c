@@ -64,7 +64,7 @@ static sr_status draw_examples(sr_examples *t, const sr_dataset *d, const sr_exa
 static sr_status too_long(const sr_dataset *d, uint32_t unit, int64_t tokens, int32_t max_len,
                           bool pair) {
     return sr_fail(SR_EDATA,
-                   "%s: example %u has %" PRId64 " tokens including [CLS] and [SEP], more than "
+                   "%s: example %u has %" PRId64 " tokens including special ones, more than "
                    "max_len %d; raise max_len, or set too_long: %s",
                    sr_shard_path(d->shard), unit, tokens, max_len,
                    pair ? "truncate" : "truncate or split");
@@ -90,19 +90,20 @@ static sr_status give(sr_drawn *out, const sr_dataset *d, const sr_examples_opts
                       uint32_t unit) {
     uint64_t at = d->unit_token[unit];
     int64_t a = d->a_tokens[unit], b = (int64_t)(d->unit_token[unit + 1] - at) - a;
-    int64_t most = opts->max_len - (b > 0 ? 3 : 2), over = a + b - most;
+    int32_t specials = sr_frame_size(sr_dataset_frame(d, b));
+    int64_t most = opts->max_len - specials, over = a + b - most;
     uint64_t b_at = at + (uint64_t)a;
-    if (over <= 0) return sr_drawn_add(out, at, a, b_at, b, 0);
+    if (over <= 0) return sr_drawn_add(out, d, at, a, b_at, b, 0);
     if (opts->too_long == SR_TOO_LONG_ERROR || (opts->too_long == SR_TOO_LONG_SPLIT && b > 0))
-        return too_long(d, unit, a + b + (b > 0 ? 3 : 2), opts->max_len, b > 0);
+        return too_long(d, unit, a + b + specials, opts->max_len, b > 0);
     if (opts->too_long == SR_TOO_LONG_SPLIT) {
         for (; a > 0; a -= most, at += (uint64_t)most)
-            SR_TRY(sr_drawn_add(out, at, a < most ? a : most, 0, 0, 0));
+            SR_TRY(sr_drawn_add(out, d, at, a < most ? a : most, 0, 0, 0));
         return SR_OK;
     }
     int64_t keep_b = kept_of_fixed_b(a, b, most);
     out->lost += over;
-    return sr_drawn_add(out, at, most - keep_b, b_at, keep_b, SR_EXAMPLE_CUT);
+    return sr_drawn_add(out, d, at, most - keep_b, b_at, keep_b, SR_EXAMPLE_CUT);
 }
 
 static sr_status give_all(sr_drawn *out, sr_examples *t, const sr_dataset *d,
@@ -139,10 +140,18 @@ sr_status sr_examples_draw(sr_drawn *out, const sr_dataset *d, const sr_examples
 
 /* ---- building ---- */
 
+int32_t sr_examples_least(const sr_dataset *d) {
+    int32_t pair = sr_frame_size(sr_dataset_frame(d, 1)) + 2,
+            single = sr_frame_size(sr_dataset_frame(d, 0)) + 1;
+    int32_t least = pair > single ? pair : single;
+    return least > SR_EXAMPLES_LEAST ? least : SR_EXAMPLES_LEAST;
+}
+
 sr_status sr_examples_check(const sr_dataset *d, const sr_examples_opts *opts) {
-    if (opts->max_len < SR_EXAMPLES_LEAST || opts->max_len > SR_EXAMPLES_MOST)
-        return sr_fail(SR_EINVAL, "data: max_len is %d; must be %d..%d", opts->max_len,
-                       SR_EXAMPLES_LEAST, SR_EXAMPLES_MOST);
+    int32_t least = sr_examples_least(d);
+    if (opts->max_len < least || opts->max_len > SR_EXAMPLES_MOST)
+        return sr_fail(SR_EINVAL, "data: max_len is %d; must be %d..%d", opts->max_len, least,
+                       SR_EXAMPLES_MOST);
     if (!(opts->short_seq_prob >= 0 && opts->short_seq_prob <= 1))
         return sr_fail(SR_EINVAL, "data: short_seq_prob is %g; must be a probability, 0..1",
                        opts->short_seq_prob);
@@ -169,6 +178,7 @@ sr_status sr_examples_build(sr_examples **out, const sr_dataset *d, const sr_exa
     SR_TRY(sr_new(&t, 1));
     t->opts = *opts;
     t->nsp = opts->nsp;
+    t->least = sr_examples_least(d);
     sr_status st =
         d->kind == SR_DATA_TEXT ? draw_examples(t, d, opts, threads) : give_examples(t, d, opts);
     if (st != SR_OK) {
@@ -191,7 +201,7 @@ void sr_examples_free(sr_examples *t) {
 sr_example sr_example_cut(const sr_example *e, int32_t limit) {
     sr_example cut = *e;
     if (limit == 0 || sr_example_length(e) <= limit) return cut;
-    int64_t most = limit - (e->b_tokens > 0 ? 3 : 2);
+    int64_t most = limit - sr_example_specials(e);
     cut.b_tokens = (uint16_t)kept_of_b(e->a_tokens, e->b_tokens, most);
     cut.a_tokens = (uint16_t)(most - cut.b_tokens);
     cut.flags |= SR_EXAMPLE_CUT;
@@ -199,13 +209,14 @@ sr_example sr_example_cut(const sr_example *e, int32_t limit) {
 }
 
 int32_t sr_example_pieces(const sr_example *e, int32_t limit) {
-    int32_t body = limit - 2, pieces = (e->a_tokens + body - 1) / body;
+    int32_t body = limit - sr_example_specials(e), pieces = (e->a_tokens + body - 1) / body;
     return limit == 0 || pieces < 1 ? 1 : pieces;
 }
 
 sr_example sr_example_piece(const sr_example *e, int32_t limit, int32_t piece) {
     sr_example cut = *e;
-    int32_t body = limit - 2, before = (piece - 1) * body, left = e->a_tokens - before;
+    int32_t body = limit - sr_example_specials(e), before = (piece - 1) * body;
+    int32_t left = e->a_tokens - before;
     if (sr_example_pieces(e, limit) == 1) return cut;
     uint64_t a = sr_example_a(e) + (uint64_t)before;
     cut.a_low = (uint32_t)a;
@@ -217,20 +228,34 @@ sr_example sr_example_piece(const sr_example *e, int32_t limit, int32_t piece) {
 
 int32_t sr_example_place(const sr_example *e, uint64_t token) {
     uint64_t a = sr_example_a(e), b = sr_example_b(e);
-    if (token >= a && token - a < e->a_tokens) return (int32_t)(token - a) + 1;
-    if (token >= b && token - b < e->b_tokens) return (int32_t)(token - b) + e->a_tokens + 2;
+    if (token >= a && token - a < e->a_tokens) return (int32_t)(token - a) + sr_example_a_at(e);
+    if (token >= b && token - b < e->b_tokens) return (int32_t)(token - b) + sr_example_b_at(e);
     return -1;
+}
+
+/* Writes special tokens from position `at` on, and returns the position after them. */
+static int32_t put_part(const sr_frame_part *part, int32_t *ids, int32_t *types, int32_t at) {
+    for (int32_t i = 0; i < part->count; i++, at++) {
+        ids[at] = part->ids[i];
+        types[at] = part->types[i];
+    }
+    return at;
+}
+
+static int32_t put_types(int32_t *types, int32_t at, int32_t count, int32_t type) {
+    for (int32_t i = 0; i < count; i++) types[at + i] = type;
+    return at + count;
 }
 
 sr_status sr_example_sequence(const sr_example *e, const sr_dataset *d, int32_t *ids,
                               int32_t *types) {
-    int32_t n = sr_example_length(e), b = e->a_tokens + 2, sep;
-    sep = sr_vocab_special(d->vocab, SR_TOKEN_SEP);
-    SR_TRY(sr_dataset_ids(d, ids + 1, sr_example_a(e), e->a_tokens));
-    if (e->b_tokens > 0) SR_TRY(sr_dataset_ids(d, ids + b, sr_example_b(e), e->b_tokens));
-    ids[0] = sr_vocab_special(d->vocab, SR_TOKEN_CLS);
-    ids[b - 1] = sep;
-    ids[n - 1] = sep;
-    for (int32_t i = 0; i < n; i++) types[i] = i >= b;
+    const sr_frame *f = sr_dataset_frame(d, e->b_tokens);
+    int32_t at = put_part(&f->lead, ids, types, 0);
+    SR_TRY(sr_dataset_ids(d, ids + at, sr_example_a(e), e->a_tokens));
+    at = put_types(types, at, e->a_tokens, f->types[0]);
+    at = put_part(&f->middle, ids, types, at);
+    if (e->b_tokens > 0) SR_TRY(sr_dataset_ids(d, ids + at, sr_example_b(e), e->b_tokens));
+    at = put_types(types, at, e->b_tokens, f->types[1]);
+    put_part(&f->tail, ids, types, at);
     return SR_OK;
 }

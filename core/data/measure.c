@@ -13,11 +13,8 @@ const char *const sr_measure_names[SR_MEASURES + 1] = {
 
 /* ---- making ---- */
 
-sr_status sr_measure_plain(sr_measure *out, sr_measure_kind kind, const sr_vocab *vocab) {
-    *out = (sr_measure){.kind = kind,
-                        .vocab = vocab,
-                        .cls = sr_vocab_special(vocab, SR_TOKEN_CLS),
-                        .sep = sr_vocab_special(vocab, SR_TOKEN_SEP)};
+sr_status sr_measure_plain(sr_measure *out, sr_measure_kind kind, const sr_dataset *d) {
+    *out = (sr_measure){.kind = kind, .data = d};
     return SR_OK;
 }
 
@@ -42,10 +39,10 @@ double sr_rarity_coefficient(double largest, int64_t most) {
     return pow(10, ceil(log10((double)most * largest)) + 1);
 }
 
-sr_status sr_measure_rarity(sr_measure *out, sr_measure_kind kind, const sr_vocab *vocab,
+sr_status sr_measure_rarity(sr_measure *out, sr_measure_kind kind, const sr_dataset *d,
                             const uint64_t *count, int64_t slots, int64_t most) {
-    int64_t size = sr_vocab_size(vocab);
-    SR_TRY(sr_measure_plain(out, kind, vocab));
+    int64_t size = sr_vocab_size(d->vocab);
+    SR_TRY(sr_measure_plain(out, kind, d));
     if (slots < size)
         return sr_fail(SR_EINVAL, "rarity: %lld slots are fewer than the %lld tokens",
                        (long long)slots, (long long)size);
@@ -71,8 +68,12 @@ void sr_measuring_close(sr_measuring *s) {
 
 /* ---- the value of a sequence ---- */
 
-static int32_t length_of(const sr_segments *t) {
-    return t->a_count + 2 + (t->b_count > 0 ? t->b_count + 1 : 0);
+static const sr_frame *frame_of(const sr_measure *m, const sr_segments *t) {
+    return sr_dataset_frame(m->data, t->b_count);
+}
+
+static int32_t length_of(const sr_measure *m, const sr_segments *t) {
+    return t->a_count + t->b_count + sr_frame_size(frame_of(m, t));
 }
 
 /* Four partial sums, so that additions overlap; their order is fixed. */
@@ -86,9 +87,12 @@ static double sum_weights(const double *weight, const int32_t *ids, int32_t n) {
 }
 
 static double rarity_of(const sr_measure *m, const sr_segments *t) {
-    int specials = t->b_count > 0 ? 2 : 1;
+    const sr_frame *f = frame_of(m, t);
+    double lead = sum_weights(m->weight, f->lead.ids, f->lead.count);
+    double others = sum_weights(m->weight, f->middle.ids, f->middle.count) +
+                    sum_weights(m->weight, f->tail.ids, f->tail.count);
     return sum_weights(m->weight, t->a, t->a_count) + sum_weights(m->weight, t->b, t->b_count) +
-           m->weight[m->cls] + specials * m->weight[m->sep];
+           lead + others;
 }
 
 /* Adds the products of a segment; every token is visited at its first occurrence. */
@@ -107,7 +111,7 @@ static void add_products(double *dot, double *square, const sr_measure *m, uint3
 static sr_status distance_of(double *out, const sr_measure *m, sr_measuring *s,
                              const sr_segments *t) {
     double dot = 0, square = 0;
-    if (s->times == NULL) SR_TRY(sr_new(&s->times, sr_vocab_size(m->vocab)));
+    if (s->times == NULL) SR_TRY(sr_new(&s->times, sr_vocab_size(m->data->vocab)));
     for (int32_t i = 0; i < t->a_count; i++) s->times[t->a[i]]++;
     for (int32_t i = 0; i < t->b_count; i++) s->times[t->b[i]]++;
     add_products(&dot, &square, m, s->times, t->a, t->a_count);
@@ -120,7 +124,7 @@ static sr_status distance_of(double *out, const sr_measure *m, sr_measuring *s,
 sr_status sr_measure_of(double *out, const sr_measure *m, sr_measuring *s, const sr_segments *t) {
     switch (m->kind) {
     case SR_MEASURE_LENGTH:
-        *out = length_of(t);
+        *out = length_of(m, t);
         return SR_OK;
     case SR_MEASURE_RARITY:
         *out = rarity_of(m, t);
@@ -129,12 +133,12 @@ sr_status sr_measure_of(double *out, const sr_measure *m, sr_measuring *s, const
         *out = trunc(rarity_of(m, t));
         return SR_OK;
     case SR_MEASURE_LENGTH_RARITY:
-        *out = length_of(t) * m->coefficient + trunc(rarity_of(m, t));
+        *out = length_of(m, t) * m->coefficient + trunc(rarity_of(m, t));
         return SR_OK;
     case SR_MEASURE_TFIDF:
         return distance_of(out, m, s, t);
     case SR_MEASURE_COMPRESSIBILITY:
-        return sr_compress_ratio(out, s, m->vocab, t);
+        return sr_compress_ratio(out, s, m->data->vocab, t);
     default:
         return sr_fail(SR_EINVAL, "measure: unknown kind %d", (int)m->kind);
     }

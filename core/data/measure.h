@@ -1,6 +1,6 @@
 /* measure.h - the metrics that are functions of the tokens of one sequence.
  *
- *   length         tokens, [CLS] and [SEP] included
+ *   length         tokens, special ones included
  *   rarity         sum over all tokens of -ln p(token): p from the counts of all tokens of the
  *                  data set, in which 0 is replaced by 1 before they are normalised
  *   rarity_integer the same, truncated
@@ -36,23 +36,22 @@ extern const char *const sr_measure_names[SR_MEASURES + 1]; /* NULL at the end *
 
 typedef struct sr_measure {
     sr_measure_kind kind;
-    const sr_vocab *vocab; /* borrowed */
-    int32_t cls, sep;
-    double *weight;     /* (V) of rarity: -ln p; of tfidf: idf */
-    double *center;     /* (V) of tfidf: the other corpus, of length 1 */
-    double coefficient; /* C of length_rarity */
-    double denominator; /* of rarity: the sum of all counts */
+    const sr_dataset *data; /* borrowed */
+    double *weight;         /* (V) of rarity: -ln p; of tfidf: idf */
+    double *center;         /* (V) of tfidf: the other corpus, of length 1 */
+    double coefficient;     /* C of length_rarity */
+    double denominator;     /* of rarity: the sum of all counts */
 } sr_measure;
 
 /* Length and compressibility. */
-sr_status sr_measure_plain(sr_measure *out, sr_measure_kind kind, const sr_vocab *vocab);
+sr_status sr_measure_plain(sr_measure *out, sr_measure_kind kind, const sr_dataset *d);
 
 /* The kinds of rarity.
  *
  *   count  (V) occurrences of each token
  *   slots  entries that are normalised, at least V: others count as unseen tokens
  *   most   maximum length of a sequence, for length_rarity */
-sr_status sr_measure_rarity(sr_measure *out, sr_measure_kind kind, const sr_vocab *vocab,
+sr_status sr_measure_rarity(sr_measure *out, sr_measure_kind kind, const sr_dataset *d,
                             const uint64_t *count, int64_t slots, int64_t most);
 
 /* -ln p of each of `slots` tokens: the core of rarity, for any counts. */
@@ -63,7 +62,7 @@ double sr_rarity_coefficient(double largest, int64_t most);
 /* TF-IDF against the units (documents or examples) of a part of another data set:
  * idf = ln((1 + D) / (1 + df)) + 1 for a token in df of its D units; the corpus is the sum of the
  * vectors of its units.  SR_EDATA if it has another vocabulary, or no tokens but special ones. */
-sr_status sr_measure_tfidf(sr_measure *out, const sr_vocab *vocab, const sr_dataset *other,
+sr_status sr_measure_tfidf(sr_measure *out, const sr_dataset *d, const sr_dataset *other,
                            sr_data_part part);
 void sr_measure_free(sr_measure *m); /* all zero is allowed */
 

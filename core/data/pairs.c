@@ -29,13 +29,14 @@ static int64_t heads(draws *r, int64_t n) {
     return sum;
 }
 
-sr_status sr_drawn_add(sr_drawn *out, uint64_t a, int64_t a_tokens, uint64_t b, int64_t b_tokens,
-                       int flags) {
+sr_status sr_drawn_add(sr_drawn *out, const sr_dataset *d, uint64_t a, int64_t a_tokens, uint64_t b,
+                       int64_t b_tokens, int flags) {
     if (out->count == out->room) {
         size_t room = out->room * 2 + 64;
         SR_TRY(sr_grow(&out->example, room));
         out->room = room;
     }
+    const sr_frame *f = sr_dataset_frame(d, b_tokens);
     sr_example *e = &out->example[out->count++];
     *e = (sr_example){.a_low = (uint32_t)a,
                       .a_high = (uint8_t)(a >> 32),
@@ -43,7 +44,10 @@ sr_status sr_drawn_add(sr_drawn *out, uint64_t a, int64_t a_tokens, uint64_t b, 
                       .b_high = (uint8_t)(b >> 32),
                       .a_tokens = (uint16_t)a_tokens,
                       .b_tokens = (uint16_t)b_tokens,
-                      .flags = (uint8_t)flags};
+                      .flags = (unsigned)flags,
+                      .lead = (unsigned)f->lead.count,
+                      .middle = (unsigned)f->middle.count,
+                      .tail = (unsigned)f->tail.count};
     out->tokens += sr_example_length(e);
     out->random_next += (flags & SR_EXAMPLE_RANDOM) != 0;
     out->cut += (flags & SR_EXAMPLE_CUT) != 0;
@@ -115,7 +119,8 @@ sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_op
     const sr_portion *part = &d->part[opts->part];
     uint32_t unit = part->unit[index];
     draws r = start_draws(opts, unit);
-    int64_t most = opts->max_len - 3, target = draw_target(&r, most, opts->short_seq_prob);
+    int64_t most = opts->max_len - sr_frame_size(sr_dataset_frame(d, 1)),
+            target = draw_target(&r, most, opts->short_seq_prob);
     uint64_t at = d->unit_sentence[unit], last = d->unit_sentence[unit + 1];
     uint64_t token = d->unit_token[unit];
     while (at < last) {
@@ -138,7 +143,7 @@ sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_op
         truncate_pair(&a, &b, most, &r);
         int flags = (random ? SR_EXAMPLE_RANDOM : 0) | (over > 0 ? SR_EXAMPLE_CUT : 0);
         if (over > 0) out->lost += over;
-        SR_TRY(sr_drawn_add(out, a.begin, a.tokens, b.begin, b.tokens, flags));
+        SR_TRY(sr_drawn_add(out, d, a.begin, a.tokens, b.begin, b.tokens, flags));
     }
     return SR_OK;
 }
@@ -147,19 +152,20 @@ sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_
                           int64_t index) {
     uint32_t unit = d->part[opts->part].unit[index];
     draws r = start_draws(opts, unit);
-    int64_t target = draw_target(&r, opts->max_len - 2, opts->short_seq_prob), gathered = 0;
+    int64_t most = opts->max_len - sr_frame_size(sr_dataset_frame(d, 0));
+    int64_t target = draw_target(&r, most, opts->short_seq_prob), gathered = 0;
     uint64_t token = d->unit_token[unit];
     for (uint64_t i = d->unit_sentence[unit]; i < d->unit_sentence[unit + 1]; i++) {
         int64_t n = d->sentence_tokens[i];
         if (gathered > 0 && gathered + n > target) {
-            SR_TRY(sr_drawn_add(out, token, gathered, 0, 0, 0));
+            SR_TRY(sr_drawn_add(out, d, token, gathered, 0, 0, 0));
             token += (uint64_t)gathered;
             gathered = 0;
         }
         for (gathered += n; gathered > target; gathered -= target) { /* one overlong sentence */
-            SR_TRY(sr_drawn_add(out, token, target, 0, 0, 0));
+            SR_TRY(sr_drawn_add(out, d, token, target, 0, 0, 0));
             token += (uint64_t)target;
         }
     }
-    return gathered > 0 ? sr_drawn_add(out, token, gathered, 0, 0, 0) : SR_OK;
+    return gathered > 0 ? sr_drawn_add(out, d, token, gathered, 0, 0, 0) : SR_OK;
 }

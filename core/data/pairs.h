@@ -15,9 +15,9 @@ typedef struct sr_drawn {
     int64_t tokens, random_next, cut, lost;
 } sr_drawn;
 
-/* Appends an example with spans a and b, and updates the sums. */
-sr_status sr_drawn_add(sr_drawn *out, uint64_t a, int64_t a_tokens, uint64_t b, int64_t b_tokens,
-                       int flags);
+/* Appends an example with spans a and b of a data set, and updates the sums. */
+sr_status sr_drawn_add(sr_drawn *out, const sr_dataset *d, uint64_t a, int64_t a_tokens, uint64_t b,
+                       int64_t b_tokens, int flags);
 
 /* Checks that the options suit the data set and the part is not empty, as sr_examples_build()
  * does. */

@@ -149,7 +149,7 @@ sr_longer sr_scan_longer(const sr_dataset *d, int64_t max_len) {
     sr_longer out = {.first = -1};
     for (int64_t i = 0; i < d->units && d->kind == SR_DATA_EXAMPLES; i++) {
         int64_t tokens = (int64_t)(d->unit_token[i + 1] - d->unit_token[i]);
-        int64_t length = tokens + (tokens > d->a_tokens[i] ? 3 : 2);
+        int64_t length = tokens + sr_frame_size(sr_dataset_frame(d, tokens - d->a_tokens[i]));
         if (length > out.longest) out.longest = length;
         if (length <= max_len) continue;
         if (out.count == 0) out.first = i;

@@ -31,8 +31,6 @@ static sr_status divide(sr_stream *s) {
 sr_status sr_stream_open(sr_stream *s, const sr_dataset *d, const sr_examples_opts *opts) {
     *s = (sr_stream){.d = d, .opts = *opts};
     SR_TRY(sr_examples_check(d, opts));
-    s->cls = sr_vocab_special(d->vocab, SR_TOKEN_CLS);
-    s->sep = sr_vocab_special(d->vocab, SR_TOKEN_SEP);
     return divide(s);
 }
 
@@ -118,6 +116,17 @@ static void add_ids(uint64_t *count, const int32_t *ids, int32_t n) {
     for (int32_t i = 0; i < n; i++) count[ids[i]]++;
 }
 
+static void add_part(uint64_t *count, const sr_frame_part *part, int64_t times) {
+    for (int32_t i = 0; i < part->count; i++) count[part->ids[i]] += (uint64_t)times;
+}
+
+static void add_frames(counter *to, const sr_frame *f, int64_t times) {
+    add_part(to->count, &f->lead, times);
+    add_part(to->count, &f->middle, times);
+    add_part(to->count, &f->tail, times);
+    to->tokens += times * sr_frame_size(f);
+}
+
 static sr_status count_part(void *context, int64_t part, int worker) {
     const counting *c = context;
     counter *to = &c->of[worker];
@@ -130,10 +139,10 @@ static sr_status count_part(void *context, int64_t part, int worker) {
         add_ids(to->count, t.a, t.a_count);
         add_ids(to->count, t.b, t.b_count);
         pairs += t.b_count > 0;
-        to->tokens += t.a_count + 2 + (t.b_count > 0 ? t.b_count + 1 : 0);
+        to->tokens += t.a_count + t.b_count;
     }
-    to->count[c->s->cls] += (uint64_t)n;
-    to->count[c->s->sep] += (uint64_t)(n + pairs);
+    add_frames(to, sr_dataset_frame(c->s->d, 1), pairs);
+    add_frames(to, sr_dataset_frame(c->s->d, 0), n - pairs);
     to->sequences += n;
     return SR_OK;
 }

@@ -21,7 +21,6 @@ typedef struct sr_stream {
     sr_examples_opts opts;
     int64_t *end; /* (parts) index after the last unit of each part */
     int64_t parts;
-    int32_t cls, sep;
 } sr_stream;
 
 /* Divides the examples.  `d` must outlive the stream.  Errors: those of sr_examples_build(). */
@@ -37,7 +36,7 @@ typedef struct sr_window {
     size_t room, b_room;
 } sr_window;
 
-/* One sequence: [CLS] A [SEP] B [SEP] without the special tokens. */
+/* One sequence without its frame. */
 typedef struct sr_segments {
     const int32_t *a, *b;
     int32_t a_count, b_count; /* no B: 0 */
@@ -50,7 +49,7 @@ sr_status sr_stream_read(sr_window *w, const sr_stream *s, int64_t part);
 sr_status sr_stream_tokens(sr_segments *out, sr_window *w, const sr_stream *s, size_t i);
 void sr_window_close(sr_window *w);
 
-/* count[id] += occurrences in all examples, [CLS] and [SEP] included; *sequences and *tokens are
+/* count[id] += occurrences in all examples, special tokens included; *sequences and *tokens are
  * their numbers.  Integer sums: the same on any number of threads.
  * SR_ESTOP if a stop was requested. */
 sr_status sr_stream_counts(uint64_t *count, int64_t *sequences, int64_t *tokens, const sr_stream *s,

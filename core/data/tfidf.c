@@ -56,11 +56,11 @@ static sr_status vectors(sr_measure *m, const counts *t, const sr_dataset *d, in
     return SR_OK;
 }
 
-sr_status sr_measure_tfidf(sr_measure *out, const sr_vocab *vocab, const sr_dataset *other,
+sr_status sr_measure_tfidf(sr_measure *out, const sr_dataset *d, const sr_dataset *other,
                            sr_data_part part) {
     const sr_portion *p = &other->part[part];
-    SR_TRY(sr_measure_plain(out, SR_MEASURE_TFIDF, vocab));
-    if (sr_vocab_fingerprint(vocab) != sr_vocab_fingerprint(other->vocab))
+    SR_TRY(sr_measure_plain(out, SR_MEASURE_TFIDF, d));
+    if (sr_vocab_fingerprint(d->vocab) != sr_vocab_fingerprint(other->vocab))
         return sr_fail(SR_EDATA,
                        "%s: it has another vocabulary than the data set; prepare it with the "
                        "same one",

@@ -90,7 +90,7 @@ sr_status sr_fetcher_open(sr_fetcher *f) {
     f->masker.max_predictions = f->opts.mask_max;
     f->masker.whole_word = f->opts.whole_word;
     if (f->opts.plan != NULL) f->plan = sr_plan_retain(f->opts.plan);
-    SR_TRY(sr_masker_for(&f->masker, &f->continues, f->d->vocab));
+    SR_TRY(sr_masker_open(&f->masker, f->d));
     keep_solver(f);
     SR_TRY(check(f));
     SR_TRY(keep_stages(f));
@@ -103,7 +103,7 @@ sr_status sr_fetcher_open(sr_fetcher *f) {
 void sr_fetcher_close(sr_fetcher *f) {
     for (int i = 0; i < SR_FETCHER_EPOCHS; i++) sr_epoch_release(f->epoch[i]);
     sr_collators_close(&f->collators);
-    sr_free(f->continues);
+    sr_masker_close(&f->masker);
     sr_schedule_free(&f->mask_rate);
     sr_plan_free(f->plan);
     if (f->stage != NULL) sr_stages_free(f->stage, f->opts.stages);

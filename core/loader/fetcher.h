@@ -26,7 +26,6 @@ typedef struct sr_fetcher {
     sr_stage *stage;   /* (opts.stages) */
     sr_masker masker;
     sr_schedule mask_rate; /* of updates; none: the masker's */
-    uint8_t *continues;
     sr_collators collators;
     bool fixed; /* fixed examples: a single epoch */
     pthread_mutex_t lock;

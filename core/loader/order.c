@@ -90,9 +90,9 @@ static sr_status check_given(const sr_given *g, const sr_examples *x) {
                            "order: uid %" PRIu32 " is out of range; there are %" PRId64
                            " examples, from 0",
                            g->uid[i], x->count);
-    if (g->max_len != 0 && (g->max_len < SR_EXAMPLES_LEAST || g->max_len > x->opts.max_len))
-        return sr_fail(SR_EINVAL, "order: max_len is %d; must be %d..%d", g->max_len,
-                       SR_EXAMPLES_LEAST, x->opts.max_len);
+    if (g->max_len != 0 && (g->max_len < x->least || g->max_len > x->opts.max_len))
+        return sr_fail(SR_EINVAL, "order: max_len is %d; must be %d..%d", g->max_len, x->least,
+                       x->opts.max_len);
     return check_unique(g);
 }
 

@@ -54,9 +54,10 @@ static sr_status check(const sr_stage *s, int number, bool last, const sr_datase
                        last ? "loader: stage %d is the last and must not end"
                             : "loader: stage %d has no end; set updates, sequences or tokens",
                        number);
-    if (s->max_len != 0 && (s->max_len < SR_EXAMPLES_LEAST || s->max_len > o->max_len))
+    int32_t least = sr_examples_least(d);
+    if (s->max_len != 0 && (s->max_len < least || s->max_len > o->max_len))
         return sr_fail(SR_EINVAL, "loader: stage %d: max_len is %d; must be %d..%d", number,
-                       s->max_len, SR_EXAMPLES_LEAST, o->max_len);
+                       s->max_len, least, o->max_len);
     if (s->shortest < 0 || s->longest < 0 || (s->longest > 0 && s->shortest > s->longest))
         return sr_fail(SR_EINVAL, "loader: stage %d: no sequence has %d to %d tokens", number,
                        s->shortest, s->longest);

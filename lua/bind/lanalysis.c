@@ -96,24 +96,22 @@ static int analysis_counts(lua_State *L) {
 
 /* ---- sequences for Lua ---- */
 
+static void append_ids(lua_State *L, const int32_t *ids, int32_t count) {
+    lua_Integer n = (lua_Integer)lua_rawlen(L, -1);
+    for (int32_t i = 0; i < count; i++) {
+        lua_pushinteger(L, ids[i]);
+        lua_rawseti(L, -2, n + i + 1);
+    }
+}
+
 static void push_ids(lua_State *L, const sr_stream *s, const sr_segments *t) {
-    lua_Integer n = 0;
-    lua_createtable(L, t->a_count + t->b_count + 3, 0);
-    lua_pushinteger(L, s->cls);
-    lua_rawseti(L, -2, ++n);
-    for (int32_t i = 0; i < t->a_count; i++) {
-        lua_pushinteger(L, t->a[i]);
-        lua_rawseti(L, -2, ++n);
-    }
-    lua_pushinteger(L, s->sep);
-    lua_rawseti(L, -2, ++n);
-    if (t->b_count == 0) return;
-    for (int32_t i = 0; i < t->b_count; i++) {
-        lua_pushinteger(L, t->b[i]);
-        lua_rawseti(L, -2, ++n);
-    }
-    lua_pushinteger(L, s->sep);
-    lua_rawseti(L, -2, ++n);
+    const sr_frame *f = sr_dataset_frame(s->d, t->b_count);
+    lua_createtable(L, t->a_count + t->b_count + sr_frame_size(f), 0);
+    append_ids(L, f->lead.ids, f->lead.count);
+    append_ids(L, t->a, t->a_count);
+    append_ids(L, f->middle.ids, f->middle.count);
+    append_ids(L, t->b, t->b_count);
+    append_ids(L, f->tail.ids, f->tail.count);
 }
 
 /* analysis:read(part) -> sequences | nil, message, code: { ids, length, a_tokens, b_tokens } of
@@ -147,8 +145,7 @@ static int measure_kind(lua_State *L, int arg) {
 }
 
 static sr_status make_rarity(lua_State *L, analysis *a, sr_measure_kind kind) {
-    const sr_vocab *v = a->d->vocab;
-    int32_t size = sr_vocab_size(v);
+    int32_t size = sr_vocab_size(a->d->vocab);
     uint64_t *count = lsr_scratch(L, size, sizeof *count);
     lua_getfield(L, 3, "counts");
     luaL_checktype(L, -1, LUA_TTABLE);
@@ -157,17 +154,17 @@ static sr_status make_rarity(lua_State *L, analysis *a, sr_measure_kind kind) {
         count[i] = (uint64_t)lsr_checkelement(L, list, i + 1, "counts", 0, INT64_MAX);
     int64_t slots = lsr_field_range(L, 3, "slots", size + 1, size, INT32_MAX);
     int64_t most = lsr_field_range(L, 3, "most", a->stream.opts.max_len, 1, INT32_MAX);
-    return sr_measure_rarity(&a->measure, kind, v, count, slots, most);
+    return sr_measure_rarity(&a->measure, kind, a->d, count, slots, most);
 }
 
 static sr_status make_measure(lua_State *L, analysis *a, sr_measure_kind kind) {
     switch (kind) {
     case SR_MEASURE_LENGTH:
     case SR_MEASURE_COMPRESSIBILITY:
-        return sr_measure_plain(&a->measure, kind, a->d->vocab);
+        return sr_measure_plain(&a->measure, kind, a->d);
     case SR_MEASURE_TFIDF:
         lua_getfield(L, 3, "corpus");
-        return sr_measure_tfidf(&a->measure, a->d->vocab, lsr_checkdataset(L, lua_gettop(L)),
+        return sr_measure_tfidf(&a->measure, a->d, lsr_checkdataset(L, lua_gettop(L)),
                                 (sr_data_part)lsr_field_choice(L, 3, "part", lsr_part_names));
     default:
         return make_rarity(L, a, kind);
@@ -215,7 +212,7 @@ static int analysis_step(lua_State *L) {
     analysis *a = check_analysis(L);
     sr_progress *p = check_progress(L);
     bool done;
-    if (a->measure.vocab == NULL) lsr_error(L, "step: call measure() first");
+    if (a->measure.data == NULL) lsr_error(L, "step: call measure() first");
     sr_status st = sr_measure_step(&done, &a->measure, &a->stream, p, a->threads);
     if (st != SR_OK) return lsr_result(L, st);
     lua_pushboolean(L, done);

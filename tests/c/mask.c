@@ -8,14 +8,16 @@
 
 enum { V = 50, LEN = 100, TRIALS = 20000 };
 
+static int32_t specials[] = {0, 1, 2, 3, 4};
+
 static const sr_masker plain = {.seed = 11,
                                 .prob = 0.15,
                                 .max_predictions = 20,
                                 .vocabulary = V,
                                 .mask_id = 4,
-                                .cls_id = 2,
-                                .sep_id = 3,
-                                .specials = {0, 1, 2, 3, 4},
+                                .frame = {2, 3},
+                                .frame_count = 2,
+                                .specials = specials,
                                 .special_count = 5};
 
 static void sequence(int32_t *ids, int32_t len) {
@@ -45,7 +47,7 @@ static void check_proportions(void) {
         int32_t ids[LEN], before[LEN], scratch[LEN], positions[20], labels[20], count;
         sequence(ids, LEN);
         memcpy(before, ids, sizeof ids);
-        sr_mask_draw(positions, labels, &count, ids, LEN, uid, 0, &plain, scratch);
+        sr_mask_draw(positions, labels, &count, ids, LEN, NULL, uid, 0, &plain, scratch);
         CHECK(count == 15);
         for (int32_t i = 0; i < count; i++) {
             int32_t at = positions[i];
@@ -85,7 +87,7 @@ static void check_numbers(void) {
         CHECK(sr_mask_limit(&m, cases[i].len) == cases[i].wanted);
     }
     int32_t ids[3] = {2, 3, 3}, scratch[3], positions[1], labels[1], count;
-    sr_mask_draw(positions, labels, &count, ids, 3, 0, 0, &plain, scratch);
+    sr_mask_draw(positions, labels, &count, ids, 3, NULL, 0, 0, &plain, scratch);
     CHECK(count == 0 && ids[0] == 2);
 }
 
@@ -96,9 +98,9 @@ static void check_key(uint32_t uid, uint32_t epoch, uint64_t seed, bool other) {
         sr_masker m = plain;
         m.prob = all ? 1 : 0.15, m.max_predictions = LEN;
         sequence(a, LEN), sequence(b, LEN);
-        sr_mask_draw(p, l, &n, a, LEN, 7, 3, &m, scratch);
+        sr_mask_draw(p, l, &n, a, LEN, NULL, 7, 3, &m, scratch);
         m.seed = seed;
-        sr_mask_draw(q, l, &n, b, LEN, uid, epoch, &m, scratch);
+        sr_mask_draw(q, l, &n, b, LEN, NULL, uid, epoch, &m, scratch);
         CHECK(n == (all ? LEN - 3 : 15));
         CHECK((memcmp(p, q, (size_t)n * sizeof *p) != 0) == (other && !all));
         CHECK((memcmp(a, b, sizeof a) != 0) == other);
@@ -125,7 +127,7 @@ static void check_whole_words(void) {
         bool masked[LEN] = {false};
         for (int i = 0; i < LEN; i++) ids[i] = i % 3 == 1 ? 5 + i % 25 : 30 + i % 20;
         ids[0] = 2, ids[LEN - 1] = 3;
-        sr_mask_draw(p, l, &n, ids, LEN, uid, 0, &m, scratch);
+        sr_mask_draw(p, l, &n, ids, LEN, NULL, uid, 0, &m, scratch);
         CHECK(n <= most && n >= most - 2);
         for (int i = 0; i < n; i++) masked[p[i]] = true;
         for (int i = 1; i + 2 < LEN - 1; i += 3)
@@ -135,8 +137,28 @@ static void check_whole_words(void) {
     /* the rest of a truncated word after [CLS] or [SEP] counts as a word */
     int32_t ids[] = {2, 30, 31, 3, 32, 3}, scratch[6], p[6], l[6], n;
     m.prob = 1;
-    sr_mask_draw(p, l, &n, ids, 6, 0, 0, &m, scratch);
+    sr_mask_draw(p, l, &n, ids, 6, NULL, 0, 0, &m, scratch);
     CHECK(n == 3 && p[0] == 1 && p[1] == 2 && p[2] == 4);
+}
+
+/* Words told by places, not by ids: the same ids mask as other words. */
+static void check_words_by_place(void) {
+    int32_t ids[] = {2, 10, 10, 10, 3, 10, 3}, scratch[7], p[7], l[7], n;
+    const uint8_t goes_on[] = {0, 0, 1, 1, 0, 1, 0};
+    sr_masker m = plain;
+    m.whole_word = m.by_place = true;
+    CHECK_OK(sr_masker_check(&m));
+    for (uint32_t uid = 0; uid < 100; uid++) {
+        int32_t now[7];
+        memcpy(now, ids, sizeof ids);
+        m.prob = 0.3; /* two tokens: only the word of one token fits */
+        sr_mask_draw(p, l, &n, now, 7, goes_on, uid, 0, &m, scratch);
+        CHECK(n == 1 && p[0] == 5);
+        memcpy(now, ids, sizeof ids);
+        m.prob = 0.43;
+        sr_mask_draw(p, l, &n, now, 7, goes_on, uid, 0, &m, scratch);
+        CHECK(n == 1 ? p[0] == 5 : n == 3 && p[0] == 1 && p[1] == 2 && p[2] == 3);
+    }
 }
 
 static void check_refusals(void) {
@@ -147,7 +169,8 @@ static void check_refusals(void) {
     CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "[MASK]");
     m = plain, m.vocabulary = 5;
     CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "only 5 special tokens");
-    m = plain, m.specials[1] = 0;
+    int32_t twice[] = {0, 0, 2, 3, 4};
+    m = plain, m.specials = twice;
     CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "ascend");
     m = plain, m.whole_word = true;
     CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "continue");
@@ -159,6 +182,7 @@ int main(void) {
     check_numbers();
     check_keys();
     check_whole_words();
+    check_words_by_place();
     check_refusals();
     return CHECK_DONE();
 }

@@ -104,9 +104,9 @@ static void rarity(const sr_dataset *d, const sr_examples_opts *opts) {
     CHECK_OK(sr_new(&count, size));
     CHECK_OK(sr_stream_open(&s, d, opts));
     CHECK_OK(sr_stream_counts(count, &sequences, &tokens, &s, NULL));
-    CHECK_OK(sr_measure_rarity(&m, SR_MEASURE_RARITY, d->vocab, count, size + 7, 128));
-    CHECK_OK(sr_measure_rarity(&whole, SR_MEASURE_RARITY_INTEGER, d->vocab, count, size + 7, 128));
-    CHECK_OK(sr_measure_rarity(&both, SR_MEASURE_LENGTH_RARITY, d->vocab, count, size + 7, 128));
+    CHECK_OK(sr_measure_rarity(&m, SR_MEASURE_RARITY, d, count, size + 7, 128));
+    CHECK_OK(sr_measure_rarity(&whole, SR_MEASURE_RARITY_INTEGER, d, count, size + 7, 128));
+    CHECK_OK(sr_measure_rarity(&both, SR_MEASURE_LENGTH_RARITY, d, count, size + 7, 128));
     CHECK_OK(sr_stream_read(&w, &s, 0));
     for (size_t i = 0; i < w.drawn.count && i < 200; i++) {
         sr_segments t;
@@ -115,14 +115,15 @@ static void rarity(const sr_dataset *d, const sr_examples_opts *opts) {
         CHECK_OK(sr_measure_of(&x, &m, &scratch, &t));
         CHECK_OK(sr_measure_of(&y, &whole, &scratch, &t));
         CHECK_OK(sr_measure_of(&z, &both, &scratch, &t));
-        double want = naive_rarity(count, size, size + 7, &t, s.cls, s.sep);
+        double want = naive_rarity(count, size, size + 7, &t, sr_dataset_frame(d, 0)->lead.ids[0],
+                                   sr_dataset_frame(d, 0)->tail.ids[0]);
         CHECK(fabs(x - want) <= 1e-12 * want && y == floor(x));
         CHECK(z == sr_example_length(&w.drawn.example[i]) * both.coefficient + y &&
               y < both.coefficient);
     }
     sr_measure bad = {0};
-    CHECK_FAILS(sr_measure_rarity(&bad, SR_MEASURE_RARITY, d->vocab, count, size - 1, 128),
-                SR_EINVAL, "slots");
+    CHECK_FAILS(sr_measure_rarity(&bad, SR_MEASURE_RARITY, d, count, size - 1, 128), SR_EINVAL,
+                "slots");
     sr_measure_free(&m);
     sr_measure_free(&whole);
     sr_measure_free(&both);
@@ -136,7 +137,7 @@ static void distance(const sr_dataset *d) {
     sr_measure m;
     sr_measuring scratch = {0};
     double x, y;
-    CHECK_OK(sr_measure_tfidf(&m, d->vocab, d, SR_PART_TRAIN));
+    CHECK_OK(sr_measure_tfidf(&m, d, d, SR_PART_TRAIN));
     int64_t n = d->part[SR_PART_TRAIN].count;
     uint64_t end = d->unit_token[d->part[SR_PART_TRAIN].unit[n - 1] + 1];
     int32_t *ids, strange[3] = {498, 498, 499};
@@ -163,7 +164,7 @@ static void compressibility(const sr_dataset *d) {
     for (int i = 0; i < 400; i++) same[i] = 9, varied[i] = 5 + i % 490;
     sr_segments a = {.a = same, .b = same, .a_count = 400},
                 b = {.a = varied, .b = same, .a_count = 400};
-    CHECK_OK(sr_measure_plain(&m, SR_MEASURE_COMPRESSIBILITY, d->vocab));
+    CHECK_OK(sr_measure_plain(&m, SR_MEASURE_COMPRESSIBILITY, d));
     CHECK_OK(sr_measure_of(&x, &m, &scratch, &a));
     CHECK_OK(sr_measure_of(&y, &m, &scratch, &b));
     CHECK(x > 0 && x < 0.05 && y > 0.2 && y < 1);
@@ -194,7 +195,7 @@ static void stops(const sr_dataset *d, const sr_examples_opts *opts, bool stop) 
     bool done = false;
     CHECK_OK(sr_examples_build(&all, d, opts, NULL));
     CHECK_OK(sr_stream_open(&s, d, opts));
-    CHECK_OK(sr_measure_plain(&m, SR_MEASURE_LENGTH, d->vocab));
+    CHECK_OK(sr_measure_plain(&m, SR_MEASURE_LENGTH, d));
     CHECK_OK(sr_progress_open(&p, part_path, "lengths"));
     while (!done) {
         CHECK_OK(sr_measure_step(&done, &m, &s, p, NULL));
@@ -244,12 +245,12 @@ static sr_status everything(const sr_dataset *d) {
     bool done = false;
     sr_status st = sr_stream_open(&s, d, &opts);
     if (st == SR_OK) st = sr_stream_counts(count, &sequences, &tokens, &s, NULL);
-    if (st == SR_OK) st = sr_measure_rarity(&m, SR_MEASURE_RARITY, d->vocab, count, 501, 64);
-    if (st == SR_OK) st = sr_measure_tfidf(&other, d->vocab, d, SR_PART_TRAIN);
+    if (st == SR_OK) st = sr_measure_rarity(&m, SR_MEASURE_RARITY, d, count, 501, 64);
+    if (st == SR_OK) st = sr_measure_tfidf(&other, d, d, SR_PART_TRAIN);
     if (st == SR_OK) st = sr_progress_open(&p, part_path, "all");
     if (st == SR_OK) st = sr_measure_step(&done, &m, &s, p, NULL);
     if (st == SR_OK) p->next = 0, st = sr_measure_step(&done, &other, &s, p, NULL);
-    if (st == SR_OK) st = sr_measure_plain(&plain, SR_MEASURE_COMPRESSIBILITY, d->vocab);
+    if (st == SR_OK) st = sr_measure_plain(&plain, SR_MEASURE_COMPRESSIBILITY, d);
     if (st == SR_OK) p->next = 0, st = sr_measure_step(&done, &plain, &s, p, NULL);
     sr_progress_remove(p);
     sr_measure_free(&m);

@@ -45,17 +45,27 @@ static sr_status push(sr_loader *l, const uint32_t *uid, int64_t n, int64_t each
 
 /* ---- properties ---- */
 
+static void check_cut(const sr_example *e, int32_t limit) {
+    sr_example cut = sr_example_cut(e, limit);
+    int32_t whole = sr_example_length(e), len = sr_example_length(&cut);
+    CHECK(len == (whole < limit ? whole : limit));
+    CHECK(cut.a_tokens >= 1 && cut.a_tokens <= e->a_tokens && cut.b_tokens <= e->b_tokens);
+    CHECK((cut.b_tokens > 0) == (e->b_tokens > 0));
+    CHECK(((cut.flags & SR_EXAMPLE_CUT) != 0) == (whole > limit));
+    CHECK(sr_example_b_at(&cut) == (int32_t)(cut.lead + cut.a_tokens + cut.middle));
+}
+
+/* With the frames of BERT and of RoBERTa, which has two tokens between A and B. */
 static void every_cut_keeps_its_separators(void) {
-    for (int32_t a = 1; a < 40; a++) {
-        for (int32_t b = 0; b < 40; b++) {
-            sr_example e = {.a_tokens = (uint16_t)a, .b_tokens = (uint16_t)b};
-            for (int32_t limit = SR_EXAMPLES_LEAST; limit < 90; limit++) {
-                sr_example cut = sr_example_cut(&e, limit);
-                int32_t whole = sr_example_length(&e), len = sr_example_length(&cut);
-                CHECK(len == (whole < limit ? whole : limit));
-                CHECK(cut.a_tokens >= 1 && cut.a_tokens <= a && cut.b_tokens <= b);
-                CHECK((cut.b_tokens > 0) == (b > 0));
-                CHECK(((cut.flags & SR_EXAMPLE_CUT) != 0) == (whole > limit));
+    for (unsigned middle = 1; middle <= 2; middle++) {
+        for (int32_t a = 1; a < 40; a++) {
+            for (int32_t b = 0; b < 40; b++) {
+                sr_example e = {.a_tokens = (uint16_t)a,
+                                .b_tokens = (uint16_t)b,
+                                .lead = 1,
+                                .middle = b > 0 ? middle : 0,
+                                .tail = 1};
+                for (int32_t limit = 4 + (int32_t)middle; limit < 90; limit++) check_cut(&e, limit);
             }
         }
     }
