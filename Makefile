@@ -19,7 +19,7 @@ VERSION  = 0.1.0
 
 # The dependencies, as named by Debian 12.
 PACKAGES      = gcc g++ make pkg-config liblua5.4-dev lua-argparse lua-busted libyaml-dev libutf8proc-dev \
-                libjansson-dev libxxhash-dev zlib1g-dev libedit-dev
+                libjansson-dev libpcre2-dev libxxhash-dev zlib1g-dev libedit-dev
 TEST_PACKAGES = strace e2fsprogs libopenmpi-dev openmpi-bin
 DEMO_PACKAGES = wordnet-base
 DEB_PACKAGES  = dpkg-dev binutils
@@ -45,7 +45,7 @@ CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -fa
           $(WARN) \
           $(HARDEN) $(LUA_CFLAGS) $(EXTRA)
 LDFLAGS = -pie -rdynamic -Wl,-z,relro,-z,now,-z,noexecstack
-LDLIBS  = $(LUA_LIBS) -lyaml -lutf8proc -ljansson -lz -lpthread -ldl -lm
+LDLIBS  = $(LUA_LIBS) -lyaml -lutf8proc -ljansson -lpcre2-8 -lz -lpthread -ldl -lm
 
 ifeq ($(SAN),1)
 BUILD   := $(BUILD)-san

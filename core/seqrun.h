@@ -51,10 +51,10 @@
 #include "core/text/rows.h"
 #include "core/text/sentence.h"
 #include "core/text/source.h"
+#include "core/text/tokenizer.h"
 #include "core/text/train.h"
 #include "core/text/utf8.h"
 #include "core/text/vocab.h"
-#include "core/text/wordpiece.h"
 
 #include "core/data/dataset.h"
 #include "core/data/examples.h"

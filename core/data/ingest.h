@@ -17,7 +17,7 @@
 #include "core/base/thread.h"
 #include "core/data/shard.h"
 #include "core/text/sentence.h"
-#include "core/text/wordpiece.h"
+#include "core/text/tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -32,6 +32,7 @@ typedef struct encoder {
     int threads;
     uint64_t line, chars; /* of the current line */
     bool open;            /* only a part of it was read */
+    bool splits;          /* a line may be tokenized in parts */
 } encoder;
 
 /* ---- writing ---- */
@@ -92,93 +93,99 @@ static void put_span(block *b, const sr_text_span *span, uint64_t before, char b
     put_number(b, before + span->char_last);
 }
 
-enum { TOKEN_ROOM = 6 * SR_VOCAB_TOKEN_LIMIT + 64 }; /* the maximum size of one token */
+/* The maximum size of anything but the text of a token. */
+enum { ROOM = 64 };
 
-static void put_token(block *b, const encoder *e, int32_t id) {
-    size_t size;
-    const char *token = sr_vocab_token(sr_tokenizer_vocab(e->t), id, &size);
+/* The text of a token; nothing where an id has none. */
+static sr_status put_token(block *b, const encoder *e, int32_t id) {
+    size_t size = 0;
+    const char *token = sr_tokenizer_token(e->t, id, &size);
+    if (token == NULL) return SR_OK;
+    SR_TRY(out_room(b, 6 * size + ROOM));
     if (e->opts.json) {
         put_json_string(b, token, size);
-        return;
+        return SR_OK;
     }
     memcpy(b->out + b->out_size, token, size);
     b->out_size += size;
-}
-
-/* A token in a plain line; `span` is NULL for [CLS] and [SEP], whose offsets are 0:0. */
-static void put_plain(block *b, const encoder *e, int32_t id, const sr_text_span *span,
-                      uint64_t before) {
-    static const sr_text_span nowhere;
-    if (e->opts.ids) put_number(b, (uint64_t)id);
-    if (e->opts.ids && e->opts.offsets) put(b, ':');
-    if (e->opts.offsets)
-        put_span(b, span != NULL ? span : &nowhere, span != NULL ? before : 0, ':');
-    else if (!e->opts.ids)
-        put_token(b, e, id);
-}
-
-static sr_status write_plain(block *b, const encoder *e, const piece *p, const sr_tokens *k) {
-    const sr_vocab *v = sr_tokenizer_vocab(e->t);
-    bool first = p->starts;
-    SR_TRY(out_room(b, 2 * TOKEN_ROOM));
-    if (p->starts && e->opts.frame) {
-        put_plain(b, e, sr_vocab_special(v, SR_TOKEN_CLS), NULL, 0);
-        first = false;
-    }
-    for (size_t i = 0; i < k->count; i++) {
-        SR_TRY(out_room(b, 2 * TOKEN_ROOM));
-        if (!first) put(b, ' ');
-        put_plain(b, e, k->ids[i], k->spans != NULL ? &k->spans[i] : NULL, p->chars);
-        first = false;
-    }
-    if (!p->ends) return SR_OK;
-    if (e->opts.frame) {
-        put(b, ' ');
-        put_plain(b, e, sr_vocab_special(v, SR_TOKEN_SEP), NULL, 0);
-    }
-    put(b, '\n');
     return SR_OK;
 }
 
-typedef enum column { IDS, OFFSETS, TOKENS } column;
+typedef enum column { IDS, OFFSETS, TOKENS, LINE } column;
 
-static void put_cell(block *b, const encoder *e, column what, int32_t id, const sr_text_span *span,
-                     uint64_t before) {
+/* A token in an array of the JSON form; a special token of the frame is at 0:0. */
+static sr_status put_cell(block *b, const encoder *e, column what, int32_t id,
+                          const sr_text_span *span, uint64_t before) {
     static const sr_text_span nowhere;
+    SR_TRY(out_room(b, ROOM));
     if (what == IDS) {
         put_number(b, (uint64_t)id);
     } else if (what == TOKENS) {
-        put_token(b, e, id);
+        return put_token(b, e, id);
     } else {
         put(b, '[');
         put_span(b, span != NULL ? span : &nowhere, span != NULL ? before : 0, ',');
         put(b, ']');
     }
+    return SR_OK;
 }
 
-/* One array of the JSON form: [CLS], the tokens, [SEP]. */
+/* A token in a plain line. */
+static sr_status put_plain(block *b, const encoder *e, int32_t id, const sr_text_span *span,
+                           uint64_t before) {
+    static const sr_text_span nowhere;
+    SR_TRY(out_room(b, ROOM));
+    if (e->opts.ids) put_number(b, (uint64_t)id);
+    if (e->opts.ids && e->opts.offsets) put(b, ':');
+    if (e->opts.offsets)
+        put_span(b, span != NULL ? span : &nowhere, span != NULL ? before : 0, ':');
+    else if (!e->opts.ids)
+        return put_token(b, e, id);
+    return SR_OK;
+}
+
+/* One token after others: in a plain line (LINE), or in a column. */
+static sr_status put_next(block *b, const encoder *e, column what, int32_t id,
+                          const sr_text_span *span, uint64_t before, bool *first) {
+    SR_TRY(out_room(b, ROOM));
+    if (!*first) put(b, what == LINE ? ' ' : ',');
+    *first = false;
+    return what == LINE ? put_plain(b, e, id, span, before)
+                        : put_cell(b, e, what, id, span, before);
+}
+
+/* The tokens of a piece, with the frame where the line starts and ends. */
+static sr_status put_all(block *b, const encoder *e, column what, const piece *p,
+                         const sr_tokens *k) {
+    const sr_frame *f = sr_tokenizer_frame(e->t, false);
+    bool first = what != LINE || p->starts, offsets = k->spans != NULL;
+    for (int i = 0; e->opts.frame && p->starts && i < f->lead.count; i++)
+        SR_TRY(put_next(b, e, what, f->lead.ids[i], NULL, 0, &first));
+    for (size_t i = 0; i < k->count; i++)
+        SR_TRY(put_next(b, e, what, k->ids[i], offsets ? &k->spans[i] : NULL, p->chars, &first));
+    for (int i = 0; e->opts.frame && p->ends && i < f->tail.count; i++)
+        SR_TRY(put_next(b, e, what, f->tail.ids[i], NULL, 0, &first));
+    return out_room(b, ROOM);
+}
+
+static sr_status write_plain(block *b, const encoder *e, const piece *p, const sr_tokens *k) {
+    SR_TRY(put_all(b, e, LINE, p, k));
+    if (p->ends) put(b, '\n');
+    return SR_OK;
+}
+
 static sr_status write_column(block *b, const encoder *e, const piece *p, const sr_tokens *k,
                               column what) {
     static const char *const names[] = {",\"ids\":[", ",\"offsets\":[", ",\"tokens\":["};
-    const sr_vocab *v = sr_tokenizer_vocab(e->t);
-    bool cls = p->starts && e->opts.frame, sep = p->ends && e->opts.frame;
-    SR_TRY(out_room(b, 2 * TOKEN_ROOM));
+    SR_TRY(out_room(b, ROOM));
     put_text(b, names[what]);
-    if (cls) put_cell(b, e, what, sr_vocab_special(v, SR_TOKEN_CLS), NULL, 0);
-    for (size_t i = 0; i < k->count; i++) {
-        SR_TRY(out_room(b, 2 * TOKEN_ROOM));
-        if (i > 0 || cls) put(b, ',');
-        put_cell(b, e, what, k->ids[i], k->spans != NULL ? &k->spans[i] : NULL, p->chars);
-    }
-    SR_TRY(out_room(b, TOKEN_ROOM));
-    if (sep && (k->count > 0 || cls)) put(b, ',');
-    if (sep) put_cell(b, e, what, sr_vocab_special(v, SR_TOKEN_SEP), NULL, 0);
+    SR_TRY(put_all(b, e, what, p, k));
     put(b, ']');
     return SR_OK;
 }
 
 static sr_status write_json(block *b, const encoder *e, const piece *p, const sr_tokens *k) {
-    SR_TRY(out_room(b, TOKEN_ROOM));
+    SR_TRY(out_room(b, ROOM));
     put_text(b, "{\"line\":");
     put_number(b, p->line);
     if (e->opts.ids) SR_TRY(write_column(b, e, p, k, IDS));
@@ -189,6 +196,13 @@ static sr_status write_json(block *b, const encoder *e, const piece *p, const sr
     return SR_OK;
 }
 
+/* The number of special tokens around a piece. */
+static uint64_t frame_size(const encoder *e, const piece *p) {
+    const sr_frame *f = sr_tokenizer_frame(e->t, false);
+    if (!e->opts.frame) return 0;
+    return (p->starts ? (uint64_t)f->lead.count : 0) + (p->ends ? (uint64_t)f->tail.count : 0);
+}
+
 static sr_status encode_block(void *context, int64_t i, int worker) {
     encoder *e = context;
     block *b = &e->blocks[i];
@@ -197,7 +211,7 @@ static sr_status encode_block(void *context, int64_t i, int worker) {
         const piece *p = &b->pieces[n];
         k->count = 0;
         SR_TRY(sr_tokenize(k, e->t, b->text + p->at, p->size));
-        b->tokens += k->count + (e->opts.frame ? (uint64_t)p->starts + p->ends : 0);
+        b->tokens += k->count + frame_size(e, p);
         if (e->opts.count_only) continue;
         if (e->opts.json)
             SR_TRY(write_json(b, e, p, k));
@@ -209,23 +223,35 @@ static sr_status encode_block(void *context, int64_t i, int worker) {
 
 /* ---- reading ---- */
 
+static sr_status add_text(block *b, const sr_line *line) {
+    size_t need;
+    SR_TRY(sr_add_size(&need, b->size, line->size));
+    if (need > b->room) {
+        size_t room = need + need / 2 + BLOCK_BYTES;
+        SR_TRY(sr_grow(&b->text, room));
+        b->room = room;
+    }
+    if (line->size > 0) memcpy(b->text + b->size, line->bytes, line->size);
+    b->size = need;
+    return SR_OK;
+}
+
 static sr_status add_piece(encoder *e, block *b, const sr_line *line) {
     if (b->count == b->piece_room) {
         size_t room = b->piece_room > 0 ? 2 * b->piece_room : 256;
         SR_TRY(sr_grow(&b->pieces, room));
         b->piece_room = room;
     }
-    size_t need;
-    SR_TRY(sr_add_size(&need, b->size, line->size));
-    if (need > b->room) {
-        SR_TRY(sr_grow(&b->text, need + BLOCK_BYTES));
-        b->room = need + BLOCK_BYTES;
-    }
     bool starts = !e->open || line->file_starts;
     if (starts) e->line++, e->chars = 0;
-    b->pieces[b->count++] = (piece){b->size, line->size, e->line, e->chars, starts, line->ends};
-    if (line->size > 0) memcpy(b->text + b->size, line->bytes, line->size);
-    b->size = need;
+    if (!starts && !e->splits) { /* the line is one text */
+        piece *p = &b->pieces[b->count - 1];
+        p->size += line->size;
+        p->ends = line->ends;
+    } else {
+        b->pieces[b->count++] = (piece){b->size, line->size, e->line, e->chars, starts, line->ends};
+    }
+    SR_TRY(add_text(b, line));
     e->open = !line->ends;
     if (e->open && e->opts.offsets) e->chars += sr_utf8_length(line->bytes, line->size);
     return SR_OK;
@@ -244,6 +270,7 @@ static sr_status read_blocks(encoder *e, sr_source *source, int64_t *blocks, boo
         *ended = line.bytes == NULL;
         if (*ended) break;
         SR_TRY(add_piece(e, &e->blocks[n], &line));
+        if (e->open && !e->splits) continue; /* a line stays in one block */
         if (e->blocks[n].size >= BLOCK_BYTES && ++n == BLOCKS) break;
         if (!sr_source_ready(source)) break;
     }
@@ -287,7 +314,8 @@ static void free_encoder(encoder *e) {
 sr_status sr_encode(sr_source *source, const sr_tokenizer *t, const sr_encode_opts *opts,
                     sr_threads *threads, sr_encode_sink sink, void *context,
                     sr_encode_counts *counts) {
-    encoder e = {.t = t, .opts = *opts, .threads = threads != NULL ? sr_threads_count(threads) : 1};
+    encoder e = {.t = t, .opts = *opts, .splits = sr_tokenizer_splits(t)};
+    e.threads = threads != NULL ? sr_threads_count(threads) : 1;
     sr_status st = sr_new(&e.tokens, e.threads);
     for (int i = 0; st == SR_OK && i < e.threads; i++) e.tokens[i].want_spans = opts->offsets;
     if (st == SR_OK) st = encode_all(&e, source, threads, sink, context);

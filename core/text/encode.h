@@ -2,9 +2,9 @@
  *
  * Writes one line of output per line of input, in order.  Work is split into blocks of lines by
  * size, never by the number of threads, so the output does not depend on it.  If input arrives
- * slowly (a terminal, a pipe), each line is answered at once.  Memory is bounded: a line longer
- * than the limit of the source is processed in parts, which changes no ids unless it has a megabyte
- * without white space.
+ * slowly (a terminal, a pipe), each line is answered at once.  With WordPiece memory is bounded: a
+ * line longer than the limit of the source is processed in parts, which changes no ids unless it
+ * has a megabyte without white space.  With other models a line is held as a whole.
  */
 #ifndef SR_TEXT_ENCODE_H
 #define SR_TEXT_ENCODE_H
@@ -16,7 +16,7 @@
 #include "core/base/status.h"
 #include "core/base/thread.h"
 #include "core/text/source.h"
-#include "core/text/wordpiece.h"
+#include "core/text/tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,7 +25,7 @@ extern "C" {
 typedef struct sr_encode_opts {
     bool ids;        /* 7592:0:5 with offsets, else 7592; if neither is set, the tokens as text */
     bool offsets;    /* first:last of each token, in code points of the line */
-    bool frame;      /* [CLS] before and [SEP] after each line, at 0:0 */
+    bool frame;      /* the frame of the tokenizer around each line, at 0:0 */
     bool json;       /* {"line":1,"ids":[..],"offsets":[[0,5],..]}, or "tokens" if neither is set;
                       * a line that was split gives an object per part, with the same number */
     bool count_only; /* count only, write nothing */

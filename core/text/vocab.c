@@ -85,6 +85,11 @@ const char *sr_vocab_token(const sr_vocab *v, int32_t id, size_t *size) {
     return v->text + v->start[id];
 }
 
+const char *sr_vocab_text(const sr_vocab *v, size_t *size) {
+    *size = v->start[v->size];
+    return v->text;
+}
+
 int32_t sr_vocab_size(const sr_vocab *v) {
     return v->size;
 }

@@ -64,6 +64,9 @@ int32_t sr_vocab_id(const sr_vocab *v, const void *token, size_t size);
 /* A token and its length; followed by a line feed, not zero-terminated.  0 <= id < size. */
 const char *sr_vocab_token(const sr_vocab *v, int32_t id, size_t *size);
 
+/* All tokens, each followed by LF. */
+const char *sr_vocab_text(const sr_vocab *v, size_t *size);
+
 int32_t sr_vocab_special(const sr_vocab *v, sr_special which);
 
 /* A fingerprint of the contents: XXH3-64 of the tokens, each followed by LF.  A data set stores it

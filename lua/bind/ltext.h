@@ -6,7 +6,7 @@
 
 #include "core/text/source.h"
 #include "core/text/vocab.h"
-#include "core/text/wordpiece.h"
+#include "core/text/tokenizer.h"
 
 #define LSR_VOCAB "seqrun.core.Vocab"
 
@@ -22,8 +22,12 @@ const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count);
  * *box. */
 sr_source **lsr_newsource(lua_State *L);
 
-/* ltextfiles.c: registers its classes and adds its functions to the module table on top of the
+/* pad, unk, cls, sep, mask, NULL. */
+extern const char *const lsr_special_names[];
+
+/* ltokenizer.c, ltextfiles.c: each registers its classes and adds its functions to the module table on top of the
  * stack. */
+void lsr_open_tokenizer(lua_State *L);
 void lsr_open_textfiles(lua_State *L);
 
 /* lrows.c: the same. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/text/wordpiece.h"
+#include "core/text/tokenizer.h"
 #include "tests/support/fuzz.h"
 
 static void tokenize(sr_vocab *vocab, const sr_tokenizer_opts *opts, const uint8_t *text,

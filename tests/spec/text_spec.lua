@@ -125,7 +125,7 @@ describe("the tokenizer", function()
 
   it("names unknown options", function()
     assert.error_matches(function() text.tokenizer { vocab = vocab, lowercased = true } end, "lowercase")
-    assert.error_matches(function() text.tokenizer {} end, "'vocab' is missing")
+    assert.error_matches(function() text.tokenizer {} end, "'path' and 'vocab' are missing")
   end)
 
   it("reports errors in a vocabulary", function()

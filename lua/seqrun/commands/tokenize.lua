@@ -7,32 +7,32 @@ local tokenize = { summary = "print the token ids of each line of text" }
 
 function tokenize.define(cmd)
   cmd:argument("files", "text files, directories or .gz; default: standard input"):args("*")
-  cmd:option("--vocab", "the vocabulary, one token per line"):argname("FILE"):count(1)
+  cmd:option("--vocab", "a directory, a tokenizer.json or a vocab.txt"):argname("PATH"):count(1)
   cmd:flag("--ids", "print ids; without this and --offsets, print tokens")
   cmd:flag("--offsets", "print first:last of each token in code points (with --ids: id:first:last)")
-  cmd:flag("--cased", "keep case and accents")
-  cmd:flag("--keep-accents", "lower-case, but keep accents")
-  cmd:flag("--specials", "add [CLS] and [SEP] to each line")
+  cmd:flag("--cased", "with a vocab.txt: keep case and accents")
+  cmd:flag("--keep-accents", "with a vocab.txt: lower-case, but keep accents")
+  cmd:flag("--specials", "add special tokens such as [CLS] and [SEP] to each line")
   cmd:flag("--literal", "treat [MASK] and other special tokens in the text as plain text")
   cmd:flag("--json", "print a JSON object for each line")
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
   cmd:epilog([[examples:
   echo 'She was very [MASK].' | seqrun tokenize --vocab vocab.txt
-  seqrun tokenize --vocab vocab.txt --ids --specials lines.txt]])
+  seqrun tokenize --vocab vocab.txt --ids --specials lines.txt
+  seqrun tokenize --vocab model/tokenizer.json --json lines.txt]])
 end
 
 local function warn(counts)
   if counts.invalid > 0 then
-    io.stderr:write(("seqrun: %d invalid UTF-8 sequences were read as U+FFFD and dropped\n"):format(counts.invalid))
+    io.stderr:write(("seqrun: %d invalid UTF-8 sequences were read as U+FFFD\n"):format(counts.invalid))
   end
 end
 
 function tokenize.run(args)
-  local vocab, message, code = core.vocab(args.vocab)
-  if not vocab then return nil, message, code end
-  local tokenizer = core.tokenizer(vocab, {
+  local tokenizer, message, code = core.load_tokenizer(args.vocab, {
     lowercase = not args.cased, keep_accents = args.keep_accents, specials = not args.literal,
   })
+  if not tokenizer then return nil, message, code end
   local files = #args.files > 0 and args.files or { "-" }
   local counts
   io.stdout:flush()

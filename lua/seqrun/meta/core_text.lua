@@ -1,6 +1,6 @@
 ---@meta
 
----Vocabularies, the BERT tokenizer, sentences and vocabulary training.
+---Vocabularies, tokenizers, sentences and vocabulary training.
 ---@class seqrun.core.text
 local text = {}
 
@@ -9,8 +9,9 @@ local text = {}
 ---@operator len: integer
 local vocab = {}
 
----A tokenizer; one thread at a time.
+---A tokenizer; one thread at a time.  `#tokenizer` is its largest id plus one.
 ---@class seqrun.core.text.tokenizer
+---@operator len: integer
 local tokenizer = {}
 
 ---A stream of sentences.
@@ -41,6 +42,24 @@ function text.parse_vocab(lines, name) end
 ---@param options? { lowercase?: boolean, keep_accents?: boolean, specials?: boolean }
 ---@return seqrun.core.text.tokenizer
 function text.tokenizer(v, options) end
+
+---Reads a tokenizer from a directory, a tokenizer.json or a vocab.txt.  `lowercase` and `keep_accents` are of a vocab.txt;
+---`config` is the text of a tokenizer_config.json, for the roles of special tokens.
+---@param path string
+---@param options? { lowercase?: boolean, keep_accents?: boolean, specials?: boolean, config?: string }
+---@return seqrun.core.text.tokenizer? tokenizer
+---@return string? message
+---@return string? code
+function text.load_tokenizer(path, options) end
+
+---Reads a tokenizer from the text of a tokenizer.json or vocab.txt; `name` replaces the path in messages.
+---@param content string
+---@param name? string
+---@param options? { lowercase?: boolean, keep_accents?: boolean, specials?: boolean, config?: string }
+---@return seqrun.core.text.tokenizer? tokenizer
+---@return string? message
+---@return string? code
+function text.parse_tokenizer(content, name, options) end
 
 ---A text as SQuAD compares answers: lower case, without ASCII punctuation and articles, words separated by one space.
 ---@param s string
@@ -133,11 +152,74 @@ function tokenizer:places(line) end
 ---@return integer count
 function tokenizer:packed(line) end
 
----The vocabulary of the tokenizer.
----@return seqrun.core.text.vocab
+---The ids of a text, and whether each begins a word.
+---@param line string
+---@return integer[] ids
+---@return boolean[] starts
+function tokenizer:starts(line) end
+
+---The ids of a text given as a list of words, each of which keeps the space before it; the number of each token's word;
+---{ first, last } of each token in code points of its word.
+---@param list string[]
+---@return integer[] ids
+---@return integer[] numbers
+---@return integer[][] offsets
+function tokenizer:words(list) end
+
+---The model.
+---@return "WordPiece"|"BPE"|"Unigram"
+function tokenizer:kind() end
+
+---Whether texts are lower-cased as BERT's uncased vocabularies need it.
+---@return boolean
+function tokenizer:lowercase() end
+
+---The id of a token, nil when there is none.
+---@param token string
+---@return integer?
+function tokenizer:id(token) end
+
+---The token of an id, nil when there is none.
+---@param id integer
+---@return string?
+function tokenizer:token(id) end
+
+---The id with a role, nil when no token has it; "cls" begins a sequence, "sep" ends it.
+---@param role "pad"|"unk"|"cls"|"sep"|"mask"
+---@return integer?
+function tokenizer:special(role) end
+
+---All special ids, ascending.
+---@return integer[]
+function tokenizer:specials() end
+
+---The special tokens around a text, or around a pair, with their token types; `types` are those of the texts.
+---@param pair? boolean
+---@return { lead: { ids: integer[], types: integer[] }, middle: { ids: integer[], types: integer[] }, tail: { ids: integer[], types: integer[] }, types: integer[] }
+function tokenizer:frame(pair) end
+
+---A fingerprint of all that changes ids: 16 hex digits.
+---@return string
+function tokenizer:fingerprint() end
+
+---The text to store: a tokenizer.json or a vocab.txt; whether it is the former; the roles of special tokens as JSON, for
+---the option `config` of text.parse_tokenizer().
+---@return string content
+---@return boolean json
+---@return string config
+function tokenizer:text() end
+
+---Text from ids; special tokens only on request.
+---@param ids integer[]
+---@param specials? boolean
+---@return string
+function tokenizer:decode(ids, specials) end
+
+---The vocabulary of BERT's WordPiece, nil for all others.
+---@return seqrun.core.text.vocab?
 function tokenizer:vocab() end
 
----How many [UNK] and how many invalid UTF-8 sequences `ids` has seen so far.
+---How many unknown words and how many invalid UTF-8 sequences it has seen so far.
 ---@return { unknown: integer, invalid: integer }
 function tokenizer:counts() end
 

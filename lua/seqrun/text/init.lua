@@ -1,7 +1,7 @@
 -- text - text to ids: vocabularies, tokenizers, sentences.
 --
 --     local vocab = sr.must(sr.text.vocab("vocab.txt"))
---     local tokenizer = sr.must(sr.text.tokenizer { vocab = vocab })
+--     local tokenizer = sr.must(sr.text.tokenizer { vocab = vocab }) -- or { path = "DIR" }
 --     local ids = tokenizer:encode("She was very [MASK].", { specials = true })
 --     print(tokenizer:decode(ids))
 
@@ -19,7 +19,7 @@ function text.vocab(path) return core.vocab(path) end
 
 ---@class seqrun.text.Tokenizer
 ---@field core seqrun.core.text.tokenizer for C functions
----@field vocab seqrun.core.text.vocab
+---@field vocab seqrun.core.text.vocab|false of BERT's WordPiece; false for all others
 ---@field lowercase boolean
 local Tokenizer = {}
 Tokenizer.__index = Tokenizer
@@ -27,49 +27,72 @@ require("seqrun.base.strict").seal(Tokenizer, "the tokenizer", { "core", "vocab"
 Tokenizer.__name = "seqrun.text.Tokenizer"
 
 function Tokenizer:__tostring()
-  return ("tokenizer, %s, %s"):format(self.lowercase and "uncased" or "cased", tostring(self.vocab))
+  if self.vocab then
+    return ("tokenizer, %s, %s"):format(self.lowercase and "uncased" or "cased", tostring(self.vocab))
+  end
+  return tostring(self.core)
 end
 
-local TOKENIZER = { vocab = true, lowercase = true, keep_accents = true, literal = true }
+local TOKENIZER = { vocab = true, path = true, lowercase = true, keep_accents = true, literal = true }
 
----A tokenizer that gives the ids of Hugging Face's BertWordPieceTokenizer.
+---@class seqrun.text.tokenizer
+---@field path? string
+---@field vocab? string|seqrun.core.text.vocab
+---@field lowercase? boolean
+---@field keep_accents? boolean
+---@field literal? boolean
+
+---A tokenizer that gives the ids of Hugging Face's tokenizers.
 ---
----`lowercase` is on unless it is false, and then strips accents unless `keep_accents`.  Special
----tokens written in a text, such as [MASK], become their ids unless `literal`.
----@param t { vocab: string|seqrun.core.text.vocab, lowercase?: boolean, keep_accents?: boolean, literal?: boolean }
+---`path` is a directory with a tokenizer.json or a vocab.txt, or one of these files; `vocab` is a vocabulary of BERT or
+---the path of one.  With a vocabulary `lowercase` is on unless it is false, and then strips accents unless
+---`keep_accents`; a tokenizer.json says that itself.  Special tokens written in a text, such as [MASK], become their
+---ids unless `literal`.
+---@param t seqrun.text.tokenizer
 ---@return seqrun.text.Tokenizer? tokenizer
 ---@return string? message
 ---@return string? code
 function text.tokenizer(t)
   check.options("text.tokenizer", t, TOKENIZER)
-  if t.vocab == nil then check.fail("text.tokenizer: 'vocab' is missing; give a path or a vocabulary") end
-  local vocab, lowercase = t.vocab, t.lowercase ~= false
-  if type(vocab) == "string" then
-    local message, code
-    vocab, message, code = core.vocab(vocab)
-    if not vocab then return nil, message, code end
+  local from = t.path or t.vocab
+  if from == nil then
+    check.fail("text.tokenizer: 'path' and 'vocab' are missing; give a directory, a tokenizer.json or a vocabulary")
   end
-  local options = { lowercase = lowercase, keep_accents = t.keep_accents, specials = not t.literal }
-  return setmetatable({ core = core.tokenizer(vocab, options), vocab = vocab, lowercase = lowercase }, Tokenizer)
+  local options = { lowercase = t.lowercase ~= false, keep_accents = t.keep_accents, specials = not t.literal }
+  local tokenizer, message, code
+  if type(from) == "string" then
+    tokenizer, message, code = core.load_tokenizer(from, options)
+    if not tokenizer then return nil, message, code end
+  else
+    tokenizer = core.tokenizer(from, options)
+  end
+  local fields = { core = tokenizer, vocab = tokenizer:vocab() or false, lowercase = tokenizer:lowercase() }
+  return setmetatable(fields, Tokenizer)
 end
 
----Puts [CLS] before the first part and [SEP] after each, with a token type for each id.
-local function frame(vocab, parts, offsets)
-  local ids, types, places = { vocab:special("cls") }, { 0 }, { { 0, 0 } }
-  for number, part in ipairs(parts) do
-    table.move(part.ids, 1, #part.ids, #ids + 1, ids)
-    if offsets then table.move(part.offsets, 1, #part.ids, #places + 1, places) end
-    ids[#ids + 1] = vocab:special("sep")
-    places[#places + 1] = { 0, 0 }
-    while #types < #ids do types[#types + 1] = number - 1 end
+---Puts the special tokens of a frame around the parts, with a token type for each id.
+local function put_frame(frame, parts, offsets)
+  local ids, types, places = {}, {}, {}
+  local function add(list, list_types, spans)
+    for i, id in ipairs(list) do
+      ids[#ids + 1] = id
+      types[#types + 1] = type(list_types) == "table" and list_types[i] or list_types
+      places[#places + 1] = spans and spans[i] or { 0, 0 }
+    end
   end
+  add(frame.lead.ids, frame.lead.types)
+  for number, part in ipairs(parts) do
+    if number == 2 then add(frame.middle.ids, frame.middle.types) end
+    add(part.ids, frame.types[number], part.offsets)
+  end
+  add(frame.tail.ids, frame.tail.types)
   return ids, types, offsets and places or nil
 end
 
 ---The ids of a line, or of a pair of lines.
 ---
----`specials` adds [CLS] and [SEP] (a pair always has them); `offsets` adds { first, last } of each
----token, in code points of its line.
+---`specials` adds the special tokens around it, such as [CLS] and [SEP] (a pair always has them); `offsets` adds
+---{ first, last } of each token, in code points of its line.
 ---@param line string
 ---@param pair? string|table a second line, or the options
 ---@param options? { specials?: boolean, offsets?: boolean }
@@ -84,7 +107,7 @@ function Tokenizer:encode(line, pair, options)
     parts[#parts + 1] = { ids = ids, offsets = offsets }
   end
   if pair or options.specials then
-    local ids, types, offsets = frame(self.vocab, parts, options.offsets)
+    local ids, types, offsets = put_frame(self.core:frame(pair ~= nil), parts, options.offsets)
     return ids, { types = types, offsets = offsets }
   end
   local types = {}
@@ -92,12 +115,20 @@ function Tokenizer:encode(line, pair, options)
   return parts[1].ids, { types = types, offsets = parts[1].offsets }
 end
 
+---The ids of a text that is given as a list of words, each of which keeps the space before it; with the number of each
+---token's word and, for each, { first, last } in code points of its word.
+---@param words string[]
+---@return integer[] ids
+---@return integer[] numbers
+---@return integer[][] offsets
+function Tokenizer:words(words) return self.core:words(words) end
+
 ---The tokens of a line as they are spelled in the vocabulary.
 ---@param line string
 ---@return string[]
 function Tokenizer:tokens(line)
   local list = self.core:ids(line)
-  for i, id in ipairs(list) do list[i] = self.vocab:token(id) end
+  for i, id in ipairs(list) do list[i] = self.core:token(id) end
   return list
 end
 
@@ -105,7 +136,7 @@ end
 ---@param ids integer[]
 ---@param options? { specials?: boolean }
 ---@return string
-function Tokenizer:decode(ids, options) return self.vocab:decode(ids, options and options.specials) end
+function Tokenizer:decode(ids, options) return self.core:decode(ids, options and options.specials or false) end
 
 local TRAIN = {
   files = true, size = true, min_frequency = true, limit_alphabet = true, lowercase = true, keep_accents = true,

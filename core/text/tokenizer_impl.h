@@ -1,0 +1,76 @@
+/* tokenizer_impl.h - the parts of a tokenizer; internal to core/text. */
+#ifndef SR_TEXT_TOKENIZER_IMPL_H
+#define SR_TEXT_TOKENIZER_IMPL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/text/json_at.h"
+#include "core/text/tokenizer.h"
+#include "core/text/wordpiece.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SR_TOKENIZER_ID_LIMIT = 1 << 24, /* ids are below */
+    SR_TOKENIZER_DEPTH = 4           /* of sequences in sequences */
+};
+
+struct sr_tokenizer {
+    _Atomic int64_t holders;
+    sr_tokenizer_model kind;
+    int32_t size;
+    uint64_t serial;        /* unique in the process */
+    sr_wordpiece *fast;     /* BERT's WordPiece; NULL: all others */
+    sr_frame frames[2];     /* of a single text, of a pair */
+    bool framed;            /* by the post-processor */
+    bool trim, trim_prefix; /* offsets leave out spaces; but not one that was added */
+    int32_t roles[SR_TOKEN_SPECIALS];
+    int32_t *specials; /* ascending */
+    size_t special_count;
+    uint64_t fingerprint;
+    char *text;
+    size_t text_size;
+    bool json;
+    char *config;
+    size_t config_size;
+};
+
+/* A tokenizer with nothing in it but a serial number. */
+sr_status sr_tokenizer_blank(sr_tokenizer **out);
+
+/* The parts that follow from vocabulary and roles, once all others are there: specials, size,
+ * fingerprint, config. */
+sr_status sr_tokenizer_finish(sr_tokenizer *t);
+
+/* Gives a blank tokenizer the fast path of BERT's WordPiece, its vocabulary and fingerprint. */
+sr_status sr_tokenizer_use_fast(sr_tokenizer *t, sr_vocab *vocab, const sr_tokenizer_opts *opts);
+
+/* postprocess.c: the post-processor of a tokenizer.json. */
+sr_status sr_frame_read(sr_tokenizer *t, const sr_json *at, int depth);
+/* Appends a special token to a part that has room. */
+static inline void sr_frame_add(sr_frame_part *p, int32_t id, int type) {
+    p->ids[p->count] = id;
+    p->types[p->count++] = (uint8_t)type;
+}
+
+/* tokenizer_json.c: fills a blank tokenizer from the text of a tokenizer.json. */
+sr_status sr_tokenizer_read_json(sr_tokenizer *t, const char *bytes, size_t size, const char *name,
+                                 const sr_tokenizer_opts *opts);
+
+/* roles.c: the roles that a tokenizer_config.json gives, by name; SR_EDATA if it is not JSON or
+ * names a token that does not exist. */
+sr_status sr_roles_read(sr_tokenizer *t, const void *config, size_t size, const char *name);
+/* Roles from the frame and by known spellings, where there is none yet. */
+void sr_roles_guess(sr_tokenizer *t);
+/* The roles as the text of a tokenizer_config.json. */
+sr_status sr_roles_write(char **out, size_t *size, const sr_tokenizer *t);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,79 @@
+/* word_cache.h - a cache of known words: the ids of short byte strings.
+ *
+ * Direct-mapped: a word has one place, and the last that came there stays.  A cache belongs to one
+ * sr_tokens and to the tokenizer that used it last.
+ */
+#ifndef SR_TEXT_WORD_CACHE_H
+#define SR_TEXT_WORD_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "core/text/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SR_CACHE_KEY = 24,  /* bytes of the longest word */
+    SR_CACHE_IDS = 7,   /* most tokens of a word */
+    SR_CACHE_BITS = 13, /* 8,192 entries of 64 bytes */
+    SR_CACHE_SIZE = 1 << SR_CACHE_BITS
+};
+
+typedef struct sr_cached {
+    uint64_t key[SR_CACHE_KEY / 8]; /* the bytes, padded with zeros */
+    int32_t ids[SR_CACHE_IDS];
+    uint8_t ends[SR_CACHE_IDS]; /* of each token, in bytes from the start; only with spans */
+    uint8_t size;               /* of the key; 0: empty */
+    uint8_t count, unknown;
+} sr_cached;
+
+struct sr_word_cache {
+    uint64_t serial; /* of the tokenizer that these ids belong to */
+    sr_cached entries[SR_CACHE_SIZE];
+};
+
+/* Makes tokens->cache belong to the tokenizer with this serial number. */
+sr_status sr_tokens_prepare_cache(sr_tokens *tokens, uint64_t serial);
+
+/* Room for `more` tokens. */
+sr_status sr_tokens_grow(sr_tokens *tokens, size_t more);
+static inline sr_status sr_tokens_reserve(sr_tokens *tokens, size_t more) {
+    return tokens->room - tokens->count >= more ? SR_OK : sr_tokens_grow(tokens, more);
+}
+
+/* The key of `size` bytes, 1 to SR_CACHE_KEY; nothing at or after `end` is read. */
+static inline void sr_cache_key(uint64_t key[SR_CACHE_KEY / 8], const uint8_t *bytes, size_t size,
+                                const uint8_t *end) {
+    if (end - bytes < SR_CACHE_KEY) {
+        key[0] = key[1] = key[2] = 0;
+        memcpy(key, bytes, size);
+        return;
+    }
+    static const uint8_t ones[2 * SR_CACHE_KEY] = {[0 ... SR_CACHE_KEY - 1] = 0xFF};
+    uint64_t keep[SR_CACHE_KEY / 8];
+    memcpy(keep, ones + SR_CACHE_KEY - size, SR_CACHE_KEY);
+    memcpy(key, bytes, SR_CACHE_KEY);
+    for (int i = 0; i < SR_CACHE_KEY / 8; i++) key[i] &= keep[i];
+}
+
+static inline sr_cached *sr_cache_entry(sr_word_cache *cache,
+                                        const uint64_t key[SR_CACHE_KEY / 8]) {
+    uint64_t h =
+        key[0] * 0x9E3779B97F4A7C15u ^ key[1] * 0xC2B2AE3D27D4EB4Fu ^ key[2] * 0x165667B19E3779F9u;
+    return &cache->entries[(h ^ h >> 29) * 0xD6E8FEB86659FD93u >> (64 - SR_CACHE_BITS)];
+}
+
+static inline bool sr_cache_holds(const sr_cached *e, const uint64_t key[SR_CACHE_KEY / 8],
+                                  size_t size) {
+    return e->key[0] == key[0] && e->key[1] == key[1] && e->key[2] == key[2] && e->size == size;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
