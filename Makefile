@@ -244,12 +244,19 @@ $(BUILD)/tests/fuzz-%: tests/fuzz/%.c $(REPLAY) $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(REPLAY) $(BUILD)/libseqrun.a $(LDLIBS)
 
+# What the primitives of kernels compute, bit by bit, on the simt host and on a GPU: tests/gpu/run.sh.
+$(BUILD)/simt-conform: $(BUILD)/obj/tests/gpu/conform.cu.simt.o $(SIMTOBJ) $(BUILD)/libseqrun.a
+	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(filter-out %/libseqrun.a,$^) $(BUILD)/libseqrun.a $(LDLIBS)
+$(BUILD)/gpu-conform: $(BUILD)/obj/tests/gpu/conform.cuda.o $(CUDAOBJ) $(BUILD)/libseqrun.a
+	$(call say,link $@)$(NVCC) --cudart static -o $@ $^ $(LDLIBS)
+
 # The time of every op of a training step on a GPU: tests/gpu/run.sh.
 $(BUILD)/gpu-bench: tests/gpu/bench.c $(BUILD)/libseqrun.a
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -MF $(BUILD)/obj/gpu-bench.d -o $@ $< -Wl,--whole-archive \
 	  $(BUILD)/libseqrun.a -Wl,--no-whole-archive $(LDLIBS)
 
 ctests: $(TESTS) $(TEST_PLUGINS) $(BUILD)/tests/pty $(SIMTTESTS) $(FAKES) $(BUILD)/gpu-bench \
+        $(if $(NO_SIMT),,$(BUILD)/simt-conform) $(if $(NO_CUDA),,$(BUILD)/gpu-conform) \
         $(EMULATED:%=$(BUILD)/seqrun-%)
 
 test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with sanitizers)

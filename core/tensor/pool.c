@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "core/tensor/backend.h"
 
-enum { CLASSES = 4 * 45 };
+enum { CLASSES = 4 * 45, POISON_CHUNK = 64 << 20 };
 
 /* Free blocks of one class, as a stack. */
 typedef struct stack {
@@ -64,13 +64,16 @@ static sr_status ask_backend(sr_device *device, void **data, size_t bytes) {
 
 /* Bytes of 0xFF are a NaN in every compute dtype, which reveals elements that are never written. */
 static sr_status poison(sr_device *device, void *data, size_t bytes) {
-    unsigned char chunk[4096];
-    memset(chunk, 0xFF, sizeof chunk);
-    for (size_t done = 0; done < bytes; done += sizeof chunk) {
-        size_t n = bytes - done < sizeof chunk ? bytes - done : sizeof chunk;
-        SR_TRY(device->backend->upload(device, (char *)data + done, chunk, n));
-    }
-    return SR_OK;
+    char *chunk;
+    size_t room = bytes < POISON_CHUNK ? bytes : POISON_CHUNK;
+    SR_TRY(sr_alloc((void **)&chunk, room, 1));
+    memset(chunk, 0xFF, room);
+    sr_status st = SR_OK;
+    for (size_t done = 0; st == SR_OK && done < bytes; done += room)
+        st = device->backend->upload(device, (char *)data + done, chunk,
+                                     bytes - done < room ? bytes - done : room);
+    sr_free(chunk);
+    return st;
 }
 
 sr_status sr_device_take(sr_device *device, void **data, size_t bytes) {

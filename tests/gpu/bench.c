@@ -8,7 +8,8 @@
  * model `rate` are the rates of a copy and of a large product instead: GB/s and TFLOP/s; those of
  * model `attention` are single calls on sequences of one length, 16 heads of 64.
  *
- * Inputs are random.  A time is the least of three rounds, each long enough to hide the launches.
+ * Inputs are random.  The device is warmed up by products for half a second before the first op; a
+ * time is the least of three rounds of at least a tenth of a second.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@
 #include "core/tensor/plugin.h"
 
 enum { MOST_SEQUENCES = 4096, MOST_TENSORS = 96, ROUNDS = 3 };
-#define ROUND_SECONDS 0.02
+#define ROUND_SECONDS 0.1
+#define WARM_SECONDS 0.5 /* clocks rise, and stay there */
 
 typedef struct work {
     char model[32];
@@ -100,7 +102,7 @@ static double time_of(bench *b, run_fn *run) {
     if (b->brief) return once;
     once = least = seconds_of(b, run, 1);
     int times = once > ROUND_SECONDS ? 1 : (int)(ROUND_SECONDS / (once + 1e-7)) + 1;
-    if (times > 2000) times = 2000;
+    if (times > 20000) times = 20000;
     for (int i = 0; i < ROUNDS; i++) {
         double now = seconds_of(b, run, times);
         if (now < least) least = now;
@@ -485,14 +487,27 @@ static sr_status product(bench *b) {
     return b->be->linear(b->z, NULL, b->x, b->y, NULL, SR_ACT_NONE);
 }
 
+static void make_squares(bench *b, int64_t side) {
+    b->x = make(b, SR_BF16, side, side);
+    b->y = make(b, SR_BF16, side, side);
+    b->z = make(b, SR_BF16, side, side);
+}
+
+/* Products of random matrices, so that the first op does not meet an idle chip's clocks. */
+static void warm_up(bench *b) {
+    if (b->brief) return;
+    make_squares(b, 4096);
+    double begin = sr_time_monotonic();
+    while (sr_time_monotonic() - begin < WARM_SECONDS) seconds_of(b, product, 10);
+    release_all(b);
+}
+
 static void time_rates(bench *b) {
     int64_t count = b->brief ? 1 << 12 : 1 << 27, side = b->brief ? 64 : 8192;
     b->value = make(b, SR_F32, count, 0);
     b->grad = make(b, SR_F32, count, 0);
     printf("%s\trate\t0\tcopy, GB/s\t%.1f\n", b->label, 8e-9 * (double)count / time_of(b, copy));
-    b->x = make(b, SR_BF16, side, side);
-    b->y = make(b, SR_BF16, side, side);
-    b->z = make(b, SR_BF16, side, side);
+    make_squares(b, side);
     double flops = 2.0 * (double)side * (double)side * (double)side;
     printf("%s\trate\t0\tproduct, TFLOP/s\t%.1f\n", b->label, flops / time_of(b, product) * 1e-12);
     release_all(b);
@@ -508,6 +523,7 @@ int main(int argc, char **argv) {
     need(sr_backend_find(&index, argv[1]));
     b.be = sr_backend_at(index);
     need(sr_device_open(&b.device, b.be, 0, NULL));
+    warm_up(&b);
     time_rates(&b);
     time_lengths(&b);
     while (read_work(&b.w)) run_work(&b);

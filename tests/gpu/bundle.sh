@@ -6,10 +6,13 @@
 set -eu
 cd "$(dirname "$0")/../.."
 to=${1:-build/gpu}
+for file in build/seqrun build/seqrun_cuda.so build/gpu-bench build/gpu-conform; do
+    [ -e "$file" ] || { echo "bundle: $file is missing; run make all ctests on a machine with nvcc" >&2; exit 1; }
+done
 [ -e runs/data/novels.sqr ] || build/seqrun recipes/prepare.lua
 rm -rf "$to"
 mkdir -p "$to/bin/tests" "$to/lib" "$to/clib" "$to/runs/data"
-cp build/seqrun build/gpu-bench build/seqrun_*.so "$to/bin/"
+cp build/seqrun build/gpu-bench build/gpu-conform build/simt-conform build/seqrun_*.so "$to/bin/"
 cp build/tests/*.so "$to/bin/tests/"
 strip -g "$to"/bin/* 2>/dev/null || true # two thirds of the size
 cp -r lua tests recipes "$to/"

@@ -1,5 +1,6 @@
 -- tests/gpu without a GPU: its programs run on the simt device.
 
+local conform = require("tests.support.conform")
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
 
@@ -11,7 +12,7 @@ local it_on_simt = require("tests.support.devices").on_simt(it, function(reason)
 ---tests/gpu/run.sh device=cuda in a folder where all programs are stand-ins that do what variables say.
 local stage_set
 local function run_all(variables, arguments)
-  local line = [[cd '%s' && PATH="$PWD/path:$PATH" %s tests/gpu/run.sh out=out %s >log 2>&1]]
+  local line = [[cd '%s' && rm -rf out && PATH="$PWD/path:$PATH" %s tests/gpu/run.sh out=out %s >log 2>&1]]
   local _, _, code = os.execute(line:format(stage_set, variables, arguments or ""))
   return code, assert(sys.read_file(stage_set .. "/log"))
 end
@@ -19,18 +20,22 @@ end
 describe("tests/gpu/run.sh", function()
   setup(function()
     stage_set = program.folder()
-    for _, name in ipairs { "build", "tests", "path", "out", "runs/data" } do
+    for _, name in ipairs { "build", "tests", "path", "runs/data" } do
       assert(sys.make_dirs(stage_set .. "/" .. name))
     end
     assert(os.execute(("cp -r '%stests/gpu' '%s/tests/'"):format(folder, stage_set)))
     program.write(stage_set .. "/runs/data", "novels.sqr", "")
-    program.write(stage_set .. "/out", "work.txt", "") -- of the roofline
     local programs = {
-      ["build/seqrun"] = [=[case "$*" in *${FAILS:-nothing}*) echo "1 passed, 1 failed"; exit 1 ;; esac
+      ["build/seqrun"] = [=[for word in "$@"; do
+        case $word in dump=*) echo >"${word#dump=}" ;; esac; done # of the roofline and the packs
+        case "$*" in *${FAILS:-nothing}*) echo "1 passed, 1 failed"; exit 1 ;; esac
+        mkdir -p "$XDG_CACHE_HOME/seqrun" && echo choice >"$XDG_CACHE_HOME/seqrun/h100"
         case "$*" in *${SLEEPS:-nothing}*) exec sleep 100 ;; esac
         echo "packed 1 passed, 0 failed"]=],
+      ["build/gpu-conform"] = '[ -z "$NO_CONFORM" ] && echo ex2',
+      ["path/ncu"] = "echo ' Duration us 1'",
       ["build/gpu-bench"] = "cat >/dev/null; printf 'h100\\tbase\\t1\\tembed\\t1\\n'",
-      ["path/nvidia-smi"] = "echo NVIDIA H100 80GB HBM3",
+      ["path/nvidia-smi"] = '[ -z "$NO_GPU" ] && echo NVIDIA H100 80GB HBM3',
       ["path/compute-sanitizer"] = '[ -z "$NO_SANITIZER" ]',
       ["path/python3"] = '[ -z "$NO_TORCH" ] && echo yes',
     }
@@ -40,32 +45,77 @@ describe("tests/gpu/run.sh", function()
     end
   end)
 
-  it("exits with 0 only if every stage ran", function()
+  it("exits with 0 only if every stage of all parts ran, and leaves at most 8 files", function()
     local code, text = run_all("")
     assert.equal(0, code, text)
-    assert.matches("h100: all stages passed, %d+ s; rows in out/h100.tsv\n$", text)
+    assert.matches("h100: all stages passed, %d+ s; results in [^\n]*/out\n$", text)
     assert.is_nil(text:find("skipped", 1, true))
+    local names = {}
+    for name in assert(io.popen(("ls '%s/out'"):format(stage_set))):lines() do
+      assert.matches("^[%w._-]+$", name)
+      names[#names + 1] = name
+    end
+    assert.same({ "h100.tsv", "logs-A.tar.gz", "logs-B.tar.gz", "logs-C.tar.gz", "report-A.txt", "report-B.txt",
+      "report-C.txt", "tuning.txt" }, names)
+    assert.matches("^h100\tbase\t1\tembed\t1\t%d+%-%d%d%-%d%d\n", assert(sys.read_file(stage_set .. "/out/h100.tsv")))
+    local list = assert(io.popen(("tar tzf '%s/out/logs-C.tar.gz'"):format(stage_set))):read("a")
+    assert.matches("profile_of_norm_back_rows.log", list, 1, true)
+    assert.matches("conform_h100.tsv", list, 1, true)
+  end)
+
+  it("runs one part", function()
+    local code, text = run_all("", "part=C")
+    assert.equal(0, code, text)
+    assert.matches("\nprimitives +ok", text)
+    assert.is_nil(text:find("all specs", 1, true))
+    assert.is_nil(text:find("attention matrix", 1, true))
+  end)
+
+  it("exits with 4 at once if there is no device", function()
+    for _, variables in ipairs { "NO_GPU=1", "FAILS=sr.use" } do
+      local code, text = run_all(variables)
+      assert.equal(4, code, text)
+      assert.matches("run.sh: no device 'cuda' to run on; the lines above say why\n$", text)
+      assert.is_nil(text:find("attention matrix", 1, true))
+    end
+  end)
+
+  it("exits with 2 for arguments that it does not know", function()
+    for _, words in ipairs { "part=D", "device=tpu", "seconds=soon", "fast" } do
+      local code, text = run_all("", words)
+      assert.equal(2, code, text)
+      assert.matches("^usage: run.sh ", text)
+    end
   end)
 
   it("exits with 3 if tools are missing, and says what was skipped", function()
     local code, text = run_all("NO_SANITIZER=1 NO_TORCH=1")
     assert.equal(3, code, text)
     assert.matches("memcheck, racecheck +skipped +0s  compute%-sanitizer does not run here", text)
-    assert.matches("PyTorch +skipped +0s  torch not found", text)
-    assert.matches("h100: no stage failed, but 2 skipped, %d+ s; rows in out/h100.tsv\n$", text)
+    assert.matches("PyTorch attention +skipped +0s  torch not found", text)
+    assert.matches("PyTorch steps +skipped +0s  torch not found", text)
+    assert.matches("h100: no stage failed, but 3 skipped, %d+ s; results in ", text)
   end)
 
-  it("exits with 1 if a stage failed", function()
-    local code, text = run_all("FAILS=repeat.lua NO_TORCH=1")
+  it("names the stage that failed and exits with 1, whichever it is", function()
+    for _, case in ipairs {
+      { "A", "cuda_attention_spec", "attention matrix" }, { "A", "model=base", "step of base 16384" },
+      { "B", "repeat.lua", "repeat bitwise" }, { "B", "curves.lua", "training curves" },
+    } do
+      local code, text = run_all("FAILS=" .. case[2], "part=" .. case[1])
+      assert.equal(1, code, text)
+      assert.matches("\n" .. case[3] .. " +FAILED", text)
+      assert.matches("h100: failed stages: [12], skipped: 0, %d+ s; results in ", text)
+    end
+    local code, text = run_all("NO_CONFORM=1", "part=C")
     assert.equal(1, code, text)
-    assert.matches("\nrepeat bitwise +FAILED", text)
-    assert.matches("h100: failed stages: 1, skipped: 1, %d+ s; rows in out/h100.tsv\n$", text)
+    assert.matches("\nprimitives +FAILED", text)
   end)
 
   it("counts what the end of the time cuts as skipped, not as failed", function()
-    local code, text = run_all("SLEEPS=recipes/bench/step.lua", "seconds=6")
+    local code, text = run_all("SLEEPS=recipes/bench/step.lua", "part=A seconds=6")
     assert.equal(3, code, text)
-    assert.matches("\nstep of base 16384 +skipped", text)
+    assert.matches("\nstep of large 16384 +skipped", text)
     assert.is_nil(text:find("FAILED", 1, true))
   end)
 end)
@@ -75,6 +125,24 @@ describe("tests/gpu", function()
     local code, out, err = program.run { folder .. "tests/gpu/repeat.lua", "simt", "2" }
     assert.equal(0, code, err)
     assert.is_truthy(out:find("simt in bf16: 2 runs", 1, true))
+  end)
+
+  it_on_simt("computes with the primitives of kernels what chips compute", function()
+    local here = {}
+    for line in assert(io.popen(("'%s/simt-conform'"):format(home))):lines() do
+      local name, case, words = line:match("^([^\t]+)\t(%d+)\t(.*)$")
+      here[name .. " " .. case] = words
+    end
+    -- what an ISA manual says: columns of a matrix, a half of 2^-24, products of integers
+    assert.equal("00010000\t00410040\t00810080\t00c100c0\t00080000\t00480040\t00880080\t00c800c0", here["ldmatrix 0"])
+    assert.matches("^00000000\t36800000\t37000000\t", here["cvt.f32.f16 0"])
+    assert.equal(here["mma.bf16 integers 3"], here["mma.f16 integers 3"])
+    for path in assert(io.popen(("ls '%stests/data/gpu/'conform_*.tsv 2>/dev/null"):format(folder))):lines() do
+      for line in io.lines(path) do
+        local name, case, words = line:match("^([^\t]+)\t(%d+)\t(.*)$")
+        conform.compare(path .. ": " .. name .. " " .. case, name, words, here[name .. " " .. case])
+      end
+    end
   end)
 
   it_on_simt("times every op that the roofline of a step has, but what is tiny", function()

@@ -3,7 +3,8 @@
     python3 recipes/bench/peers/torch_attention.py --tsv FILE --label h100
 
 Appends lines of label, `attention`, tokens, "PyTorch forward 128" (or backward), microseconds: the best of
-torch.nn.attention.varlen, which has no dropout, and of flash attention on equal lengths with dropout 0.1.
+torch.nn.attention.varlen, which has no dropout, and of the FlashAttention and cuDNN backends on equal lengths with dropout
+0.1.  A backend that this PyTorch or GPU lacks is named and left out.
 """
 
 import argparse
@@ -45,11 +46,18 @@ def varlen(length):
     return both_ways(lambda q, k, v: varlen_attn(q, k, v, cu, cu, length, length), q, k, v)
 
 
-def flash(length):
+def dense(backend, length):
     shape = (TOKENS // length, HEADS, length, SIZE)
     q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in "qkv")
-    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+    with sdpa_kernel(backend):
         return both_ways(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.1), q, k, v)
+
+
+ARMS = (
+    ("", varlen),
+    (" dropout", lambda length: dense(SDPBackend.FLASH_ATTENTION, length)),
+    (" cudnn dropout", lambda length: dense(SDPBackend.CUDNN_ATTENTION, length)),
+)
 
 
 def main():
@@ -59,8 +67,13 @@ def main():
     o = parser.parse_args()
     with open(o.tsv, "a", encoding="ascii") as file:
         for length in (64, 128, 256, 512, 2048):
-            for name, run in (("", varlen), (" dropout", flash)):
-                for way, us in zip(("forward", "backward"), run(length)):
+            for name, run in ARMS:
+                try:
+                    times = run(length)
+                except RuntimeError as problem:
+                    print(f"{length}{name}: not available: {str(problem).splitlines()[0]}")
+                    continue
+                for way, us in zip(("forward", "backward"), times):
                     op = f"PyTorch {way} {length}{name}"
                     print(o.label, "attention", TOKENS, op, f"{us:.2f}", sep="\t", file=file, flush=True)
                     print(f"{way} {length}{name}: {us:.0f} us")
