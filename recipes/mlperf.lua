@@ -1,5 +1,5 @@
 -- mlperf.lua - BERT-Large under the rules of MLPerf Training: from the initial checkpoint (init.from) until the
--- masked-LM accuracy on 10,000 fixed sequences reaches 0.720, evaluated every so many samples.
+-- masked-LM accuracy on 10,000 fixed sequences reaches 0.720, evaluated at fixed intervals of samples.
 --
 -- Its keys and its log are in recipes/mlperf/.  RUN/result_0.txt is the log of events; the time is that of run_stop
 -- less that of run_start.

@@ -22,7 +22,7 @@ typedef struct sr_order {
     sr_epoch **epoch;   /* (epochs) retained: the picks point into them */
     int64_t sequences, groups, epochs;
     bool packs;    /* each group is a pack */
-    int64_t *rows; /* (groups) each group is a batch of so many rows; NULL: they are not */
+    int64_t *rows; /* (groups) rows of each group, which is a batch; NULL: not batches */
     struct sr_window *window; /* retained: the order is that of its update number `index` */
     int64_t index;
     sr_cursor begin, end;

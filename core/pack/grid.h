@@ -33,8 +33,8 @@ typedef struct sr_grid {
     sr_lp lp;         /* packs are those of the rest times capacity */
 } sr_grid;
 
-/* True for so many different lengths, and such a limit of depth, that a grid is better than the
- * program of the lengths themselves. */
+/* True if a grid is better than the program of the lengths themselves: for many different lengths
+ * and a limit of 2 to DEEPEST sequences a pack. */
 bool sr_grid_suits(const sr_histogram *h, int32_t max_seqs);
 
 /* The cells of the grids to try, in turn; 0 after the last. */

@@ -5,7 +5,7 @@
 #include "core/pack/imitate.h"
 
 enum {
-    MANY = 10,  /* not repaired if more than one pack of so many is not full */
+    MANY = 10,  /* not repaired if more than one pack in this many is not full */
     HELPERS = 2 /* full packs that help one that is not */
 };
 

@@ -140,7 +140,7 @@ static bool has_spoken(const sr_comm *comm) {
     return w->spoken || is_there(comm, MPI_ANY_SOURCE, SPOKE);
 }
 
-/* Waits until `rank` has reported its failure: at most so many seconds. */
+/* Waits until `rank` has reported its failure, at most `seconds`. */
 static bool hear(const sr_comm *comm, int rank, double seconds) {
     double end = sr_time_monotonic() + seconds;
     const struct timespec moment = {.tv_nsec = 1000000};

@@ -6,7 +6,7 @@
 
 local lengths = {}
 
-local SLOTS = 512 -- of a pack of lengths that are no file
+local SLOTS = 512 -- capacity of a pack, for lengths that do not come from a file
 
 ---@param path string a file, or "8-64": from 8 to 64, all equally often
 ---@return integer[] # count by length

@@ -27,8 +27,8 @@ local schema = c.map {
   { "out", c.path { default = "runs/data/wordnet", doc = "directory to write train.tsv and dev.tsv into" } },
   { "domains", c.list(c.string {}, { min = 1, doc = "domains of nouns; [all]: all 26",
     default = { "animal", "artifact", "body", "feeling", "food", "location", "person", "plant", "time" } }) },
-  { "per_domain", c.integer { optional = true, default = 1000, min = 2, doc = "at most so many of each; none: all" } },
-  { "labelled", c.integer { optional = true, min = 1, doc = "at most so many of each in train.tsv; none: all" } },
+  { "per_domain", c.integer { optional = true, default = 1000, min = 2, doc = "maximum number of each; none: all" } },
+  { "labelled", c.integer { optional = true, min = 1, doc = "maximum number of each in train.tsv; none: all" } },
   { "dev", c.number { default = 0.1, min = 0.01, max = 0.5, doc = "fraction of the definitions in dev.tsv" } },
   { "seed", c.integer { default = 1, min = 0, doc = "of the choice of definitions, and of those in dev.tsv" } },
 }
@@ -77,7 +77,7 @@ local function definitions(path, domains)
   return found, texts
 end
 
----The definitions of each domain in keyed order, at most so many.
+---The definitions of each domain in keyed order, at most `per_domain`.
 local function choose(found)
   local lists, rows = {}, {}
   for _, row in pairs(found) do
@@ -104,7 +104,7 @@ local function write(name, lines, count)
   if not request.quiet then print(("%s: %d definitions"):format(path, count)) end
 end
 
----Writes the labelled definitions that are for evaluation, or the others, at most so many of each domain.
+---Writes the labelled definitions that are for evaluation, or the others, at most `most` of each domain.
 local function write_labelled(name, rows, dev, most)
   local lines, counts = { "definition\tdomain" }, {}
   for _, row in ipairs(rows) do

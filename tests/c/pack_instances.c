@@ -8,7 +8,7 @@
 static uint16_t length[200000];
 
 /* Lengths in random order for a histogram. */
-static int64_t deal(const sr_histogram *h, test_rng *r) {
+static int64_t assign(const sr_histogram *h, test_rng *r) {
     int64_t n = 0;
     for (int32_t l = 1; l <= h->capacity; l++)
         for (int64_t i = 0; i < h->count[l]; i++) length[n++] = (uint16_t)l;
@@ -51,7 +51,7 @@ static void exactly_once(void) {
         CHECK_OK(random_histogram(&h, &r, 1 + test_below(&r, 100), 40));
         sr_pack_opts opts = {.solver = solvers[i % 4], .max_seqs = (int32_t)test_below(&r, 5)};
         CHECK_OK(sr_pack_solve(&plan, &h, &opts));
-        sr_lengths table = {length, 2, deal(&h, &r)};
+        sr_lengths table = {length, 2, assign(&h, &r)};
         CHECK_OK(sr_packing_new(&k, plan, &table, 42));
         for (uint32_t epoch = 0; epoch < 3; epoch++)
             CHECK(epoch_is_exact(k, plan, epoch, table.count));
@@ -75,7 +75,7 @@ static void unfilled_slots(void) {
     plan->unfilled = 8;
     CHECK_OK(sr_plan_check(plan));
     test_rng r = {3, 0};
-    sr_lengths table = {length, 2, deal(&h, &r)};
+    sr_lengths table = {length, 2, assign(&h, &r)};
     sr_packing *k;
     CHECK_OK(sr_packing_new(&k, plan, &table, 1));
     CHECK(sr_packing_packs(k) == 16);
@@ -105,7 +105,7 @@ static void epochs_differ(void) {
     CHECK_OK(sr_histogram_add(&h, 40, 500, SR_LONG_ERROR));
     CHECK_OK(sr_histogram_add(&h, 24, 500, SR_LONG_ERROR));
     CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
-    sr_lengths table = {length, 2, deal(&h, &r)};
+    sr_lengths table = {length, 2, assign(&h, &r)};
     CHECK_OK(sr_packing_new(&k, plan, &table, 1));
     CHECK_OK(sr_packing_new(&other, plan, &table, 2));
     uint32_t a, b, c;
@@ -132,7 +132,7 @@ static void order_is_uniform(void) {
     CHECK_OK(sr_histogram_new(&h, 4));
     CHECK_OK(sr_histogram_add(&h, 4, 97, SR_LONG_ERROR));
     CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
-    sr_lengths table = {length, 2, deal(&h, &r)};
+    sr_lengths table = {length, 2, assign(&h, &r)};
     CHECK_OK(sr_packing_new(&k, plan, &table, 9));
     int hits[97] = {0};
     for (uint32_t epoch = 0; epoch < 9700; epoch++) {

@@ -110,7 +110,7 @@ static bool in_order(const int32_t *order, const int32_t *sorted, const int32_t 
     return true; /* no position twice: (key, position) ascends strictly */
 }
 
-/* Keys of so many kinds, some of them out of range, each `stride` from the one before it. */
+/* Keys of `kinds` kinds, some of them out of range, each `stride` from the one before it. */
 static void check_order(int64_t count, int64_t limit, int64_t stride, uint32_t kinds) {
     int32_t *keys, *spread, *at, *in_turn;
     CHECK_OK(sr_alloc((void **)&keys, (size_t)count + 1, sizeof *keys));

@@ -24,7 +24,7 @@ local function trained(factor)
   return opt
 end
 
----Writes the moments of `opt`, each cut before the elements of `cuts`, its pieces dealt over `files`.
+---Writes the moments of `opt`, each cut before the elements of `cuts`, its pieces distributed over `files`.
 local function write(dir, opt, cuts, files)
   local held = {}
   for i = 1, files do held[i] = {} end

@@ -12,7 +12,7 @@ local STEPS = 200
 
 local folder, corpus
 
----Runs a command line on so many ranks.
+---Runs a command line on `ranks` ranks.
 local function command(ranks, words)
   if ranks == 1 then return program.run(words) end
   return mpi.run(ranks, words, { before = "OMPI_MCA_mpi_yield_when_idle=1" })

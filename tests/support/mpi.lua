@@ -47,7 +47,7 @@ function mpi.run(n, words, options)
   return program.run(words, { before = line, shell = options.shell })
 end
 
----Whether a process still runs after so many seconds; one that has ended and waits for its parent does not.
+---Whether a process still runs after `seconds`; one that has ended and waits for its parent does not.
 ---@param pid integer
 ---@param seconds number
 ---@return boolean

@@ -7,9 +7,12 @@
  * Cycles    16 for a product of tiles, 8 for a load from the first-level cache, 20 from the second,
  *           130 from the third.  A step of 32 in k takes 7 loads under 6 products: 96.
  * Depth     k in steps of BF16_DEPTH, whole for a hidden size of 768: storing sums and loading them
- *           again costs more than a panel of B that stays in the first-level cache gains (depth
- * 256: linear of 2,048 rows, 768 to 2,304 columns, 5.75 ms; 768: 5.22). Measured  Intel Xeon with
- * AMX, one core, 2026-11-23, by docs/evidence/amx.md: 36 % of the peak forward, 28 % backward.
+ *           again costs more than a panel of B in the first-level cache gains (linear of 2,048
+ *           rows, 768 to 2,304 columns: 5.75 ms at depth 256, 5.22 ms at 768)
+ *
+ * Measured  Intel Xeon with AMX, one core, 2026-11-23, docs/evidence/amx.md: 36 % of the peak
+ *           forward, 28 % backward
+ *
  * Numerics  an element of C is one chain over k in ascending order, which goes on from C if that is
  *           added (alpha = 1): it does not depend on its place in the block.  The instruction
  *           flushes denormals to zero.

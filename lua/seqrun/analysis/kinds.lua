@@ -236,7 +236,7 @@ end
 
 -- ---- files of DeepSpeed ----------------------------------------------------------------------------
 
----Values are copied so many at a time.
+---Number of values copied at a time.
 local SPAN = 1 << 16
 
 ---How many sequences are measured.

@@ -5,7 +5,7 @@ local show = {}
 local PERCENTILES = { 1, 5, 10, 25, 50, 75, 90, 95, 99 }
 local CLASSES, BAR = 16, 40
 
----Values are read so many at a time.
+---Number of values read at a time.
 local SPAN = 1 << 16
 
 local function mean_of(metric)

@@ -258,7 +258,7 @@ path, kind, bytes, digest      kind: text or examples
 tokens, unknown, unknown_rate, unigram_entropy   unknown: [UNK]; entropy in nats per token
 documents?, sentences?, examples?, repeated_documents, repeated_sentences
 vocab_size, vocab_used, vocab_coverage, lowercase   used: tokens that occur; coverage: their part
-coverage[].share, coverage[].tokens   so many of the most frequent tokens make up this share of the text
+coverage[].share, coverage[].tokens   number of the most frequent tokens that make up this share of the text
 columns[]                      of values
 labelled, classes?[].name, classes?[].examples
 train.tokens, train.units, held.tokens, held.units   units: documents or examples
@@ -266,7 +266,7 @@ cut                            true: the held-out part is the end of the one doc
 max_len, train_examples, train_tokens, mean_length   of the first epoch
 filled_when_padded             part of the slots with real tokens, one sequence in each row
 lengths[].first, lengths[].last, lengths[].examples
-depths[].{max_seqs?, packs, efficiency}   with at most so many sequences in a pack; missing: any number
+depths[].{max_seqs?, packs, efficiency}   packs of at most max_seqs sequences; missing: any number
 ]] } }
 
 fields.tokenize = { { "(JSON lines)", [[

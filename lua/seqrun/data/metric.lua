@@ -88,7 +88,7 @@ function Metric:values(first, count) return failure.must(self.core:values(first,
 ---@return integer[]
 function Metric:order(first, count) return failure.must(self.core:order(first, count)) end
 
----How many sequences have a value of at most `value`: the first so many of the order.
+---The number of sequences whose value is at most `value`; they come first in the order.
 ---@param value number
 ---@return integer
 function Metric:upto(value) return failure.must(self.core:upto(value)) end

@@ -11,7 +11,7 @@ local GAP = "  "
 ---@return integer
 function grid.width(text) return utf8.len(text) or #text end
 
----A text of at most so many characters; "..." stands for its end.
+---Cuts a text to `most` characters; "..." replaces its end.
 ---@param text string
 ---@param most integer
 ---@return string

@@ -11,7 +11,7 @@ local help = {}
 
 local MOST_FOUND, WIDTH, NAMED = 40, 120, 46
 
----The first sentence of a text, on one line that fits beside a name of NAMED columns, or so many.
+---The first sentence of a text, on one line that fits beside a name of `named` columns (default NAMED).
 local function brief(text, named)
   local room = (sys.is_terminal(1) and math.max(80, sys.columns(1)) or WIDTH) - (named or NAMED)
   local line = (text or ""):gsub("%s+", " ")

@@ -97,7 +97,7 @@ local function remove_strange(line)
   end
 end
 
----Opens the metrics: all, or only about so many bytes of the newest lines.
+---Opens the metrics: all, or only about the last `newest` bytes.
 local function open_metrics(self, newest)
   local file = io.open(self.dir .. "/metrics.jsonl", "rb")
   local size = file and file:seek("end") or 0
@@ -270,7 +270,7 @@ end
 
 ---Reads the directory of a run.
 ---@param dir string
----@param newest? integer reads only about so many bytes of the newest lines of the metrics
+---@param newest? integer reads only about the last `newest` bytes of the metrics
 ---@return seqrun.History|nil
 ---@return string? message
 ---@return string? code

@@ -122,7 +122,7 @@ function loader:update_of(uids, epoch, arrange) end
 ---Frees the memory.
 function sampler:close() end
 
----Unlocks the first so many examples of each metric's order.
+---Unlocks the first `prefixes[i]` examples of the order of metric i.
 ---@param prefixes integer[]
 ---@return integer? unlocked
 ---@return string? message

@@ -124,7 +124,7 @@ function metric:order(first, count) end
 ---@return string? code
 function metric:at(i) end
 
----How many sequences have a value of at most `value`: the first so many of the order.
+---The number of sequences whose value is at most `value`; they come first in the order.
 ---@param value number
 ---@return integer? count
 ---@return string? message

@@ -49,7 +49,7 @@ end
 ---
 ---  rows            tokens of a batch, 2048
 ---  stride, null_threshold, longest_answer   of question answering: 128, 0 and 30
----  nbest           of question answering: list so many answers with their probabilities
+---  nbest           of question answering: number of answers to list, with their probabilities
 ---@param model seqrun.Bert
 ---@param t { tokenizer: seqrun.text.Tokenizer, max_len: integer, head?: string, rows?: integer,
 ---  stride?: integer, null_threshold?: number, longest_answer?: integer, nbest?: integer }

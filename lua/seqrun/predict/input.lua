@@ -21,7 +21,7 @@ local ROWS = { lines = "lines", tsv = "literal", csv = "quoted", jsonl = "lines"
 ---@field optional? table<string, boolean> keys that may be missing
 ---@field lists? table<string, boolean> keys whose values are lists: of JSON, or all further fields of a row
 
----What is wrong with a row of so many fields.
+---What is wrong with a row of `count` fields.
 local function wrong_count(count, t)
   return ("%s; expected %s, separated by %s"):format(counted(count, "field"), table.concat(t.keys, ", "),
     t.format == "csv" and "commas" or "tabs")

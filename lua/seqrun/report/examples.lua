@@ -16,7 +16,7 @@ examples.STYLE = [[
 .mistake { max-width: 60rem; padding: .5rem 0; border-bottom: 1px solid var(--rule); break-inside: avoid }
 .mistake p { margin: .1rem 0; max-width: none }]]
 
----A text of at most so many characters, on one line.
+---A text on one line, cut to `most` characters.
 local function short(value, most)
   local one = tostring(value):gsub("%s+", " ")
   local length = utf8.len(one)

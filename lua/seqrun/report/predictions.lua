@@ -110,8 +110,8 @@ local function compute(found, named, count)
   return { data = file, step = newest.step, items = fill_in(filler, collect(corpus, count)) }
 end
 
----Sentences of a run's held-out text with one word filled in by its newest checkpoint; nil for runs that are no
----pretraining on text.
+---Sentences of a run's held-out text with one word filled in by its newest checkpoint; nil for runs that do
+---not pretrain on text.
 ---@param found seqrun.History
 ---@param count integer
 ---@return seqrun.report.Samples|nil

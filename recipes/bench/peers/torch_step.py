@@ -144,7 +144,7 @@ def attend_varlen(spans, rows, device):
 
 
 def by_length(lengths, slots):
-    """Cuts lengths, longest first, into batches of at most so many slots when padded."""
+    """Cuts lengths, longest first, into batches of at most `slots` slots when padded."""
     lengths, batches = sorted(lengths, reverse=True), []
     while lengths:
         count = max(1, slots // lengths[0])

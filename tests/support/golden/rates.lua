@@ -9,7 +9,7 @@ local tsv = require("tests.support.golden.tsv")
 local rates = {}
 
 ---"10:128:8" is total, min, quantum; max is the full length.
-local function course(text, max)
+local function value_schedule(text, max)
   if not text then return nil end
   local total, min, quantum = text:match("^(%-?%d+):(%-?%d+):(%d+)$")
   return schedule.new {
@@ -35,7 +35,8 @@ end
 ---One line for each step of a config.
 local function run(config, steps)
   local full = math.tointeger(tonumber(config.seq_len))
-  local lengths, kept = course(config["cl_total:min:step"], full), course(config["ltd_total:min:step"], full)
+  local lengths = value_schedule(config["cl_total:min:step"], full)
+  local kept = value_schedule(config["ltd_total:min:step"], full)
   local count = published {
     full = full, layers = tonumber(config.layers), dropping = tonumber(config.ltd_layers) or 0,
   }

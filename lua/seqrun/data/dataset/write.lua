@@ -43,7 +43,7 @@ local COLUMN = { type = true, per = true, size = true }
 
 -- ---- columns ---------------------------------------------------------------------------------
 
----Values of which each example has one are written so many at a time.
+---Number of values written at a time, of columns with one value per example.
 local TOGETHER = 1024
 
 local function new_queue(column, name) return { column = column, name = name, list = {}, count = 0 } end

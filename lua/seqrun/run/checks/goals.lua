@@ -19,7 +19,7 @@ function goals.of(cfg)
   return list
 end
 
----Updates of the run: `steps`, as many as a schedule of so many steps needs, or UNLIMITED.
+---Updates of the run: `steps`, or the number that a schedule of `steps` steps needs, or UNLIMITED.
 ---@param cfg table
 ---@param loader table summary of the loader
 ---@param steps? integer of the schedule, instead of those of the config

@@ -109,7 +109,7 @@ local function set_aside(folder)
   return name
 end
 
----Fails if a checkpoint of so many bytes does not fit where the run will be; known before any work, not after it.
+---Fails if a checkpoint of `bytes` bytes does not fit where the run will be; known before any work, not after it.
 ---@param bytes integer
 function Directory:check_space(bytes)
   local folder = self.path

@@ -61,7 +61,7 @@ end
 
 -- ---- when ------------------------------------------------------------------------------------
 
----Whether the step is the last of so many epochs.
+---Whether a multiple of eval.epochs epochs ends at this step.
 local function ends_epochs(self, step)
   local epochs = self.config.eval.epochs or 0
   if epochs == 0 or not self.epoch then return false end

@@ -33,7 +33,7 @@ function amounts.shares(batch, loader)
   return math.min(batch.shares or 8, amounts.micro_batches(batch, loader), rows), rows
 end
 
----Passes over the data in so many updates; nil where the order or a counter decides.
+---Passes over the data in `updates` updates; nil where the order or a counter decides.
 ---@param batch table of the config
 ---@param loader table
 ---@param updates integer

@@ -79,7 +79,7 @@ end
 ---@return integer
 local function launched() return (world.launcher() or {}).ranks or 1 end
 
----Fails if one of so many ranks would have no share of an update.
+---Fails if an update has fewer shares than there are ranks.
 local function check_shares(batch, loader, ranks)
   local count, packs = amounts.shares(batch, loader)
   if not count or count >= ranks then return end

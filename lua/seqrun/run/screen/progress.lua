@@ -14,7 +14,7 @@ Progress.__index = Progress
 ---Number of recent step times that the ETA is based on.
 local RECENT = 25
 
----Intervals between lines that stay grow by this factor, up to so many seconds.
+---Intervals between lines that stay grow by this factor, up to MOST_SECONDS.
 local GROWTH, MOST_SECONDS = 1.25, 600
 
 ---@param options { quiet?: boolean, json_log?: boolean, every: integer, seconds: number }
