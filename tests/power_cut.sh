@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Simulates power cuts of a real ext4 file system while checkpoints are saved, mounts it again (the journal
 # is replayed) and checks that every promised checkpoint is intact.    tests/power_cut.sh BUILD
-# CUTS sets the number of cuts (default 20).  Needs root and loop mounts.
+# CUTS sets the number of cuts (default 20; 300 in make test-long).  Needs root and loop mounts.
 set -u
-seqrun=$1/seqrun cuts=${CUTS:-20}
+seqrun=$1/seqrun cuts=${CUTS:-$([ "${LONG:-0}" = 1 ] && echo 300 || echo 20)}
 [ "$(id -u)" -eq 0 ] || { echo "skipped: not root"; exit 77; }
 export PATH=$PATH:/usr/sbin:/sbin
 mkfs.ext4 -V >/dev/null 2>&1 && losetup -f >/dev/null 2>&1 ||
