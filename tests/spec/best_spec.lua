@@ -82,6 +82,63 @@ describe("the best checkpoint", function()
     assert.same(wanted, result("parts"))
   end)
 
+  it("does not count an evaluation that only --max-steps asked for", function()
+    local words, rows = task_model.words(), { "text,label" }
+    for i = 1, 60 do rows[i + 1] = ("%s,%s"):format(words[i % 40 + 1], i % 2 == 0 and "a" or "b") end
+    local file = program.write(folder, "all.csv", table.concat(rows, "\n") .. "\n")
+    task_model.save(folder .. "/model", task_model.new("mlm"))
+    local function run(out, ...)
+      local code, told, err = program.run {
+        "recipes/finetune.lua", "task=classify", "init.from=" .. folder .. "/model", "data.train=" .. file,
+        "data.folder=" .. folder, "data.held=0.3", "data.max_len=32", "batch.sequences=8", "epochs=3", "rate.peak=2e-1",
+        "save.best=label_loss", "eval.every=4", "eval.epochs=0", "eval.patience=2", "--out", folder .. "/" .. out, ...,
+      }
+      assert.equal(0, code, err)
+      return told
+    end
+    run("whole")
+    assert.matches("held%-out +label loss", run("parts", "--max-steps", "3")) -- it is shown
+    assert.is_nil(sr.checkpoint.latest(folder .. "/parts/best"))
+    for _, step in ipairs { "5", "6", "7" } do run("parts", "--max-steps", step, "--resume") end
+    run("parts", "--resume")
+    local function last(out)
+      local path = sr.must(sr.checkpoint.latest(folder .. "/" .. out))
+      local best_path = sr.must(sr.checkpoint.latest(folder .. "/" .. out .. "/best"))
+      local state = sr.must(sys.read_file(path .. "/trainer/state.json"))
+      return { path:match("step%-%d+$"), sys.hash_file(path .. "/model.safetensors"), best_path:match("step%-%d+$"),
+        sys.hash_file(best_path .. "/model.safetensors"), state:match('"best".-}') }
+    end
+    assert.same(last("whole"), last("parts"))
+  end)
+
+  it("ignores an evaluation that does not define the metric, such as a correlation of equal predictions", function()
+    local self = best.new(folder, "pearson", 3)
+    local _, message = self:take({ spearman = 0.1 }, parts(1), { pearson = true })
+    assert.equal("pearson is undefined at step 1", message)
+    assert.is_string(self:take({ pearson = 0.2 }, parts(2), {}))
+    assert.is_nil((self:take({ pearson = 0 / 0 }, parts(3), {})))
+    assert.same({ step = 2, value = 0.2, worse = 1 }, self:state())
+  end)
+
+  it("of equal predictions ends nothing: the run goes on", function()
+    local words, rows = task_model.words(), { "text,label" }
+    for i = 1, 20 do rows[i + 1] = ("%s,%d"):format(words[i], i % 3) end
+    local file = program.write(folder, "all.csv", table.concat(rows, "\n") .. "\n")
+    local same = { "text,label" }
+    for i = 1, 6 do same[i + 1] = ("%s,%d"):format(words[1], i) end
+    local dev = program.write(folder, "dev.csv", table.concat(same, "\n") .. "\n")
+    task_model.save(folder .. "/model", task_model.new("mlm"))
+    local code, _, err = program.run {
+      "recipes/finetune.lua", "task=regress", "init.from=" .. folder .. "/model", "data.train=" .. file,
+      "data.dev=" .. dev, "data.folder=" .. folder, "data.max_len=32", "batch.sequences=8", "epochs=2",
+      "save.best=pearson", "eval.every=2", "eval.metric=pearson", "eval.target=0.9", "--quiet",
+      "--out", folder .. "/out",
+    }
+    assert.equal(0, code, err)
+    assert.matches("warning: no new best checkpoint: pearson is undefined at step 2", err)
+    assert.is_string(sr.must(sr.checkpoint.latest(folder .. "/out")))
+  end)
+
   it("needs a metric that the evaluation has", function()
     local ok, problem = pcall(function()
       best.new(folder, "f2"):take({ f1 = 0.5, accuracy = 1, type = "eval", step = 3 }, parts(1))

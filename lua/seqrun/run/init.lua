@@ -171,17 +171,20 @@ function Run:save(needed)
 end
 
 ---Evaluates on the held-out part and writes a line of metrics; nil if there is none, or a signal came first.
-function Run:evaluate()
+---@param aside? boolean this evaluation does not count for save.best, eval.patience and when the next one is due
+---@return table|nil line
+function Run:evaluate(aside)
   if not self:can_evaluate() then return end
   self.meter:read_losses()
   local line = self.evaluations:run {
     step = self.step, counts = self.loaders:counts(), seconds = function() return self:seconds() end,
-    record = function(found) self.records:write(found) end,
+    record = function(found) self.records:write(found) end, aside = aside,
   }
   if not line then
     self.agreement:reach(self.changes:asked())
     return nil
   end
+  if aside then return line end
   self.evaluations:keep_best(self.optimizer, function()
     return self.ranks.leads and saved_parts(self) or { step = self.step }
   end)
@@ -226,7 +229,7 @@ end
 local function evaluate_when_due(self)
   local all, step = self.evaluations, self.step
   local due = step > 0 and step < self.last and all:due(step, self.loaders:counts().sequences)
-  if due and not all:is_done(step) then self:evaluate() end
+  if due and not all:is_counted(step) then self:evaluate() end
   local reason = step < self.last and all:over()
   if reason then stop_here(self, "%s", reason) end
 end
@@ -239,9 +242,19 @@ local function after_step(self)
   if self.saves:due(self.step, self.agreement:seconds()) then self:save(false) end
 end
 
+---Whether --max-steps ends the run where no evaluation is due: a run that goes on must not differ from one that never
+---stopped.
+local function ends_aside(self)
+  local step, most = self.step, self.request.max_steps
+  if not most or most > step or step >= self.total then return false end
+  return not self.evaluations:due(step, self.loaders:counts().sequences)
+end
+
 ---Evaluates the current weights, unless that is done; a signal meanwhile stops the run.
 local function evaluate_or_stop(self)
-  if not self.evaluations:is_done(self.step) and not self:evaluate() then check_stop(self) end
+  local aside = ends_aside(self)
+  local done = aside and self.evaluations:is_done(self.step) or self.evaluations:is_counted(self.step)
+  if not done and not self:evaluate(aside) then check_stop(self) end
 end
 
 local function finish(self)

@@ -79,7 +79,7 @@ end
 ---What attached prompts ask for from now on.
 local function open_changes(self, scaled)
   local function evaluate()
-    self:evaluate()
+    self:evaluate(true)
     return self.evaluations:is_done(self.step) and table.concat(self.evaluations:texts(), "; ") or nil
   end
   return changes.new {

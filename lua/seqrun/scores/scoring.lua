@@ -117,6 +117,19 @@ function Scoring:finish(line, order)
   end
 end
 
+---Names of metrics that are not defined for these predictions, such as the correlation of equal numbers; a set.
+---@return table<string, true>
+function Scoring:undefined()
+  local names = {}
+  for _, entry in ipairs(self.heads) do
+    local prefix = #self.heads > 1 and entry.head.name .. "_" or ""
+    for _, name in ipairs(entry.kind.metrics or entry.kind.shown) do
+      if not (entry.metrics and entry.metrics[name]) then names[prefix .. name] = true end
+    end
+  end
+  return names
+end
+
 local UNSCORED = { mlm = true, nsp = true } -- heads that have losses only
 
 ---Names of the metrics of these heads; nil if one of them is not ours.

@@ -36,13 +36,15 @@ local function metrics_of(line)
   return table.concat(names, ", ")
 end
 
----A metric of an evaluation; raises if it has none of this name.
+---A metric of an evaluation; nil if it is undefined there; raises if there is none of this name.
 ---@param line table
 ---@param metric string
 ---@param key string of the config that names it
----@return number
-local function value_of(line, metric, key)
+---@param undefined? table<string, true> metrics that these predictions do not define
+---@return number|nil
+local function value_of(line, metric, key, undefined)
   local value = line[metric]
+  if value ~= value or not value and undefined and undefined[metric] then return nil end
   if not value then
     failure.raise("config", "%s: the evaluation has no metric '%s'; it has %s", key, metric, metrics_of(line))
   end
@@ -58,13 +60,14 @@ end
 ---Takes an evaluation, and saves the model if it is the best so far.
 ---@param line table of metrics
 ---@param parts seqrun.Saved
+---@param undefined? table<string, true> metrics that these predictions do not define: no improvement
 ---@return string|nil path of a new checkpoint
 ---@return string? message if it could not be saved
-function Best:take(line, parts)
-  local value = value_of(line, self.metric, "save.best")
-  if not is_better(self, value) then
+function Best:take(line, parts, undefined)
+  local value = value_of(line, self.metric, "save.best", undefined)
+  if not value or not is_better(self, value) then
     self.worse = self.worse + 1
-    return nil
+    return nil, not value and ("%s is undefined at step %d"):format(self.metric, parts.step) or nil
   end
   self.step, self.value, self.worse = parts.step, value, 0
   if not self.leads then return nil end

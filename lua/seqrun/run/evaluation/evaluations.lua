@@ -7,6 +7,12 @@ local summary = require("seqrun.run.screen.summary")
 
 local evaluations = {}
 
+---@class seqrun.Evaluated
+---@field step integer
+---@field line table of metrics
+---@field order seqrun.Shown[]
+---@field undefined? table<string, true> metrics that its predictions do not define
+
 ---@class seqrun.Evaluations
 ---@field config table
 ---@field model table
@@ -19,7 +25,8 @@ local evaluations = {}
 ---@field agreement seqrun.Agreement
 ---@field screen seqrun.Screen
 ---@field best? seqrun.Best
----@field result? { step: integer, line: table, order: seqrun.Shown[] } the last one
+---@field result? seqrun.Evaluated the last one that counts
+---@field aside? seqrun.Evaluated a later one that does not
 ---@field scoring? seqrun.Scoring its predictions
 local Evaluations = {}
 Evaluations.__index = Evaluations
@@ -87,19 +94,32 @@ function Evaluations:due(step, sequences)
   return every > 0 and step % every == 0 or ends_epochs(self, step) or ends_samples(self, sequences)
 end
 
+---The last evaluation, whether it counts or not; nil if there was none.
+local function last_of(self) return self.aside or self.result end
+
 ---Whether the weights of this step have been evaluated.
 ---@param step integer
 ---@return boolean
-function Evaluations:is_done(step) return self.result ~= nil and self.result.step == step end
+function Evaluations:is_done(step)
+  local last = last_of(self)
+  return last ~= nil and last.step == step
+end
+
+---Whether the evaluation of this step counts.
+---@param step integer
+---@return boolean
+function Evaluations:is_counted(step) return self.result ~= nil and self.result.step == step end
 
 ---Whether an evaluation has reached eval.target.
 ---@param cfg table
 ---@param line table of an evaluation
+---@param undefined? table<string, true> metrics that its predictions do not define
 ---@return boolean
-function evaluations.reached(cfg, line)
+function evaluations.reached(cfg, line, undefined)
   local metric, target = cfg.eval.metric, cfg.eval.target
   if not metric then return false end
-  local value = best.value(line, metric, "eval.metric")
+  local value = best.value(line, metric, "eval.metric", undefined)
+  if not value then return false end
   if metric:find("loss$") then return value <= target end
   return value >= target
 end
@@ -108,7 +128,7 @@ end
 ---@return string|nil
 function Evaluations:over()
   local eval, line = self.config.eval, self.result and self.result.line
-  if line and evaluations.reached(self.config, line) then
+  if line and evaluations.reached(self.config, line, self.result.undefined) then
     return ("%s has reached %g: %.4f"):format(eval.metric, eval.target, line[eval.metric])
   end
   if self.best and self.best:over() then return self.best:standstill() end
@@ -135,9 +155,10 @@ local function work(self)
   return self.screen:work("evaluating", total, "updates")
 end
 
----Evaluates on the held-out part, and says what was found.
----@param at { step: integer, counts: table<string, number>, seconds: fun(): number, record: fun(line: table) } counts:
----  totals of the run; record: writes a line of metrics
+---Evaluates on the held-out part, and says what was found.  One `aside` changes nothing of the run: neither when it
+---evaluates next, nor what is best, nor when it ends.
+---@param at { step: integer, counts: table<string, number>, seconds: fun(): number, record: fun(line: table),
+---  aside?: boolean } counts: totals of the run; record: writes a line of metrics
 ---@return table|nil line nil if a signal came first
 function Evaluations:run(at)
   if self.watch then self.watch:evaluating() end
@@ -148,7 +169,10 @@ function Evaluations:run(at)
   if not line then return nil end
   self.agreement:exchange() -- a checkpoint may come next
   check_finite(line, order, at.step)
-  self.result, self.scoring = { step = at.step, line = line, order = order }, scoring
+  local undefined = scoring and scoring:undefined()
+  local found = { step = at.step, line = line, order = order, undefined = undefined }
+  self.scoring, self.aside = scoring, at.aside and found or nil
+  if not at.aside then self.result = found end
   line.type, line.step, line.seconds = "eval", at.step, at.seconds()
   for name, total in pairs(at.counts) do line[name] = total end
   at.record(line)
@@ -163,8 +187,8 @@ end
 function Evaluations:keep_best(optimizer, parts)
   if not self.best then return end
   if optimizer.gather then optimizer:gather() end
-  local path, message = self.best:take(self.result.line, parts())
-  if message then self.screen:warn("the best checkpoint is not saved: %s", message) end
+  local path, message = self.best:take(self.result.line, parts(), self.result.undefined)
+  if message then self.screen:warn("no new best checkpoint: %s", message) end
   if path then self.screen:say("best so far: %s", tostring(self.best)) end
 end
 
@@ -174,13 +198,14 @@ end
 ---@return table|nil line
 ---@return integer? step
 function Evaluations:latest()
-  if self.result then return self.result.line, self.result.step end
+  local last = last_of(self)
+  if last then return last.line, last.step end
 end
 
 ---The losses of the last evaluation, each with its baseline; empty if there was none.
 ---@return string[]
 function Evaluations:texts()
-  local result = self.result
+  local result = last_of(self)
   return result and summary.scores(result.line, result.order, self.baselines) or {}
 end
 
