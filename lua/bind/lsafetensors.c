@@ -141,6 +141,7 @@ static int pair_order(const void *a, const void *b) {
 
 /* safetensors_plan(tensors, metadata) -> plan; tensors = { name = contiguous tensor } */
 static int train_plan(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
     int64_t count = count_keys(L, 1), pairs = count_keys(L, 2), i = 0;
     lua_settop(L, 2);
     planned *p = lsr_newbox_with(L, sizeof *p, PLAN_CLASS, 2);
@@ -157,8 +158,9 @@ static int train_plan(lua_State *L) {
     i = 0;
     if (pairs > 0)
         for (lua_pushnil(L); lua_next(L, 2) != 0; lua_pop(L, 1)) {
+            if (lua_type(L, -1) != LUA_TSTRING) lsr_argerror(L, 2, "the values must be strings");
             p->pairs[i].key = (char *)lua_tostring(L, -2);
-            p->pairs[i++].value = (char *)luaL_checkstring(L, -1);
+            p->pairs[i++].value = (char *)lua_tostring(L, -1);
         }
     if (pairs > 1) qsort(p->pairs, (size_t)pairs, sizeof *p->pairs, pair_order);
     lsr_check(L, sr_st_plan_new(&p->plan, p->items, count, p->pairs, pairs));

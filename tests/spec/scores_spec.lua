@@ -93,7 +93,7 @@ describe("a score", function()
     assert.near(most.f1, with(found.f1_threshold).f1, 1e-12)
     local nothing = scores.best_threshold({ "x", "y" }, { {}, {} }, { 1, 2 }) -- best is not to answer
     assert.same({ 1, true }, { nothing.exact_match, nothing.exact_threshold < 1 })
-    assert.error_matches(function() scores.best_threshold({ "x" }, { {} }, {}) end, "1 answers and 0 odds")
+    assert.error_matches(function() scores.best_threshold({ "x" }, { {} }, {}) end, "1 questions, but 0 odds")
   end)
 
   it("of an answer survives any bytes", function()
@@ -143,7 +143,7 @@ describe("a score", function()
       { function() scores.confusion({ 0 / 0 }, { 0 }) end, "scores.confusion: label 1 is NaN; labels are" },
       { function() scores.confusion({ 2 }, { 0 }, 2) end,
         "scores.confusion: label 1 is 2, but there are 2 classes, from 0" },
-      { function() scores.confusion({ 0 }, { 0 }, -1) end, "scores.confusion: size must be an integer >= 1" },
+      { function() scores.confusion({ 0 }, { 0 }, -1) end, "scores.confusion: size must be an integer from 1 to 4096" },
       { function() scores.f1({ 0 }, { 0 }, "binary", "yes") end,
         "scores.f1: positive must be an integer >= 0, got 'yes'" },
       { function() scores.f1(nil, { 0 }) end, "scores.f1: labels must be a table, got nil" },
@@ -158,17 +158,17 @@ describe("a score", function()
         "scores.spearman: element 2 must be a number, got a table" },
       { function() scores.spans({ { 1 } }, { { "O" } }) end, "scores.spans: element 1 must be a string, got 1" },
       { function() scores.spans({ "O" }, { "O" }) end, "scores.spans: sequence 1 must be a table, got 'O'" },
-      { function() scores.squad({ {} }, { { "x" } }) end, "scores.squad: element 1 must be a string, got a table" },
+      { function() scores.squad({ {} }, { { "x" } }) end, "scores.squad: answers: element 1 must be a string, got a table" },
       { function() scores.squad({ "x" }, { "x" }) end, "scores.squad: accepted answers must be a table, got 'x'" },
       { function() scores.best_threshold({ "x" }, { { "x" } }, text) end,
-        "scores.best_threshold: 1 questions, 1 answers and 2" },
+        "scores.best_threshold: odds: element 1 must be a number" },
       { function() scores.best_threshold({ "x" }, { { "x" } }, { "a" }) end,
-        "best_threshold: element 1 must be a number" },
+        "best_threshold: odds: element 1 must be a number" },
       { function() scores.calibration({ "x" }, { true }) end,
         "scores.calibration: element 1 must be a number, got 'x'" },
       { function() scores.calibration({ 0 / 0 }, { true }) end, "scores.calibration: probability 1 is NaN" },
       { function() scores.calibration({ 1 }, { true }, 0) end,
-        "scores.calibration: bins must be an integer >= 1, got 0" },
+        "scores.calibration: bins must be an integer from 1 to 10000, got 0" },
     } do
       local good, message = pcall(case[1])
       assert.is_false(good, case[2])

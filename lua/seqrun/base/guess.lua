@@ -29,7 +29,8 @@ end
 function guess.nearest(word, names)
   local best, least = nil, 3
   for _, name in ipairs(names) do
-    local slips = guess.distance(word:lower(), name:lower())
+    local near = math.abs(#word - #name) < least -- else there is no need to compare, which takes #word x #name
+    local slips = near and guess.distance(word:lower(), name:lower()) or least
     if slips < least and slips < math.max(#word, #name) / 2 then best, least = name, slips end
   end
   return best

@@ -1,5 +1,6 @@
 -- tensor_file.lua - named tensors in one safetensors file
 
+local check = require("seqrun.base.check")
 local train = require("seqrun.core.train")
 
 local tensor_file = {}
@@ -30,6 +31,8 @@ end
 ---@return string? message
 ---@return string? code
 function tensor_file.write(path, tensors, metadata)
+  check.value("write_tensors: path", path, "string")
+  check.value("write_tensors: tensors", tensors, "table")
   local plan <close> = train.safetensors_plan(tensors, metadata or { format = "pt" })
   return plan:write(path)
 end

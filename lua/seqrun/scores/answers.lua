@@ -36,12 +36,23 @@ local function accepted(gold)
   return #list > 0 and list or { "" }
 end
 
+---Checks lists of answers and of accepted answers; one of each for each question.
+local function check_texts(what, guesses, gold)
+  check.list(what .. ": answers", check.value(what .. ": answers", guesses, "table"), "string")
+  check.value(what .. ": accepted answers", gold, "table")
+  if #guesses ~= #gold then check.fail("%s: %d questions, but %d answers", what, #gold, #guesses) end
+  if #gold == 0 then check.fail("%s: no questions to score", what) end
+  for i = 1, #gold do check.list(what, check.value(what .. ": accepted answers", gold[i], "table"), "string") end
+end
+
 ---Exact match and F1 of one answer, the best over the accepted ones.
 ---@param guess string "" if the question is held to be unanswerable
 ---@param gold string[] accepted answers; {} if there is none
 ---@return number exact 0 or 1
 ---@return number f1
 function answers.score(guess, gold)
+  check.value("scores.answer: the answer", guess, "string")
+  check.list("scores.answer", check.value("scores.answer: accepted answers", gold, "table"), "string")
   local ours, exact, f1 = normal(guess), 0.0, 0.0
   for _, theirs in ipairs(accepted(gold)) do
     exact, f1 = math.max(exact, ours == theirs and 1.0 or 0.0), math.max(f1, word_f1(ours, theirs))
@@ -52,19 +63,11 @@ end
 local function mean(sums) return sums.count > 0 and { exact_match = sums.exact / sums.count, f1 = sums.f1 / sums.count,
   count = sums.count } or nil end
 
----Checks one answer for each question, and lists of accepted ones.
-local function check_texts(what, guesses, gold)
-  check.list(what, guesses, "string")
-  for i = 1, #gold do check.list(what, check.value(what .. ": accepted answers", gold[i], "table"), "string") end
-end
-
 ---Mean exact match and F1 over questions, from 0 to 1 (the official script prints percent).
 ---@param guesses string[]
 ---@param gold string[][]
 ---@return { exact_match: number, f1: number, count: integer, answerable?: table, unanswerable?: table }
 function answers.squad(guesses, gold)
-  if #guesses ~= #gold then check.fail("scores.squad: %d questions, but %d answers", #gold, #guesses) end
-  if #gold == 0 then check.fail("scores.squad: no questions to score") end
   check_texts("scores.squad", guesses, gold)
   local sums = {}
   for _, part in ipairs { "all", "answerable", "unanswerable" } do sums[part] = { exact = 0, f1 = 0, count = 0 } end
@@ -105,11 +108,9 @@ end
 ---@param odds number[]
 ---@return { exact_match: number, exact_threshold: number, f1: number, f1_threshold: number }
 function answers.best_threshold(guesses, gold, odds)
-  if #guesses ~= #gold or #odds ~= #gold or #gold == 0 then
-    check.fail("scores.best_threshold: %d questions, %d answers and %d odds", #gold, #guesses, #odds)
-  end
   check_texts("scores.best_threshold", guesses, gold)
-  check.list("scores.best_threshold", odds, "number")
+  check.list("scores.best_threshold: odds", check.value("scores.best_threshold: odds", odds, "table"), "number")
+  if #odds ~= #gold then check.fail("scores.best_threshold: %d questions, but %d odds", #gold, #odds) end
   local order, exact, f1, none = {}, {}, {}, 0
   for i = 1, #gold do
     order[i] = i

@@ -4,17 +4,21 @@
 
 local check = require("seqrun.base.check")
 
+local MOST = 10000 -- bins
+
 ---Expected calibration error: the mean distance between confidence and accuracy over bins of confidence.
 ---@param confidence number[] probability of each predicted class
 ---@param correct boolean[]
 ---@param bins? integer of equal width, 10
 ---@return { error: number, bins: table[] } bins: { low, high, count, confidence, accuracy }
 return function(confidence, correct, bins)
+  check.value("scores.calibration: confidence", confidence, "table")
+  check.value("scores.calibration: correct", correct, "table")
   if #confidence ~= #correct then
     check.fail("scores.calibration: %d probabilities, but %d outcomes", #confidence, #correct)
   end
   check.list("scores.calibration", confidence, "number")
-  bins = check.integer("scores.calibration: bins", bins == nil and 10 or bins, 1)
+  bins = check.integer("scores.calibration: bins", bins == nil and 10 or bins, 1, MOST)
   local list = {}
   for b = 1, bins do list[b] = { low = (b - 1) / bins, high = b / bins, count = 0, confidence = 0, accuracy = 0 } end
   for i = 1, #confidence do

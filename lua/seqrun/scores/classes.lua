@@ -6,6 +6,8 @@ local check = require("seqrun.base.check")
 
 local classes = {}
 
+local MOST = 4096 -- classes, of which a confusion matrix has the square
+
 ---@class seqrun.Confusion
 ---@field size integer K
 ---@field total integer
@@ -28,6 +30,9 @@ local function class_of(what, name, i, label, size)
   if not class or class < 0 then
     check.fail("%s: %s %d is %s; labels are integers from 0", what, name, i, check.show(label))
   end
+  if class >= MOST then
+    check.fail("%s: %s %d is %d; at most %d classes can be scored, from 0", what, name, i, class, MOST)
+  end
   if size and class >= size then
     check.fail("%s: %s %d is %d, but there are %d classes, from 0", what, name, i, class, size)
   end
@@ -37,7 +42,7 @@ end
 ---Checks two lists of class numbers; returns the number of classes.
 local function size_of(what, gold, guess, size)
   check_pair(what, gold, guess)
-  if size ~= nil then size = check.integer(what .. ": size", size, 1) end
+  if size ~= nil then size = check.integer(what .. ": size", size, 1, MOST) end
   local most = 0
   for i = 1, #gold do
     most = math.max(most, class_of(what, "label", i, gold[i], size), class_of(what, "prediction", i, guess[i], size))

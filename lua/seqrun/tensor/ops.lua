@@ -137,12 +137,21 @@ function ops.cross_entropy(logits, labels, weights)
   return coarse.cross_entropy(logits, labels, weights)
 end
 
+---Raises unless all are tensors.
+local function check_tensors(what, ...)
+  for i = 1, select("#", ...) do
+    local x = select(i, ...)
+    if not tensor.is_tensor(x) then check.fail("%s: argument %d must be a tensor, got %s", what, i, check.show(x)) end
+  end
+end
+
 ---Sum of weights x (x - target)^2.
 ---@param x seqrun.Tensor (M)
 ---@param target seqrun.Tensor (M)
 ---@param weights seqrun.Tensor (M)
 ---@return seqrun.Tensor
 function ops.mse_loss(x, target, weights)
+  check_tensors("mse_loss", x, target, weights)
   if x:numel() ~= target:numel() or x:numel() ~= weights:numel() then
     local given = ("%d predictions, %d targets, %d weights"):format(x:numel(), target:numel(), weights:numel())
     check.fail("%s", "mse_loss: " .. given .. "; expected one of each per row")
@@ -155,6 +164,7 @@ end
 ---@param labels seqrun.Tensor of the same shape and dtype, in [0, 1]
 ---@return seqrun.Tensor # of the same shape
 function ops.binary_cross_entropy(logits, labels)
+  check_tensors("binary_cross_entropy", logits, labels)
   binary_cross_entropy = binary_cross_entropy or ops.custom {
     forward = function(context, x, y)
       context:save(x, y)
@@ -247,7 +257,13 @@ end
 ---@param outputs seqrun.Tensor[]
 ---@param inputs seqrun.Tensor[]
 ---@param numbers? number[]
-function ops.call(name, outputs, inputs, numbers) core.call(name, outputs, inputs, numbers) end
+function ops.call(name, outputs, inputs, numbers)
+  check.value("call: name", name, "string")
+  check.value("call: outputs", outputs, "table")
+  check.value("call: inputs", inputs, "table")
+  if numbers ~= nil then check.value("call: numbers", numbers, "table") end
+  return core.call(name, outputs, inputs, numbers)
+end
 
 -- ---- recomputing activations -------------------------------------------------------------------
 
@@ -313,6 +329,7 @@ end
 ---@param ... any tensors, and whatever else fn takes
 ---@return seqrun.Tensor ...
 function ops.recompute(fn, ...)
+  check.value("recompute: argument 1", fn, "function")
   local arguments = table.pack(...)
   local outputs = run_unrecorded(fn, ...)
   local made = core.record(outputs, tensors_of(...), function(...) return replay(fn, arguments, ...) end, true)

@@ -1,0 +1,59 @@
+-- Public functions that get wrong arguments say so in a sentence at the caller's line; they never crash or hang.
+
+local sr = require("seqrun")
+
+---What a call raised; nil if it returned.
+local function raised(fn, ...)
+  local ok, message = pcall(fn, ...)
+  return not ok and tostring(message) or nil
+end
+
+local WRONG = { {}, { "x", {}, 3 }, { { "a" }, { {} } }, { 1, -1, "x" }, { {}, {}, {} }, { 0 / 0, math.huge } }
+
+---Checks that no wrong arguments raise an error of Lua's own, or one that blames a line of the library.
+local function check_messages(what, functions)
+  local checked = 0
+  for name, fn in pairs(functions) do
+    if type(fn) == "function" then
+      for i, arguments in ipairs(WRONG) do
+        local message = raised(fn, table.unpack(arguments))
+        local call = ("%s.%s, case %d: %s"):format(what, name, i, message)
+        if message then
+          assert.is_nil(message:find("attempt to", 1, true), call)
+          assert.is_nil(message:find("^[^\n]-lua/seqrun/[^\n]-:%d+: "), call)
+          checked = checked + 1
+        end
+      end
+    end
+  end
+  assert.is_true(checked > 20)
+end
+
+describe("wrong arguments #bindings", function()
+  it("of sr.scores get a sentence", function() check_messages("scores", sr.scores) end)
+  it("of sr.ops get a sentence", function() check_messages("ops", sr.ops) end)
+
+  it("of scores that would take all memory are refused", function()
+    assert.matches("at most 4096 classes can be scored", raised(sr.scores.f1, { 3000000 }, { 0 }))
+    assert.matches("at most 4096 classes can be scored", raised(sr.scores.confusion, { 0 }, { 1 << 40 }))
+    assert.matches("size must be an integer from 1 to 4096", raised(sr.scores.confusion, { 0 }, { 0 }, 1 << 40))
+    assert.matches("bins must be an integer from 1 to 10000", raised(sr.scores.calibration, { 0.5 }, { true }, 1e12))
+    assert.matches("got inf", raised(sr.scores.calibration, { 0.5 }, { true }, math.huge))
+  end)
+
+  it("of sr.checkpoint.write_tensors do not crash", function()
+    assert.matches("write_tensors: path must be a string, got nil", raised(sr.checkpoint.write_tensors))
+    assert.matches("write_tensors: tensors must be a table, got nil", raised(sr.checkpoint.write_tensors, "x.st"))
+    assert.matches("the values must be strings", raised(sr.checkpoint.write_tensors, "x.st", {}, { a = 1 }))
+    local plan = require("seqrun.core.train").safetensors_plan
+    assert.matches("table expected", raised(plan))
+    assert.matches("the values must be strings", raised(plan, {}, { a = 1 }))
+  end)
+
+  it("of 5,000 letters are no work for the guess of a name", function()
+    local long, before = ("loss"):rep(1250), os.clock()
+    assert.matches("sr has no 'loss", raised(function() return sr[long] end))
+    assert.matches("unknown option", raised(sr.data.loader, { [long] = 1 }))
+    assert.is_true(os.clock() - before < 1)
+  end)
+end)
