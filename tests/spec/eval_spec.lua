@@ -42,6 +42,30 @@ describe("the command eval", function()
     assert.equal(2, mistakes)
   end)
 
+  it("and predict truncate alike: to data.max_len of the run that trained the model", function()
+    local bert, folder = task_model.new(sr.nn.heads.classify { labels = { "no", "yes" } }), dir .. "/short"
+    local lock = sr.must(sr.checkpoint.lock(folder))
+    sr.must(sr.checkpoint.save(folder, {
+      step = 1, model = bert.params, config = bert:hf_config(), vocab = task_model.VOCAB,
+      files = { ["trainer/config.yaml"] = "data:\n  max_len: 8\n" },
+    }))
+    lock:close()
+    local long = table.concat(task_model.words(), " ", 1, 30)
+    local code, out, err = program.run({ "predict", folder }, { input = long .. "\n" })
+    assert.equal(0, code, err)
+    assert.matches("1 texts were truncated to 8 tokens", err)
+    local whole = select(2, program.run({ "predict", folder, "--max-len", "32" }, { input = long .. "\n" }))
+    assert.are_not.equal(whole, out)
+    assert.equal(8, sr.must(sr.predict.open(folder)).max_len)
+    local rows = program.write(dir, "long.tsv", "answer\tsentence\nno\t" .. long .. "\n")
+    local evaluated, told = program.run { "eval", folder, rows, "data.folder=" .. dir, "columns.text=sentence",
+      "columns.label=answer", "--json" }
+    assert.equal(0, evaluated)
+    local probability = json.decode(out).probability
+    local label = json.decode(out).label
+    assert.near(-math.log(label == "no" and probability or 1 - probability), json.decode(told).metrics.label_loss, 1e-4)
+  end)
+
   it("fits 80 columns with many classes and long texts, without control characters", function()
     local report, scores = require("seqrun.scores.report"), sr.scores
     for _, classes in ipairs { 2, 9, 15 } do

@@ -185,10 +185,11 @@ describe("the command", function()
   end
 
   it("predict labels lines, pairs and objects", function()
-    local code, out, err = program.run({ "predict", path, "--text" }, { input = "the\n\nit is here" })
-    assert.same({ 0, "" }, { code, err })
+    local code, out, err = program.run({ "predict", path, "--text" }, { input = "the\n \nit is here" })
     local list = lines_of(out)
     assert.same({ 3, 3, "it is here" }, { #list, list[3].line, list[3].text })
+    assert.same({ 3, "the text is empty" }, { code, list[2].error }) -- a label of no text would mean nothing
+    assert.matches("1 line could not be used: standard input:2: the text is empty", err)
     local label = sr.must(sr.predict.open(dir))
     assert.near(label:one("it is here").probability, list[3].probability, 2e-6)
     code, out = program.run({ "predict", path, "--pair" }, { input = "the\tit is\n" })
@@ -297,7 +298,7 @@ describe("the command", function()
   end)
 
   it("encode writes the same vectors to standard output and to a file", function()
-    local input = "the\nit is here\n\n" .. text(200, 1) .. "\n"
+    local input = "the\nit is here\nit\n" .. text(200, 1) .. "\n"
     local code, out, err = program.run({ "encode", path, "--pool", "mean" }, { input = input })
     assert.equal(0, code)
     assert.matches("1 texts were truncated to 64 tokens", err)
@@ -317,6 +318,16 @@ describe("the command", function()
       end
       assert.near(1, norm, 1e-5)
     end
+  end)
+
+  it("encode has no vector for a blank line, and writes no file of fewer vectors than lines", function()
+    local code, out = program.run({ "encode", path }, { input = "the\n\nit\n" })
+    assert.same({ 3, "the text is empty" }, { code, lines_of(out)[2].error })
+    local err
+    code, out, err = program.run({ "encode", path, "--out", dir .. "/none.safetensors" }, { input = "the\n\nit\n" })
+    assert.same({ 3, "" }, { code, out })
+    assert.matches("standard input:2: the text is empty", err)
+    assert.is_nil(io.open(dir .. "/none.safetensors"))
   end)
 
   it("sr.encode gives the vectors of the command", function()

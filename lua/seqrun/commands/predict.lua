@@ -138,6 +138,8 @@ function command.run(args)
   if args.submission and not writer then
     return nil, ("--submission is for one label, value or answer each, not for %s"):format(opened.facts.kind), "config"
   end
+  local usual = not args.max_len and run_config.max_len(opened.facts)
+  opened.max_len = usual and math.min(usual, opened.max_len) or opened.max_len
   local predictor = predict.new(opened.model, {
     tokenizer = opened.tokenizer, head = head_of(args, opened.model),
     max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride,

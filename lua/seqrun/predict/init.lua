@@ -8,6 +8,7 @@ local check = require("seqrun.base.check")
 local kinds = require("seqrun.base.kinds")
 local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
+local run_config = require("seqrun.predict.run_config")
 local stream = require("seqrun.predict.stream")
 local texts = require("seqrun.predict.texts")
 
@@ -90,7 +91,7 @@ function predict.open(path, options)
   if not model then return nil, facts, code end
   if not facts.kind then return nil, ("%s: has no task head; fine-tune it first"):format(path), "data" end
   local message
-  own.max_len, message, code = opening.max_len(facts, own.max_len)
+  own.max_len, message, code = opening.max_len(facts, own.max_len, run_config.max_len(facts))
   if not own.max_len then return nil, message, code end
   if not own.tokenizer then own.tokenizer, message, code = opening.tokenizer(facts) end
   if not own.tokenizer then return nil, message, code end

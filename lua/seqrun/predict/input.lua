@@ -69,6 +69,11 @@ local function take_object(item, line, t)
   item.id = object.id
 end
 
+---Whether an item has no text to read; a sentence of no words has no tags either, and is none of these.
+local function is_blank(item, t)
+  return item.text ~= nil and t.keys[2] ~= "words" and not item.text:find("%S")
+end
+
 ---Items in their order; a damaged or unreadable file raises a failure.
 ---@param t seqrun.InputOptions
 ---@return (fun(): table?)? next
@@ -97,6 +102,7 @@ function input.open(t)
     else
       take_cells(item, cells, count, t)
     end
+    if not item.wrong and is_blank(item, t) then item.wrong = "the text is empty" end
     return item
   end, nil, nil, rows
 end

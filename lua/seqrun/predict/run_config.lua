@@ -39,4 +39,13 @@ function run_config.load(facts, arguments)
   return cfg, own
 end
 
+---data.max_len of the run that trained a model for a task; nil where it is not known.
+---@param facts seqrun.Pretrained
+---@return integer|nil
+function run_config.max_len(facts)
+  if not facts.kind or not tasks[facts.kind] or not sys.exists(facts.path .. "/trainer/config.yaml") then return nil end
+  local ok, cfg = pcall(run_config.load, facts, {})
+  return ok and cfg.data.max_len or nil
+end
+
 return run_config
