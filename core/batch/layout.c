@@ -150,6 +150,16 @@ sr_status sr_layout_shorten(sr_layout **out, int32_t **rows, const sr_layout *wh
     return SR_OK;
 }
 
+int64_t sr_layout_scores(const sr_layout *l, int64_t window, bool causal) {
+    int64_t sum = 0;
+    for (int32_t s = 0; s < l->sequences; s++) {
+        int64_t n = l->len[s], far = window >= 0 && window < n ? window : n - 1;
+        int64_t before = n * far - far * (far + 1) / 2; /* with j < i */
+        sum += n + (causal ? before : 2 * before);
+    }
+    return sum;
+}
+
 void sr_layout_add_mirror(const sr_layout *layout, sr_mirror *mirror) {
     sr_layout *l = (sr_layout *)(uintptr_t)layout;
     mirror->next = l->mirrors;

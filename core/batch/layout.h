@@ -43,7 +43,7 @@ typedef struct sr_layout {
     int32_t *longest_first; /* (N) sequence indices by descending length, ties by index */
     uint64_t seed;
     int64_t tokens;  /* sum of len */
-    int64_t squares; /* sum of len^2: the cost of attention */
+    int64_t squares; /* sum of len^2: the cost of attention at any distance */
     int32_t longest; /* 0 without sequences */
     bool gapless;    /* all slack is at the end: start is cu_seqlens */
     int32_t refs;
@@ -70,6 +70,10 @@ sr_status sr_layout_new(sr_layout **out, int32_t sequences, const int32_t *start
  */
 sr_status sr_layout_shorten(sr_layout **out, int32_t **rows, const sr_layout *whole,
                             const uint8_t *keep);
+
+/* Pairs of a query and a key that attention keeps: sr_attention_opts (core/tensor/backend.h).
+ * Without a window or a causal mask it is `squares`. */
+int64_t sr_layout_scores(const sr_layout *layout, int64_t window, bool causal);
 
 /* Attaches a copy to the layout, which may be const: its own contents do not change. */
 void sr_layout_add_mirror(const sr_layout *layout, sr_mirror *mirror);

@@ -41,8 +41,8 @@
  *     between has undefined values, but writes nowhere outside its outputs.
  *   - A device with `host` set has done its work when a call returns, and may leave `wait` NULL.
  *
- * Alphabet: T rows, N sequences, M gathered rows, H hidden, A heads, D head size (H = A D), F inner
- * size, V vocabulary.
+ * Alphabet: T rows, N sequences, M gathered rows, H hidden, A heads, K heads of keys and values, D
+ * head size (H = A D), F inner size, V vocabulary.
  */
 #ifndef SR_TENSOR_BACKEND_H
 #define SR_TENSOR_BACKEND_H
@@ -107,6 +107,15 @@ typedef struct sr_dropout {
     uint32_t layer;
 } sr_dropout;
 
+/* How rows of a sequence attend to one another. */
+typedef struct sr_attention_opts {
+    int heads, kv_heads; /* A, K: query head a uses the key and value head a / (A / K) */
+    int64_t window;      /* row i sees row j if |i - j| <= window; -1: at any distance */
+    bool causal;         /* and j <= i */
+    double scale;        /* of the scores */
+    sr_dropout drop;     /* of the probabilities */
+} sr_attention_opts;
+
 /* One parameter in the flat store, as the optimizer sees it. */
 typedef struct sr_segment {
     int64_t offset, size; /* elements */
@@ -168,7 +177,7 @@ typedef struct sr_device_facts {
 /* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
  * sr_layout_on, sr_weight, sr_host (plugin.h), sr_function (function.h) or sr_comm_engine (comm.h).
  */
-enum { SR_ABI = 9 };
+enum { SR_ABI = 10 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */

@@ -100,9 +100,9 @@ sr_status sr_op_cat(sr_tensor **out, int count, sr_tensor *const *list, int dim)
 
 /* ---- coarse (ops_coarse.c, ops_loss.c); shapes in backend.h ---------------------------------- */
 sr_status sr_op_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b, sr_act act);
-/* scale 0: 1 / sqrt(D) */
-sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layout, int heads,
-                          double scale, sr_dropout drop);
+/* kv_heads 0: heads; scale 0: 1 / sqrt(D) */
+sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layout,
+                          sr_attention_opts opts);
 sr_status sr_op_residual_norm(sr_tensor **out, sr_tensor *x, sr_tensor *residual, sr_tensor *gamma,
                               sr_tensor *beta, const sr_layout *layout, double eps,
                               sr_dropout drop);

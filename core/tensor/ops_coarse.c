@@ -130,6 +130,27 @@ sr_status sr_op_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b
 
 enum { ATTENTION_QKV, ATTENTION_OUT, ATTENTION_LSE };
 
+/* The options of a node: heads in `op`, scale in `scalar`, these in `number`. */
+enum { ATTENTION_KV_HEADS, ATTENTION_WINDOW, ATTENTION_CAUSAL };
+
+static void keep_options(sr_node *node, const sr_attention_opts *o) {
+    node->op = o->heads;
+    node->number[ATTENTION_KV_HEADS] = o->kv_heads;
+    node->number[ATTENTION_WINDOW] = o->window;
+    node->number[ATTENTION_CAUSAL] = o->causal;
+    node->scalar = o->scale;
+    node->drop = o->drop;
+}
+
+static sr_attention_opts kept_options(const sr_node *node) {
+    return (sr_attention_opts){.heads = node->op,
+                               .kv_heads = (int)node->number[ATTENTION_KV_HEADS],
+                               .window = node->number[ATTENTION_WINDOW],
+                               .causal = node->number[ATTENTION_CAUSAL] != 0,
+                               .scale = node->scalar,
+                               .drop = node->drop};
+}
+
 static sr_status attention_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     SR_NEED(node->device, attention_backward);
@@ -138,54 +159,72 @@ static sr_status attention_back(sr_node *node, sr_tensor **dx, sr_backward *pass
     SR_TRY(sr_coarse_dx(node, dx, 0));
     return node->device->backend->attention_backward(
         dx[0], dy, node->saved[ATTENTION_QKV].tensor, node->saved[ATTENTION_OUT].tensor,
-        node->saved[ATTENTION_LSE].tensor, node->layout, node->op, node->scalar, node->drop);
+        node->saved[ATTENTION_LSE].tensor, node->layout, kept_options(node));
 }
 static const sr_rule attention_rule = {"attention", attention_back};
 
-static sr_status check_attention(sr_tensor *qkv, const sr_layout *layout, int heads) {
-    SR_TRY(sr_front_real("attention", "qkv", qkv, 2, (int64_t[]){-1, -1}));
-    SR_TRY(sr_front_rows("attention", "qkv", qkv, layout));
-    if (heads < 1 || qkv->shape[1] % (3 * (int64_t)heads) != 0)
+static sr_status check_heads(const sr_tensor *qkv, const sr_attention_opts *o) {
+    int64_t columns = qkv->shape[1], heads = (int64_t)o->heads + 2 * (int64_t)o->kv_heads;
+    if (o->heads < 1 || o->kv_heads < 1 || o->heads % o->kv_heads != 0)
+        return sr_fail(SR_EINVAL,
+                       "attention: %d query heads cannot share %d key and value heads; kv_heads "
+                       "must divide heads",
+                       o->heads, o->kv_heads);
+    if (columns % heads == 0) return SR_OK;
+    if (o->kv_heads == o->heads)
         return sr_fail(SR_EINVAL,
                        "attention: qkv has %lld columns, which is not a multiple of 3 x %d heads; "
                        "expected (T, 3 H), each row [q heads | k heads | v heads]",
-                       (long long)qkv->shape[1], heads);
-    return SR_OK;
+                       (long long)columns, o->heads);
+    return sr_fail(SR_EINVAL,
+                   "attention: qkv has %lld columns, which is not a multiple of %d + 2 x %d heads; "
+                   "each row must be [%d q heads | %d k heads | %d v heads]",
+                   (long long)columns, o->heads, o->kv_heads, o->heads, o->kv_heads, o->kv_heads);
+}
+
+static sr_status check_attention(sr_tensor *qkv, const sr_layout *layout,
+                                 const sr_attention_opts *o) {
+    SR_TRY(sr_front_real("attention", "qkv", qkv, 2, (int64_t[]){-1, -1}));
+    SR_TRY(sr_front_rows("attention", "qkv", qkv, layout));
+    SR_TRY(check_heads(qkv, o));
+    if (o->window < -1)
+        return sr_fail(
+            SR_EINVAL,
+            "attention: window is %lld; must be a distance of at least 0, or -1 for none",
+            (long long)o->window);
+    return check_drop("attention", o->drop, layout);
 }
 
 static sr_status record_attention(sr_tensor *y, sr_tensor *lse, sr_tensor *qkv,
-                                  const sr_layout *layout, int heads, double scale,
-                                  sr_dropout drop) {
+                                  const sr_layout *layout, const sr_attention_opts *o) {
     sr_node *node;
     SR_TRY(sr_front_record(&node, &attention_rule, y, 1, &qkv));
     if (node == NULL) return SR_OK;
-    node->op = heads;
-    node->scalar = scale;
-    node->drop = drop;
+    keep_options(node, o);
     sr_node_set_layout(node, layout);
     SR_TRY(sr_node_save(node, ATTENTION_QKV, qkv));
     SR_TRY(sr_node_save(node, ATTENTION_OUT, y));
     return sr_node_save(node, ATTENTION_LSE, lse);
 }
 
-sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layout, int heads,
-                          double scale, sr_dropout drop) {
+sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layout,
+                          sr_attention_opts opts) {
     *out = NULL;
     SR_TRY(sr_tensor_check("attention", qkv));
     sr_device *device = qkv->storage->device;
     SR_NEED(device, attention);
-    SR_TRY(check_attention(qkv, layout, heads));
-    SR_TRY(check_drop("attention", drop, layout));
-    int64_t rows = qkv->shape[0], hidden = qkv->shape[1] / 3;
-    if (scale == 0) scale = 1.0 / sqrt((double)hidden / heads);
+    if (opts.kv_heads == 0) opts.kv_heads = opts.heads;
+    SR_TRY(check_attention(qkv, layout, &opts));
+    int64_t rows = qkv->shape[0], size = qkv->shape[1] / (opts.heads + 2 * (int64_t)opts.kv_heads);
+    if (opts.scale == 0) opts.scale = 1.0 / sqrt((double)size);
     sr_tensor *in = NULL, *y = NULL, *lse = NULL;
+    int64_t y_shape[] = {rows, opts.heads * size}, lse_shape[] = {opts.heads, rows};
     sr_status st;
     SR_GO(done, st, sr_op_contiguous(&in, qkv));
-    SR_GO(done, st, sr_tensor_new(&y, device, qkv->dtype, 2, (int64_t[]){rows, hidden}));
-    SR_GO(done, st,
-          sr_tensor_new(&lse, device, sr_statistics_dtype(device), 2, (int64_t[]){heads, rows}));
-    SR_GO(done, st, device->backend->attention(y, lse, in, layout, heads, scale, drop));
-    SR_GO(done, st, record_attention(y, lse, in, layout, heads, scale, drop));
+    SR_GO(done, st, sr_tensor_new(&y, device, qkv->dtype, 2, y_shape));
+    SR_GO(done, st, sr_tensor_new(&lse, device, sr_statistics_dtype(device), 2, lse_shape));
+    SR_GO(done, st, device->backend->attention(y, lse, in, layout, opts));
+    SR_GO(done, st, record_attention(y, lse, in, layout, &opts));
 done:
     sr_tensor_release(in);
     sr_tensor_release(lse);

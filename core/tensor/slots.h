@@ -68,12 +68,11 @@ SR_SLOT(linear_backward, OUT(dx), OUT(dw), OUT(db), IN(dy), IN(x), IN(w), IN(pre
     VALUE(sr_act, act))
 
 /* Packed self-attention, flash style: nothing of size len^2 is kept.
- * out (T, H), lse (A, T), qkv (T, 3 H): [q heads | k heads | v heads] in a row; `scale` is
- * 1 / sqrt(D) by default; dropout applies to the probabilities, with the head as the counter's. */
-SR_SLOT(attention, OUT(out), OUT(lse), IN(qkv), LAYOUT(layout), VALUE(int, heads),
-    VALUE(double, scale), VALUE(sr_dropout, drop))
+ * out (T, H), lse (A, T), qkv (T, (A + 2 K) D): [q heads | k heads | v heads] in a row; dropout has
+ * the query head as the counter's.  The cost of a window is linear in the rows. */
+SR_SLOT(attention, OUT(out), OUT(lse), IN(qkv), LAYOUT(layout), VALUE(sr_attention_opts, opts))
 SR_SLOT(attention_backward, OUT(dqkv), IN(dout), IN(qkv), IN(out), IN(lse), LAYOUT(layout),
-    VALUE(int, heads), VALUE(double, scale), VALUE(sr_dropout, drop))
+    VALUE(sr_attention_opts, opts))
 
 /* sum = dropout(x) + residual; y = (sum - mean) rstd gamma + beta.  All (T, H); mean, rstd (T).
  * residual may be NULL; sum is NULL when residual is NULL and nothing is dropped (x serves).

@@ -178,45 +178,52 @@ static sr_status run(const sr_tensor *t, job *j) {
                       j->long_sequences * j->heads + j->layout->sequences - j->long_sequences);
 }
 
+static sr_status check_options(const sr_attention_opts *o) {
+    if (o->window < 0 && !o->causal && o->kv_heads == o->heads) return SR_OK;
+    return sr_fail(SR_EDEVICE, "attention: windows, causal masks and shared key heads are not "
+                               "implemented for cpu; use device ref");
+}
+
 sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
-                           const sr_layout *layout, int heads, double scale, sr_dropout drop) {
+                           const sr_layout *layout, sr_attention_opts opts) {
+    SR_TRY(check_options(&opts));
     const sr_tensor *all[] = {out, qkv, lse};
     SR_TRY(sr_cpu_need_f32_or_bf16("attention", all, 2));
     SR_TRY(sr_cpu_need_f32("attention", all + 2, 1));
     job j = {.layout = layout,
-             .drop = drop,
+             .drop = opts.drop,
              .bf16 = qkv->dtype == SR_BF16,
              .qkv = sr_tensor_data(qkv),
              .out = sr_tensor_data(out),
              .lse = SR_DATA(float, lse),
-             .heads = heads,
-             .d = out->shape[1] / heads,
-             .scale = (float)scale};
+             .heads = opts.heads,
+             .d = out->shape[1] / opts.heads,
+             .scale = (float)opts.scale};
     clear_slack(out, layout);
     for (int64_t r = 0; r < layout->rows; r++)
-        for (int64_t a = 0; layout->owner[r] < 0 && a < heads; a++)
+        for (int64_t a = 0; layout->owner[r] < 0 && a < opts.heads; a++)
             j.lse[a * layout->rows + r] = 0.0f;
     return run(out, &j);
 }
 
 sr_status sr_cpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
                                     const sr_tensor *out, const sr_tensor *lse,
-                                    const sr_layout *layout, int heads, double scale,
-                                    sr_dropout drop) {
+                                    const sr_layout *layout, sr_attention_opts opts) {
+    SR_TRY(check_options(&opts));
     const sr_tensor *all[] = {dqkv, dout, qkv, out, lse};
     SR_TRY(sr_cpu_need_f32_or_bf16("attention", all, 4));
     SR_TRY(sr_cpu_need_f32("attention", all + 4, 1));
     job j = {.layout = layout,
-             .drop = drop,
+             .drop = opts.drop,
              .bf16 = qkv->dtype == SR_BF16,
              .qkv = sr_tensor_data(qkv),
              .dout = sr_tensor_data(dout),
              .out = sr_tensor_data(out),
              .lse = SR_DATA(float, lse),
              .dqkv = sr_tensor_data(dqkv),
-             .heads = heads,
-             .d = out->shape[1] / heads,
-             .scale = (float)scale};
+             .heads = opts.heads,
+             .d = out->shape[1] / opts.heads,
+             .scale = (float)opts.scale};
     clear_slack(dqkv, layout);
     return run(dqkv, &j);
 }

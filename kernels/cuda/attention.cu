@@ -15,17 +15,18 @@ static bool is_fast(const attention_job *j) {
 }
 
 static attention_job job_of(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
-                            const sr_layout *layout, int heads, double scale, sr_dropout drop) {
+                            const sr_layout *layout, const sr_attention_opts *o) {
+    const sr_dropout drop = o->drop;
     attention_job j = {};
     j.g = gpu_of(qkv);
-    j.d = (int)(out->shape[1] / heads);
+    j.d = (int)(out->shape[1] / o->heads);
     j.layout = layout;
     j.out = out;
     j.lse = lse;
     j.qkv = qkv;
-    j.call.heads = heads;
+    j.call.heads = o->heads;
     j.call.rows = (size_t)layout->rows;
-    j.call.scale = (float)scale;
+    j.call.scale = (float)o->scale;
     j.call.drop = drop_site{layout->seed, drop.keep,
                             (uint32_t)drop.purpose << 24 | (drop.layer & 0xFFFu) << 12,
                             256.0f / (float)drop.keep};
@@ -41,17 +42,24 @@ static sr_status run(const attention_job *j) {
     return j->dqkv != nullptr ? attention_backward<bf16>(j) : attention_forward<bf16>(j);
 }
 
+static sr_status check_options(const sr_attention_opts *o) {
+    if (o->window < 0 && !o->causal && o->kv_heads == o->heads) return SR_OK;
+    return sr_fail(SR_EDEVICE, "attention: windows, causal masks and shared key heads are not "
+                               "implemented for cuda; use device ref");
+}
+
 sr_status gpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
-                        const sr_layout *layout, int heads, double scale, sr_dropout drop) {
-    const attention_job j = job_of(out, lse, qkv, layout, heads, scale, drop);
+                        const sr_layout *layout, sr_attention_opts opts) {
+    SR_TRY(check_options(&opts));
+    const attention_job j = job_of(out, lse, qkv, layout, &opts);
     return run(&j);
 }
 
 sr_status gpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
                                  const sr_tensor *out, const sr_tensor *lse,
-                                 const sr_layout *layout, int heads, double scale,
-                                 sr_dropout drop) {
-    attention_job j = job_of((sr_tensor *)out, (sr_tensor *)lse, qkv, layout, heads, scale, drop);
+                                 const sr_layout *layout, sr_attention_opts opts) {
+    SR_TRY(check_options(&opts));
+    attention_job j = job_of((sr_tensor *)out, (sr_tensor *)lse, qkv, layout, &opts);
     j.dqkv = dqkv;
     j.dout = dout;
     return run(&j);

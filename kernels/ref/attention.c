@@ -1,10 +1,12 @@
 /* attention.c - self-attention within each sequence of a layout, forward and backward.
  *
- * Shapes   qkv, dqkv (T, 3 H): a row is [q of A heads | k of A heads | v of A heads]
- *          out, dout (T, H)    lse (A, T)
+ * Shapes   qkv, dqkv (T, (A + 2 K) D): a row is [q of A heads | k of K heads | v of K heads]
+ *          out, dout (T, A D)    lse (A, T)
  *
- * For one head of one sequence, with row indices i and j and Z the keyed dropout factor (0 or
- * r = 256 / keep):
+ * Query head a uses the key and value head a / (A / K), whose gradients are sums over such a.  For
+ * one head of one sequence, with row indices i and j and Z the keyed dropout factor (0 or
+ * r = 256 / keep); j runs over the rows that i sees: |i - j| <= window if there is one, and j <= i
+ * if causal:
  *
  *   s_ij   = scale <q_i, k_j>          lse_i = log sum_j exp(s_ij)       p_ij = exp(s_ij - lse_i)
  *   o_i    = sum_j Z_ij p_ij v_j       (lse and p are those of the softmax without dropout)
@@ -20,33 +22,47 @@
 
 #include "kernels/ref/ref.h"
 
-/* One head of one sequence: pointers to its first row, and row strides. */
+/* One query head of one sequence: pointers to its first row, and row strides. */
 typedef struct head {
     const double *q, *k, *v;
-    int64_t step; /* 3 H */
-    int64_t size; /* D */
+    int64_t step;       /* (A + 2 K) D */
+    int64_t size;       /* D */
+    int64_t to_k, to_v; /* from q in a row */
     int32_t len, sequence;
     int number;
-    double scale;
     const sr_layout *layout;
-    sr_dropout drop;
+    const sr_attention_opts *opts;
 } head;
 
-static head head_of(const sr_tensor *qkv, const sr_layout *layout, int32_t s, int number, int heads,
-                    double scale, sr_dropout drop) {
-    int64_t hidden = qkv->shape[1] / 3, size = hidden / heads;
-    const double *first = SR_DATA(double, qkv) + layout->start[s] * 3 * hidden + number * size;
+static head head_of(const sr_tensor *qkv, const sr_layout *layout, int32_t s, int number,
+                    const sr_attention_opts *o) {
+    int64_t step = qkv->shape[1], size = step / (o->heads + 2 * (int64_t)o->kv_heads);
+    int64_t shared = number / (o->heads / o->kv_heads);
+    int64_t to_k = (o->heads + shared - number) * size, to_v = to_k + o->kv_heads * size;
+    const double *first = SR_DATA(double, qkv) + layout->start[s] * step + number * size;
     return (head){.q = first,
-                  .k = first + hidden,
-                  .v = first + 2 * hidden,
-                  .step = 3 * hidden,
+                  .k = first + to_k,
+                  .v = first + to_v,
+                  .step = step,
                   .size = size,
+                  .to_k = to_k,
+                  .to_v = to_v,
                   .len = layout->len[s],
                   .sequence = s,
                   .number = number,
-                  .scale = scale,
                   .layout = layout,
-                  .drop = drop};
+                  .opts = o};
+}
+
+/* The rows that row i sees: from <= j < to. */
+static int32_t seen_from(const head *h, int32_t i) {
+    int64_t window = h->opts->window;
+    return window >= 0 && window < i ? (int32_t)(i - window) : 0;
+}
+static int32_t seen_to(const head *h, int32_t i) {
+    int64_t window = h->opts->window;
+    if (h->opts->causal) return i + 1;
+    return window >= 0 && window < h->len - 1 - i ? (int32_t)(i + window + 1) : h->len;
 }
 
 static double dot(const double *a, const double *b, int64_t n) {
@@ -56,27 +72,29 @@ static double dot(const double *a, const double *b, int64_t n) {
 }
 
 static double score(const head *h, int32_t i, int32_t j) {
-    return h->scale * dot(h->q + i * h->step, h->k + j * h->step, h->size);
+    return h->opts->scale * dot(h->q + i * h->step, h->k + j * h->step, h->size);
 }
 
 static double kept(const head *h, int32_t i, int32_t j) {
-    return ref_drop(h->layout, h->sequence, h->drop, i, j, h->number);
+    return ref_drop(h->layout, h->sequence, h->opts->drop, i, j, h->number);
 }
 
 static double log_sum_exp(const head *h, int32_t i) {
     double most = -INFINITY, sum = 0;
-    for (int32_t j = 0; j < h->len; j++) {
+    int32_t from = seen_from(h, i), to = seen_to(h, i);
+    for (int32_t j = from; j < to; j++) {
         double s = score(h, i, j);
         if (s > most || isnan(s)) most = s;
     }
-    for (int32_t j = 0; j < h->len; j++) sum += exp(score(h, i, j) - most);
+    for (int32_t j = from; j < to; j++) sum += exp(score(h, i, j) - most);
     return most + log(sum);
 }
 
 static void forward_row(const head *h, double *out, double *lse, int32_t i) {
     *lse = log_sum_exp(h, i);
     for (int64_t d = 0; d < h->size; d++) out[d] = 0;
-    for (int32_t j = 0; j < h->len; j++) {
+    int32_t to = seen_to(h, i);
+    for (int32_t j = seen_from(h, i); j < to; j++) {
         double z = kept(h, i, j);
         if (z == 0) continue;
         double p = exp(score(h, i, j) - *lse);
@@ -85,13 +103,13 @@ static void forward_row(const head *h, double *out, double *lse, int32_t i) {
 }
 
 sr_status ref_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
-                        const sr_layout *layout, int heads, double scale, sr_dropout drop) {
-    int64_t hidden = qkv->shape[1] / 3, rows = qkv->shape[0];
+                        const sr_layout *layout, sr_attention_opts opts) {
+    int64_t hidden = out->shape[1], rows = qkv->shape[0];
     SR_TRY(ref_fill(out, 0));
     SR_TRY(ref_fill(lse, 0));
     for (int32_t s = 0; s < layout->sequences; s++) {
-        for (int a = 0; a < heads; a++) {
-            head h = head_of(qkv, layout, s, a, heads, scale, drop);
+        for (int a = 0; a < opts.heads; a++) {
+            head h = head_of(qkv, layout, s, a, &opts);
             for (int32_t i = 0; i < h.len; i++) {
                 SR_TRY(ref_poll("attention"));
                 int64_t row = layout->start[s] + i;
@@ -107,33 +125,33 @@ sr_status ref_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
  * row. */
 static void backward_row(const head *h, double *dq, double *dk, double *dv, const double *dout,
                          const double *out, double lse, int32_t i) {
-    double delta = dot(dout, out, h->size);
-    for (int32_t j = 0; j < h->len; j++) {
+    double delta = dot(dout, out, h->size), scale = h->opts->scale;
+    int32_t to = seen_to(h, i);
+    for (int32_t j = seen_from(h, i); j < to; j++) {
         const double *k = h->k + j * h->step, *v = h->v + j * h->step, *q = h->q + i * h->step;
         double z = kept(h, i, j), p = exp(score(h, i, j) - lse);
         double ds = p * ((z != 0 ? z * dot(dout, v, h->size) : 0.0) - delta);
         for (int64_t d = 0; d < h->size; d++) {
             dv[j * h->step + d] += z * p * dout[d];
-            dq[i * h->step + d] += h->scale * ds * k[d];
-            dk[j * h->step + d] += h->scale * ds * q[d];
+            dq[i * h->step + d] += scale * ds * k[d];
+            dk[j * h->step + d] += scale * ds * q[d];
         }
     }
 }
 
 sr_status ref_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
                                  const sr_tensor *out, const sr_tensor *lse,
-                                 const sr_layout *layout, int heads, double scale,
-                                 sr_dropout drop) {
-    int64_t hidden = qkv->shape[1] / 3, rows = qkv->shape[0];
+                                 const sr_layout *layout, sr_attention_opts opts) {
+    int64_t hidden = out->shape[1], rows = qkv->shape[0];
     SR_TRY(ref_fill(dqkv, 0));
     for (int32_t s = 0; s < layout->sequences; s++) {
-        for (int a = 0; a < heads; a++) {
-            head h = head_of(qkv, layout, s, a, heads, scale, drop);
+        for (int a = 0; a < opts.heads; a++) {
+            head h = head_of(qkv, layout, s, a, &opts);
             double *dq = SR_DATA(double, dqkv) + layout->start[s] * h.step + a * h.size;
             for (int32_t i = 0; i < h.len; i++) {
                 SR_TRY(ref_poll("attention"));
                 int64_t row = layout->start[s] + i, at = row * hidden + a * h.size;
-                backward_row(&h, dq, dq + hidden, dq + 2 * hidden, SR_DATA(double, dout) + at,
+                backward_row(&h, dq, dq + h.to_k, dq + h.to_v, SR_DATA(double, dout) + at,
                              SR_DATA(double, out) + at, SR_DATA(double, lse)[a * rows + row], i);
             }
         }

@@ -144,6 +144,13 @@ static int layout_squares(lua_State *L) {
     return 1;
 }
 
+/* layout:scores([window [, causal]]) */
+static int layout_scores(lua_State *L) {
+    int64_t window = lsr_optrange(L, 2, -1, 0, INT64_MAX);
+    lua_pushinteger(L, sr_layout_scores(lsr_checklayout(L, 1), window, lua_toboolean(L, 3)));
+    return 1;
+}
+
 static int layout_seed(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)lsr_checklayout(L, 1)->seed);
     return 1;
@@ -206,11 +213,14 @@ static int layout_tostring(lua_State *L) {
 }
 
 static const luaL_Reg methods[] = {
-    {"rows", layout_rows},           {"sequences", layout_sequences}, {"tokens", layout_tokens},
-    {"squares", layout_squares},     {"seed", layout_seed},           {"lengths", layout_lengths},
-    {"starts", layout_starts},       {"uids", layout_uids},           {"epochs", layout_epochs},
-    {"positions", layout_positions}, {"owners", layout_owners},       {"shorten", layout_shorten},
-    {"release", layout_release},     {"__tostring", layout_tostring}, {NULL, NULL},
+    {"rows", layout_rows},           {"sequences", layout_sequences},
+    {"tokens", layout_tokens},       {"scores", layout_scores},
+    {"squares", layout_squares},     {"seed", layout_seed},
+    {"lengths", layout_lengths},     {"starts", layout_starts},
+    {"uids", layout_uids},           {"epochs", layout_epochs},
+    {"positions", layout_positions}, {"owners", layout_owners},
+    {"shorten", layout_shorten},     {"release", layout_release},
+    {"__tostring", layout_tostring}, {NULL, NULL},
 };
 
 void lsr_open_layout(lua_State *L) {

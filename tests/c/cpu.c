@@ -293,6 +293,8 @@ static void check_attention(int d, uint32_t keep) {
     lay(&f, 6, len, 3, T);
     int h = A * d;
     sr_dropout drop = {keep, SR_PURPOSE_DROP_ATTENTION, 5};
+    sr_attention_opts opts = {
+        .heads = A, .kv_heads = A, .window = -1, .scale = 1 / sqrt(d), .drop = drop};
     sr_tensor *qkv = filled(1, T, 3 * h, 2), *out = make(SR_F32, T, h), *lse = make(SR_F32, A, T);
     sr_tensor *dout = filled(2, T, h, 1), *dqkv = make(SR_F32, T, 3 * h);
     double *want = calloc((size_t)T * (size_t)h, sizeof *want);
@@ -302,9 +304,9 @@ static void check_attention(int d, uint32_t keep) {
     for (int s = 0; s < 6; s++)
         for (int a = 0; a < A; a++)
             attention_truth(&f, s, a, A, d, data(qkv), data(dout), want, grads, drop);
-    CHECK_OK(sr_cpu_attention(out, lse, qkv, &f.layout, A, 1 / sqrt(d), drop));
+    CHECK_OK(sr_cpu_attention(out, lse, qkv, &f.layout, opts));
     CHECK(distance(data(out), want, T * h) < 2e-6);
-    CHECK_OK(sr_cpu_attention_backward(dqkv, dout, qkv, out, lse, &f.layout, A, 1 / sqrt(d), drop));
+    CHECK_OK(sr_cpu_attention_backward(dqkv, dout, qkv, out, lse, &f.layout, opts));
     CHECK(distance(data(dqkv), grads, T * 3 * h) < 4e-6);
     free(want), free(grads);
     free_tensors();
@@ -390,6 +392,7 @@ static uint64_t run_everything(void) {
     fixed f;
     lay(&f, 5, len, 0, T);
     sr_dropout drop = {230, SR_PURPOSE_DROP_ATTENTION, 1};
+    sr_attention_opts opts = {.heads = A, .kv_heads = A, .window = -1, .scale = 0.2, .drop = drop};
     sr_tensor *ids = make(SR_I32, T, 0), *types = make(SR_I32, T, 0), *labels = make(SR_I32, M, 0);
     for (int i = 0; i < T; i++)
         SR_DATA(int32_t, ids)[i] = i * i % 37, SR_DATA(int32_t, types)[i] = i % 2;
@@ -410,9 +413,9 @@ static uint64_t run_everything(void) {
     CHECK_OK(sr_cpu_embed(y, sum, mean, rstd, ids, types, word, pos, type, g, b, &f.layout, 1e-12,
                           drop));
     CHECK_OK(sr_cpu_linear(qkv, NULL, y, w, NULL, SR_ACT_NONE));
-    CHECK_OK(sr_cpu_attention(out, lse, qkv, &f.layout, A, 0.2, drop));
+    CHECK_OK(sr_cpu_attention(out, lse, qkv, &f.layout, opts));
     CHECK_OK(sr_cpu_copy(dout, out));
-    CHECK_OK(sr_cpu_attention_backward(dqkv, dout, qkv, out, lse, &f.layout, A, 0.2, drop));
+    CHECK_OK(sr_cpu_attention_backward(dqkv, dout, qkv, out, lse, &f.layout, opts));
     CHECK_OK(sr_cpu_linear_backward(dy, dw, db, dqkv, y, w, NULL, qkv, SR_ACT_NONE));
     CHECK_OK(sr_cpu_embed_backward(dword, dpos, dtype, dg, dbeta, dy, ids, types, sum, g, mean,
                                    rstd, &f.layout, drop));
@@ -483,6 +486,8 @@ static void test_neighbours(void) {
     lay(&many, 3, packed, 0, T);
     many.uid[1] = one.uid[0];
     sr_dropout drop = {230, SR_PURPOSE_DROP_ATTENTION, 1};
+    sr_attention_opts opts = {
+        .heads = A, .kv_heads = A, .window = -1, .scale = 0.125, .drop = drop};
     sr_tensor *w = filled(9, 3 * H, H, 0.3f), *x1 = filled(1, 128, H, 1), *x2 = filled(2, T, H, 1);
     for (int r = 0; r < T; r++)
         for (int c = 0; many.owner[r] != 1 && c < H; c++) data(x2)[r * H + c] = NAN;
@@ -494,11 +499,11 @@ static void test_neighbours(void) {
     CHECK_OK(sr_cpu_linear(q1, NULL, x1, w, NULL, SR_ACT_NONE));
     CHECK_OK(sr_cpu_linear(q2, NULL, x2, w, NULL, SR_ACT_NONE));
     CHECK(memcmp(data(q1), data(q2) + 61 * 3 * H, N * 3 * H * sizeof(float)) == 0);
-    CHECK_OK(sr_cpu_attention(o1, l1, q1, &one.layout, A, 0.125, drop));
-    CHECK_OK(sr_cpu_attention(o2, l2, q2, &many.layout, A, 0.125, drop));
+    CHECK_OK(sr_cpu_attention(o1, l1, q1, &one.layout, opts));
+    CHECK_OK(sr_cpu_attention(o2, l2, q2, &many.layout, opts));
     CHECK(memcmp(data(o1), data(o2) + 61 * H, N * H * sizeof(float)) == 0);
-    CHECK_OK(sr_cpu_attention_backward(d1, o1, q1, o1, l1, &one.layout, A, 0.125, drop));
-    CHECK_OK(sr_cpu_attention_backward(d2, o2, q2, o2, l2, &many.layout, A, 0.125, drop));
+    CHECK_OK(sr_cpu_attention_backward(d1, o1, q1, o1, l1, &one.layout, opts));
+    CHECK_OK(sr_cpu_attention_backward(d2, o2, q2, o2, l2, &many.layout, opts));
     CHECK(memcmp(data(d1), data(d2) + 61 * 3 * H, N * 3 * H * sizeof(float)) == 0);
     free_tensors();
 }

@@ -81,7 +81,8 @@ static sr_status forward(sr_tensor **loss, bag *b, const model *m, sr_device *d,
     sr_tensor **x = next(b), **qkv = next(b), **mixed = next(b), **inner = next(b), **y = next(b);
     SR_TRY(sr_op_embed(x, id, type, &m->tables, layout, 1e-12, drop));
     SR_TRY(sr_op_linear(qkv, *x, m->qkv_w, NULL, SR_ACT_NONE));
-    SR_TRY(sr_op_attention(mixed, *qkv, layout, HEADS, 0, drop));
+    SR_TRY(sr_op_attention(mixed, *qkv, layout,
+                           (sr_attention_opts){.heads = HEADS, .window = -1, .drop = drop}));
     SR_TRY(sr_op_linear(inner, *mixed, m->inner_w, m->inner_b, SR_ACT_GELU));
     SR_TRY(
         sr_op_residual_norm(y, *inner, *x, m->tables.gamma, m->tables.beta, layout, 1e-12, drop));
@@ -310,7 +311,7 @@ static void test_missing_op(void) {
     CHECK_OK(sr_layout_new(&l, 1, NULL, (int32_t[]){2}, NULL, NULL, 0, 0));
     CHECK_OK(sr_tensor_full(&x, d, SR_F64, 2, (int64_t[]){2, 6}, 1.0));
     x->requires_grad = true;
-    CHECK_FAILS(sr_op_attention(&y, x, l, 1, 0, (sr_dropout){256, SR_PURPOSE_DROP_USER, 0}),
+    CHECK_FAILS(sr_op_attention(&y, x, l, (sr_attention_opts){.heads = 1, .drop.keep = 256}),
                 SR_EDEVICE, "attention is not implemented for poor");
     CHECK_OK(sr_op_softmax(&y, x, 1, false));
     CHECK_OK(sr_op_reduce(&sum, y, SR_SUM, SR_ALL_DIMS, false));

@@ -187,17 +187,21 @@ static void time_linear(bench *b, const char *name, sr_tensor *x, sr_tensor *w, 
 
 /* ---- the encoder ----------------------------------------------------------------------------- */
 
-static double scale_of(const bench *b) {
-    return 1.0 / sqrt((double)b->w.H / (double)b->w.A);
+static sr_attention_opts attention_opts(const bench *b) {
+    return (sr_attention_opts){.heads = (int)b->w.A,
+                               .kv_heads = (int)b->w.A,
+                               .window = -1,
+                               .scale = 1.0 / sqrt((double)b->w.H / (double)b->w.A),
+                               .drop = b->drop};
 }
 
 static sr_status attention(bench *b) {
-    return b->be->attention(b->z, b->lse, b->qkv, b->layout, (int)b->w.A, scale_of(b), b->drop);
+    return b->be->attention(b->z, b->lse, b->qkv, b->layout, attention_opts(b));
 }
 
 static sr_status attention_backward(bench *b) {
-    return b->be->attention_backward(b->dqkv, b->y, b->qkv, b->z, b->lse, b->layout, (int)b->w.A,
-                                     scale_of(b), b->drop);
+    return b->be->attention_backward(b->dqkv, b->y, b->qkv, b->z, b->lse, b->layout,
+                                     attention_opts(b));
 }
 
 static sr_status residual_norm(bench *b) {

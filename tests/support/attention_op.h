@@ -47,8 +47,10 @@ static sr_status run_op(sr_device *device, op *o, const sr_layout *layout) {
     sr_tensor dqkv = tensor_of(&s[2], device, o->dqkv, SR_BF16, ROWS, 3 * WIDTH);
     sr_tensor lse = tensor_of(&s[3], device, o->lse, SR_F32, HEADS, ROWS);
     sr_dropout drop = {230, SR_PURPOSE_DROP_ATTENTION, 1};
-    SR_TRY(sr_cpu_attention(&out, &lse, &qkv, layout, HEADS, 0.2, drop));
-    return sr_cpu_attention_backward(&dqkv, &out, &qkv, &out, &lse, layout, HEADS, 0.2, drop);
+    sr_attention_opts opts = {
+        .heads = HEADS, .kv_heads = HEADS, .window = -1, .scale = 0.2, .drop = drop};
+    SR_TRY(sr_cpu_attention(&out, &lse, &qkv, layout, opts));
+    return sr_cpu_attention_backward(&dqkv, &out, &qkv, &out, &lse, layout, opts);
 }
 
 /* The op on a device with these kernels. */

@@ -16,9 +16,15 @@ function Layout:sequences() end
 ---@return integer
 function Layout:tokens() end
 
----Sum of the squared lengths, the cost of attention.
+---Sum of the squared lengths, the cost of attention at any distance.
 ---@return integer
 function Layout:squares() end
+
+---Pairs of a query and a key of one sequence that attention keeps: the cost of attention with these options.
+---@param window? integer only |i - j| <= window
+---@param causal? boolean only j <= i
+---@return integer
+function Layout:scores(window, causal) end
 
 ---Seed of the random decisions about these rows.
 ---@return integer

@@ -9,38 +9,44 @@ local tensor = require("seqrun.tensor")
 
 local dense = {}
 
----(T, 3 H) -> three tensors (blocks, heads, S, D).
-local function split_heads(qkv, blocks, slots, heads)
-  local size = qkv:size(2) // (3 * heads)
-  local parts = qkv:reshape(blocks, slots, 3, heads, size):permute(3, 1, 4, 2, 5)
-  return parts:select(1, 1), parts:select(1, 2), parts:select(1, 3), size
+---`count` heads of `size` columns from column `first` on, as (blocks, heads, S, D); each head `copies` times.
+local function heads_of(qkv, blocks, slots, size, first, count, copies)
+  local part = qkv:narrow(2, first, count * size):reshape(blocks, slots, count, 1, size)
+  return part:expand(-1, -1, -1, copies, -1):permute(1, 3, 4, 2, 5):reshape(blocks, count * copies, slots, size)
 end
 
 ---The attention mask (blocks, 1, S, S) bool, and whether each row belongs to a sequence, (T, 1).
-local function visibility(layout, blocks, slots)
+local function visibility(layout, blocks, slots, window, causal)
   local owners = tensor.tensor(layout:owners(), { dtype = "i32" })
   local owner = owners:reshape(blocks, 1, slots, 1)
-  local same = owner:eq(owner:transpose(3, 4))
-  local owned = owners:ge(0)
-  return same, owned
+  local seen = owner:eq(owner:transpose(3, 4))
+  local row = tensor.arange(0, slots - 1)
+  local distance = row:reshape(slots, 1) - row:reshape(1, slots)
+  if window then seen = seen:logical_and(distance:abs():le(window)) end
+  if causal then seen = seen:logical_and(distance:ge(0)) end
+  return seen, owners:ge(0)
 end
 
----@param qkv seqrun.Tensor (T, 3 H): [q heads | k heads | v heads] in a row
+---@param qkv seqrun.Tensor (T, (A + 2 K) D): [q heads | k heads | v heads] in a row
 ---@param layout seqrun.Layout no sequence crosses a multiple of `slots`
----@param options { heads: integer, scale?: number, dropout?: number, slots?: integer } slots: rows
----  that share one score matrix, default all T
+---@param options { heads: integer, kv_heads?: integer, scale?: number, window?: integer, causal?: boolean,
+---  dropout?: number, slots?: integer } slots: rows that share one score matrix, default all T
 ---@return seqrun.Tensor # (T, H)
 function dense.attention(qkv, layout, options)
   if (options.dropout or 0) > 0 then
     check.fail("dense_attention: dropout is not supported; set it to 0, or use ops.attention")
   end
-  local rows, heads = qkv:size(1), options.heads
+  local rows, heads, kv_heads = qkv:size(1), options.heads, options.kv_heads or options.heads
   local slots = options.slots or rows
-  local blocks = rows // slots
-  local q, k, v, size = split_heads(qkv, blocks, slots, heads)
-  local same, owned = visibility(layout, blocks, slots)
+  local blocks, size = rows // slots, qkv:size(2) // (heads + 2 * kv_heads)
+  local function part(first, count, copies)
+    return heads_of(qkv, blocks, slots, size, 1 + first * size, count, copies)
+  end
+  local q, shared = part(0, heads, 1), heads // kv_heads
+  local k, v = part(heads, kv_heads, shared), part(heads + kv_heads, kv_heads, shared)
+  local seen, owned = visibility(layout, blocks, slots, options.window, options.causal)
   local scores = q:matmul(k:transpose(3, 4)) * (options.scale or size ^ -0.5)
-  local masked = tensor.where(same, scores, -1e30)
+  local masked = tensor.where(seen, scores, -1e30)
   local mixed = masked:softmax(-1):matmul(v):permute(1, 3, 2, 4):reshape(rows, heads * size)
   return tensor.where(owned:reshape(rows, 1), mixed, 0)
 end

@@ -11,7 +11,9 @@ local tensor = require("seqrun.tensor")
 local ops = { keep_probability = core.keep_probability }
 
 local LINEAR = { act = true }
-local ATTENTION = { heads = true, scale = true, dropout = true, layer = true }
+local ATTENTION = {
+  heads = true, kv_heads = true, scale = true, window = true, causal = true, dropout = true, layer = true,
+}
 local NORM = { eps = true, dropout = true, site = true, layer = true, layout = true }
 local EMBED = { eps = true, dropout = true }
 local ON_ROWS = { count = true, in_place = true }
@@ -32,15 +34,24 @@ function ops.linear(x, w, b, options)
   return coarse.linear(x, w, b, check.options("linear", options, LINEAR).act)
 end
 
----Packed self-attention: each row attends only to rows of its own sequence.
----@param qkv seqrun.Tensor (T, 3 H): [q heads | k heads | v heads] in a row
+---Packed self-attention: each row attends only to rows of its own sequence.  With a window row i sees row j only if
+---|i - j| <= window, and the cost is linear in the rows; with causal only if j <= i.
+---@param qkv seqrun.Tensor (T, 3 H): [q heads | k heads | v heads] in a row; with kv_heads fewer heads of k and v than
+---  of q: query head a uses head a // (heads / kv_heads) of them
 ---@param layout seqrun.Layout
----@param options { heads: integer, scale?: number, dropout?: number, layer?: integer }
+---@param options { heads: integer, kv_heads?: integer, scale?: number, window?: integer, causal?: boolean,
+---  dropout?: number, layer?: integer }
 ---@return seqrun.Tensor # (T, H), zero on slack
 function ops.attention(qkv, layout, options)
   options = check.options("attention", options, ATTENTION)
   if not options.heads then check.fail("attention: the option 'heads' is missing, as in { heads = 4 }") end
-  return coarse.attention(qkv, layout, options.heads, options.scale, options.dropout, "attention", options.layer)
+  local window = options.window
+  if window ~= nil and not (math.type(window) == "integer" and window >= 0) then
+    check.fail("attention: window is %s; must be an integer of at least 0, the largest |i - j|, or nil",
+      tostring(window))
+  end
+  return coarse.attention(qkv, layout, options.heads, options.kv_heads, options.scale, window, options.causal,
+    options.dropout, "attention", options.layer)
 end
 
 ---norm(dropout(x) + residual).

@@ -70,7 +70,7 @@ examples["Tensor:zero_grad"] = "x = sr.ones(2, { requires_grad = true })\nx:sum(
 examples["Tensor:hand_up"] = "do\n  local scope <close> = sr.scope()\n  kept = (sr.ones(2) + 1):hand_up()\nend\nkept"
 methods("Layout", "sample.layout", {
   epochs = "()", lengths = "()", owners = "()", positions = "()", rows = "()", seed = "()", sequences = "()",
-  squares = "()", starts = "()", tokens = "()", uids = "()",
+  scores = "(64)", squares = "()", starts = "()", tokens = "()", uids = "()",
   shorten = '({ 0, 2, 3 })',
 })
 examples["Layout:release"] = "sr.layout({ lens = { 2 } }):release()"
