@@ -108,7 +108,11 @@ describe("a pretrained directory", function()
 
   it("is rejected if it is another architecture", function()
     tensors(same)
-    for key, value in pairs { model_type = "roberta", position_embedding_type = "relative_key", is_decoder = true } do
+    config { model_type = "albert" }
+    local _, why, kind = checkpoint.pretrained(dir)
+    assert.equal("data", kind)
+    assert.matches("the family 'albert' is not supported: it needs layers that share their parameters", why)
+    for key, value in pairs { position_embedding_type = "relative_key", is_decoder = true } do
       config { [key] = value }
       local _, message, code = checkpoint.pretrained(dir)
       assert.equal("data", code)

@@ -28,7 +28,7 @@ end
 
 ---A loader of the measured examples, as far as the model can read them.
 local function loader_of(self, head, facts)
-  local positions = facts.config.max_position_embeddings or 512
+  local positions = facts.design.longest
   local o, fixed = self.examples, self.corpus:info().kind == "examples"
   if not fixed and (o.max_len or 128) > positions then
     return nil, ("analyze: max_len %d exceeds the %d position embeddings of %s"):format(o.max_len, positions,

@@ -2,6 +2,7 @@
 
 local foreign = require("seqrun.checkpoint.foreign")
 local json = require("seqrun.core.json")
+local kinds = require("seqrun.base.kinds")
 local pretrained = require("seqrun.checkpoint.pretrained")
 local pretty = require("seqrun.base.pretty_json")
 local sys = require("seqrun.core.sys")
@@ -12,15 +13,14 @@ local tokenizer_json = require("seqrun.checkpoint.tokenizer_json")
 ---Keys of config.json that belong to heads.
 local OF_HEADS = { "id2label", "label2id", "problem_type", "num_labels", "seqrun_heads", "classifier_dropout" }
 
----Leaves the encoder: names without `bert.`, and the config of BertModel.
-local function strip(tensors, config)
-  local own = {}
+---Leaves the encoder: names without `bert.`, and the config of BertModel, or as the family has them.
+local function strip(tensors, config, family)
+  local own, length = {}, #family.prefix
   for name, tensor in pairs(tensors) do
-    local rest = name:match("^bert%.(.*)$")
-    if rest then own[rest] = tensor end
+    if name:sub(1, length) == family.prefix then own[name:sub(length + 1)] = tensor end
   end
   for _, key in ipairs(OF_HEADS) do config[key] = nil end
-  config.architectures = json.array { "BertModel" }
+  config.architectures = json.array { family.class .. "Model" }
   return own
 end
 
@@ -57,6 +57,15 @@ local function refusal(out, replace)
   if not sys.exists(out .. "/config.json") or sys.exists(out .. "/MANIFEST") then
     return ("%s is not an exported model; --force replaces only these"):format(out)
   end
+end
+
+---Why Transformers could not load a model with its head; nil if it can.
+local function no_class(facts)
+  local head = facts.kind and not (facts.task_heads and #facts.task_heads > 1) and kinds.get(facts.kind)
+  local fields = head and head.head_fields
+  if not fields or not fields.architecture or not fields.place or facts.family_heads[fields.place] then return nil end
+  return ("export: Transformers has no %sFor%s; `seqrun predict` and `seqrun eval` use %s as it is, and --encoder "
+    .. "exports it without its head"):format(facts.family.class, fields.architecture, facts.path)
 end
 
 ---Writes all into a new directory beside the final one, and moves it there.
@@ -108,12 +117,14 @@ return function(path, out, options)
   if why then return nil, why, "config" end
   local facts, message, code = pretrained.read(path)
   if not facts then return nil, message, code end
-  local tensors, left_out, kind = foreign.tensors(facts.path)
+  why = not options.encoder and no_class(facts)
+  if why then return nil, why, "config" end
+  local tensors, left_out, kind = foreign.tensors(facts)
   if not tensors then return nil, left_out, kind end
   local config
-  config, message, code = foreign.config(facts.path)
+  config, message, code = foreign.config(facts)
   if not config then return nil, message, code end
-  if options.encoder then tensors = strip(tensors, config) end
+  if options.encoder then tensors = strip(tensors, config, facts.family) end
   local dtype = options.dtype or "f32"
   config.dtype, config.torch_dtype = DTYPES[dtype], DTYPES[dtype]
   tensors = convert(tensors, dtype)
@@ -127,7 +138,7 @@ return function(path, out, options)
   table.sort(names)
   return {
     from = facts.path, path = out, dtype = dtype, parameters = parameters, tensors = list, files = names,
-    architecture = type(config.architectures) == "table" and config.architectures[1] or "BertModel",
+    architecture = type(config.architectures) == "table" and config.architectures[1] or facts.family.class .. "Model",
     bytes = sys.stat(out .. "/model.safetensors").size, left_out = json.array(left_out),
   }
 end

@@ -1,5 +1,6 @@
 -- foreign.lua - what export and import share: the tensors and the small files of a directory, whoever wrote it.
 
+local configs = require("seqrun.nn.config")
 local json = require("seqrun.core.json")
 local model = require("seqrun.checkpoint.model")
 local names = require("seqrun.checkpoint.names")
@@ -8,19 +9,43 @@ local train = require("seqrun.core.train")
 
 local foreign = {}
 
+---Adds the keys that Transformers has today to a config.
+local function today(config, facts)
+  local family = facts.family
+  config.model_type, config.auto_map = family.name, nil
+  local more = family.write and family.write((configs.whole(facts.config, 0))) or {}
+  for key, value in pairs(more) do config[key] = value end
+  local class = type(config.architectures) == "table" and tostring(config.architectures[1])
+  local rest = class and (class:match("For%u%w+$") or class:match("Model$"))
+  if rest then config.architectures = json.array { family.class .. rest } end
+  return config
+end
+
 ---Files of sentence-transformers, which say how vectors are made.
 local SENTENCES = {
   "modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json",
 }
 
+---Leaves out what repeats other tensors; where only the repetition is there, it is the tensor itself.
+local function drop_repeated(tensors, left_out, repeated)
+  for name, owner in pairs(repeated) do
+    if tensors[name] and tensors[owner] then
+      left_out[#left_out + 1] = { name = name, reason = "tied to " .. owner }
+    elseif tensors[name] then
+      tensors[owner] = tensors[name]
+    end
+    tensors[name] = nil
+  end
+end
+
 ---The tensors of a directory by the names that our checkpoints have, as f32 on the current device, and those left out:
 ---buffers, and repetitions of other tensors.
----@param path string
+---@param facts seqrun.Pretrained
 ---@return table<string, seqrun.Tensor>|nil tensors
 ---@return { name: string, reason: string }[]|string left_out or the message
 ---@return string? code
-function foreign.tensors(path)
-  local paths, message, code = model.files(path)
+function foreign.tensors(facts)
+  local paths, message, code = model.files(facts.path)
   if not paths then return nil, message, code end
   local tensors, left_out = {}, {}
   for _, file_path in ipairs(paths) do
@@ -29,8 +54,8 @@ function foreign.tensors(path)
     if not file then return nil, message, code end
     local guard <close> = file
     for _, entry in ipairs(file:entries()) do
-      local name = names.canonical(entry.name)
-      local why = names.why_ignored(name, names.REPEATED)
+      local name = names.canonical(entry.name, facts.family)
+      local why = names.why_ignored(name, {})
       if why or tensors[name] then
         left_out[#left_out + 1] = { name = entry.name, reason = why or "duplicate name" }
       else
@@ -39,6 +64,8 @@ function foreign.tensors(path)
       end
     end
   end
+  drop_repeated(tensors, left_out, names.repeated(facts.family, facts.family_heads))
+  table.sort(left_out, function(a, b) return a.name < b.name end)
   return tensors, left_out
 end
 
@@ -53,18 +80,19 @@ function foreign.sentence_files(folder)
   return files
 end
 
----config.json as it is, with the nulls that it has.
----@param folder string
+---config.json with the nulls that it has; keys of other ages, and other names of the family, as Transformers has them
+---today.
+---@param facts seqrun.Pretrained
 ---@return table|nil
 ---@return string? message
 ---@return string? code
-function foreign.config(folder)
-  local text, message, code = sys.read_file(folder .. "/config.json", 1 << 20)
+function foreign.config(facts)
+  local text, message, code = sys.read_file(facts.path .. "/config.json", 1 << 20)
   if not text then return nil, message, code end
   local config
   config, message = json.decode(text)
-  if type(config) == "table" then return config end
-  return nil, ("%s/config.json: %s"):format(folder, message or "not an object"), "data"
+  if type(config) == "table" then return today(config, facts) end
+  return nil, ("%s/config.json: %s"):format(facts.path, message or "not an object"), "data"
 end
 
 ---Names and shapes, sorted by name.

@@ -17,8 +17,8 @@ local OTHERS = {
 local function no_weights(path)
   for name, what in pairs(OTHERS) do
     if sys.exists(path .. "/" .. name) then
-      return ("%s: has %s (%s), but no model.safetensors; in Python, BertForPreTraining.from_pretrained(DIR)"
-        .. ".save_pretrained(NEW) writes one (or the class in its config.json)"):format(path, name, what)
+      return ("%s: has %s (%s), but no model.safetensors; in Python, AutoModel.from_pretrained(DIR)"
+        .. ".save_pretrained(NEW) writes one (better with the class in its config.json)"):format(path, name, what)
     end
   end
 end
@@ -62,10 +62,10 @@ return function(path, run)
   end
   local facts, message, code = pretrained.read(path)
   if not facts then return nil, no_weights(path) or message, code end
-  local tensors, left_out, kind = foreign.tensors(facts.path)
+  local tensors, left_out, kind = foreign.tensors(facts)
   if not tensors then return nil, no_weights(path) or left_out, kind end
   local config
-  config, message, code = foreign.config(facts.path)
+  config, message, code = foreign.config(facts)
   if not config then return nil, message, code end
   config.dtype, config.torch_dtype = "float32", nil
   local existed = sys.exists(run)

@@ -2,9 +2,16 @@
 
 local names = {}
 
+---Names of an encoder's parameters outside of its layers, and the layers.
+local NAMES = {
+  words = 1, positions = 1, types = 1, embedding_norm = 1, project = 1, layer = 1, final_norm = 1, pooler = 1,
+}
+
 ---Buffers in files that are not parameters, by patterns of their names.
 local BUFFERS = {
   { "%f[%w_]position_ids$", "position ids are implicit" },
+  { "%f[%w_]token_type_ids$", "token types are implicit" },
+  { "%f[%w_]inv_freq$", "rotary frequencies are computed" },
 }
 
 ---A name in today's convention: without `module.`, and with weight and bias instead of gamma and beta.
@@ -12,21 +19,38 @@ local function modern(name)
   return (name:gsub("^module%.", ""):gsub("%.gamma$", ".weight"):gsub("%.beta$", ".bias"))
 end
 
----The name under which a checkpoint of ours has a tensor of somebody's BERT.
----@param name string
----@return string
-function names.canonical(name)
-  name = modern(name)
-  local part = name:match("^(%l+)%.")
-  if part == "embeddings" or part == "encoder" or part == "pooler" then return "bert." .. name end
-  return name
+---The first parts of the names of a family's encoder, which files of encoders alone begin with.
+local function first_parts(family)
+  local parts = {}
+  for key in pairs(NAMES) do
+    for _, name in ipairs(type(family.names[key]) == "table" and {} or { family.names[key] or nil }) do
+      parts[name:match("^[%w_]+")] = true
+    end
+  end
+  return parts
 end
 
----Further names of parameters of BERT in files: what they repeat.
-names.REPEATED = {
-  ["cls.predictions.decoder.weight"] = "bert.embeddings.word_embeddings.weight",
-  ["cls.predictions.decoder.bias"] = "cls.predictions.bias",
-}
+---The name under which a checkpoint of ours has a tensor of somebody's model.
+---@param name string
+---@param family seqrun.Family
+---@return string
+function names.canonical(name, family)
+  name = family.rename_tensor(modern(name))
+  return first_parts(family)[name:match("^[%w_]+%f[.]")] and family.prefix .. name or name
+end
+
+---Further names of parameters in files of a family: what they repeat.
+---@param family seqrun.Family
+---@param heads seqrun.FamilyHeads
+---@return table<string, string>
+function names.repeated(family, heads)
+  local mlm = heads.mlm
+  if not mlm or not mlm.repeats then return {} end
+  return {
+    [mlm.repeats .. ".weight"] = not mlm.weight and family.prefix .. family.names.words .. ".weight" or nil,
+    [mlm.repeats .. ".bias"] = mlm.bias ~= mlm.repeats .. ".bias" and mlm.bias or nil,
+  }
+end
 
 ---The first parts of the names of some parameters ("bert."), which files of one part omit.
 local function prefixes_of(params)
@@ -50,6 +74,7 @@ function names.matcher(params)
   return function(name)
     if params:has(name) then return name end
     name = modern(name)
+    if params.rename then name = params.rename(name) end
     for _, prefix in ipairs(params:has(name) and {} or prefixes) do
       if params:has(prefix .. name) then return prefix .. name end
     end
@@ -93,13 +118,13 @@ end
 
 ---The part of a name that groups lines: the layer, or the head.
 local function module_of(name)
-  local layers = name:match("^(.-%f[%w_]layer%.)%d+")
+  local layers = name:match("^(.-%f[%w_]layers?%.)%d+")
   return layers and layers .. "*" or name:match("^([%w_]+%.[%w_]+)%.") or name:match("^([%w_]+)%.") or name
 end
 
 ---Splits a name at the number of its layer: "bert.encoder.layer.*", 3, "output.dense.bias".
 local function at_layer(name)
-  local module, layer, rest = name:match("^(.-%f[%w_]layer%.)(%d+)%.(.+)$")
+  local module, layer, rest = name:match("^(.-%f[%w_]layers?%.)(%d+)%.(.+)$")
   if module then return module .. "*", math.tointeger(layer), rest end
 end
 

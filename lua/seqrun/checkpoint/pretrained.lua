@@ -19,6 +19,10 @@ local pretrained = {}
 ---@class seqrun.Pretrained
 ---@field path string
 ---@field config table keys for sr.nn.bert and sr.nn.encoder
+---@field family seqrun.Family
+---@field design seqrun.Design of its encoder
+---@field family_heads seqrun.FamilyHeads
+---@field architecture string|nil class of Transformers
 ---@field heads string[] pretraining heads: "mlm", "nsp"
 ---@field task_heads? table[] several heads of tasks: { kind, name, prefix, labels or outputs }
 ---@field kind? string task of its head, such as "classify"
@@ -30,10 +34,18 @@ local pretrained = {}
 ---@field keep_accents boolean
 ---@field vocab_text string|nil
 
----Pretraining heads by architecture.
-local HEADS = {
-  BertForPreTraining = { "mlm", "nsp" }, BertForMaskedLM = { "mlm" }, BertForNextSentencePrediction = { "nsp" },
-}
+---Pretraining heads by what a class of Transformers is for.
+local HEADS = { PreTraining = { "mlm", "nsp" }, MaskedLM = { "mlm" }, NextSentencePrediction = { "nsp" } }
+
+---The pretraining heads of a class, as far as the family has them.
+local function pretraining_heads(architecture, family_heads)
+  local wanted, heads = HEADS[(architecture or ""):match("For(%u%w+)$")] or {}, {}
+  if #wanted == 2 and not family_heads.nsp then return {} end -- an ELECTRA discriminator
+  for _, name in ipairs(wanted) do
+    if family_heads[name] then heads[#heads + 1] = name end
+  end
+  return heads
+end
 
 ---Whether these are the names that Transformers gives to classes without names.
 local function are_defaults(labels)
@@ -72,7 +84,8 @@ end
 ---The task of a config, with its labels or the number of its outputs.
 local function add_task(facts, config)
   local architecture = type(config.architectures) == "table" and config.architectures[1] or nil
-  facts.heads = HEADS[architecture] or {}
+  facts.architecture = architecture
+  facts.heads = pretraining_heads(architecture, facts.family_heads)
   if type(config.seqrun_heads) == "table" and #config.seqrun_heads > 0 then return add_heads(facts, config) end
   local labels, problem = labels_of(config)
   if problem then labels = nil end
@@ -86,32 +99,37 @@ local function add_task(facts, config)
   return true
 end
 
+---The pretraining heads whose tensors are there, beside heads that only their recipe knows.
+local function heads_of_tensors(facts)
+  local has, heads = {}, {}
+  for _, path in ipairs(model.files(facts.path) or {}) do
+    local file <close> = train.safetensors(path) or nil
+    for _, entry in ipairs(file and file:entries() or {}) do has[names.canonical(entry.name, facts.family)] = true end
+  end
+  local mlm, nsp = facts.family_heads.mlm, facts.family_heads.nsp
+  if mlm and has[mlm.dense and mlm.dense .. ".weight" or mlm.weight or mlm.bias] then heads[1] = "mlm" end
+  if nsp and has[nsp .. ".weight"] then heads[#heads + 1] = "nsp" end
+  return heads
+end
+
+---Adds the family of a config, its encoder's config and design, and its heads.
+local function add_family(facts, config)
+  local encoder, problem = configs.encoder(config)
+  if not encoder then return nil, problem end
+  facts.config = encoder
+  facts.design, facts.family, facts.family_heads = configs.design(encoder)
+  return true
+end
+
 ---The task of a config.json: { kind, labels, outputs, heads }.
 ---@param config table
 ---@return table|nil
 ---@return string? problem
 function pretrained.task(config)
   local facts = {}
-  local good, problem = add_task(facts, config)
+  local good, problem = add_family(facts, config)
+  if good then good, problem = add_task(facts, config) end
   return good and facts or nil, problem
-end
-
----A tensor of each pretraining head.
-local TENSORS = {
-  mlm = "cls.predictions.transform.dense.weight", nsp = "cls.seq_relationship.weight",
-}
-
----The pretraining heads whose tensors are there, beside heads that only their recipe knows.
-local function heads_of_tensors(folder)
-  local has, heads = {}, {}
-  for _, path in ipairs(model.files(folder) or {}) do
-    local file <close> = train.safetensors(path) or nil
-    for _, entry in ipairs(file and file:entries() or {}) do has[names.canonical(entry.name)] = true end
-  end
-  for _, name in ipairs { "mlm", "nsp" } do
-    if has[TENSORS[name]] then heads[#heads + 1] = name end
-  end
-  return heads
 end
 
 ---Reads what is in a run's directory, a checkpoint or a Hugging Face directory; of tensors only the names.
@@ -128,15 +146,12 @@ function pretrained.read(path)
   local config
   config, message, code = loading.config(folder)
   if not config then return nil, message, code end
-  local encoder, problem = configs.encoder(config)
-  if not encoder then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
-  local facts = { path = folder, config = encoder }
-  facts.sentences = sentences(folder)
+  local facts = { path = folder, sentences = sentences(folder) }
   facts.max_len = facts.sentences.max_len
-  local good
-  good, problem = add_task(facts, config)
+  local good, problem = add_family(facts, config)
+  if good then good, problem = add_task(facts, config) end
   if not good then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
-  if not facts.kind and #facts.heads == 0 then facts.heads = heads_of_tensors(folder) end
+  if not facts.kind and #facts.heads == 0 then facts.heads = heads_of_tensors(facts) end
   good, problem = tokenizer.read(facts, folder)
   if not good then return nil, ("%s: %s, which is not supported"):format(folder, problem), "data" end
   return facts

@@ -79,7 +79,7 @@ function command.run(args)
   }
   if not next_item then return nil, message, code end
   local guard <close> = rows
-  local counts, began, size = {}, sys.now(), opened.model.config.hidden_size
+  local counts, began, size = {}, sys.now(), opened.model.design.hidden
   local function items()
     local item = next_item()
     if args.out and item and item.wrong then failure.raise("data", "%s:%d: %s", item.file, item.line, item.wrong) end

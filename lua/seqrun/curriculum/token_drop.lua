@@ -80,7 +80,7 @@ function token_drop.new(group, t)
   end
   local options = { keep = 1, first = group.first, last = group.last, masked = group.masked, layers = group.layers }
   local drop = require("seqrun.nn.token_drop").new(options)
-  local good, message = pcall(drop.range, drop, encoder.config.num_hidden_layers)
+  local good, message = pcall(drop.range, drop, encoder.design.layers)
   if not good then refuse(message) end
   encoder.token_drop = drop
   local self = setmetatable({

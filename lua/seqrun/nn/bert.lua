@@ -1,4 +1,4 @@
--- bert.lua - an encoder with heads; masked LM and next sentence by default, as BERT is pretrained.
+-- bert.lua - an encoder with heads; those that its family is pretrained with by default.
 --
 --     sr.nn.bert { hidden_size = 256, heads = { "mlm", my_head } }
 --
@@ -10,6 +10,7 @@ local configs = require("seqrun.nn.config")
 local Encoder = require("seqrun.nn.encoder")
 local guess = require("seqrun.base.guess")
 local losses = require("seqrun.nn.losses")
+local make_design = require("seqrun.nn.design")
 local Model = require("seqrun.nn.model")
 
 local HEADS = { mlm = require("seqrun.nn.heads.mlm").new, nsp = require("seqrun.nn.heads.nsp").new }
@@ -24,6 +25,7 @@ local HEADS = { mlm = require("seqrun.nn.heads.mlm").new, nsp = require("seqrun.
 ---@field encoder seqrun.Encoder
 ---@field heads seqrun.Head[]
 ---@field config table Hugging Face keys
+---@field design seqrun.Design sizes and parts of the encoder, whatever the names of the keys
 local Bert = setmetatable({}, { __index = Model })
 Bert.__index = Bert
 
@@ -56,33 +58,47 @@ local function make_head(i, wanted, encoder)
   return head
 end
 
----Whether any of these heads reads the pooled state; functions may, so they get one.
-local function wants_pooler(list)
+---Whether any of these heads reads the pooled state; functions may, so they get one where the family has it.
+local function wants_pooler(list, family, config)
+  local heads = family.heads(config, make_design(family.design(config)))
   for _, head in ipairs(list) do
-    if head == "nsp" or type(head) == "function" or type(head) == "table" and head.pooler then return true end
+    if head == "nsp" and heads.nsp or type(head) == "function" and family.names.pooler then return true end
+    local maker = type(head) == "table" and getmetatable(head)
+    if maker and maker.wants_pooler and head:wants_pooler(heads) or type(head) == "table" and head.pooler then
+      return true
+    end
   end
   return false
 end
 
----A BERT on the current device, parameters not yet initialised.
----@param config table keys of Hugging Face's config.json; missing keys are those of BERT-base; heads: { "mlm", "nsp" };
----  precision: "f32" (the default) or "bf16", dtype of the parameters that ops read
+---The heads that a family is pretrained with.
+local function pretraining_heads(family, config)
+  local heads = family.heads(config, make_design(family.design(config)))
+  return { heads.mlm and "mlm", heads.nsp and "nsp" }
+end
+
+---A BERT, or an encoder of another family, on the current device, parameters not yet initialised.
+---@param config table keys of Hugging Face's config.json; missing keys are those of the family's base model; family:
+---  its name, or a table (nn/families); heads: those that the family is pretrained with; precision: "f32" (the default)
+---  or "bf16", dtype of the parameters that ops read
 ---@return seqrun.Bert
 function Bert.new(config)
-  local whole = configs.whole(config, 4)
-  local wanted = whole.heads or { "mlm", "nsp" }
+  local whole, family = configs.whole(config, 4)
+  local wanted = whole.heads or pretraining_heads(family, whole)
   if type(wanted) ~= "table" then
     check.fail("bert: heads is a %s; expected a list such as { 'mlm', 'nsp' }", type(wanted))
   end
   whole.heads = nil
-  local encoder = Encoder.new(whole, { pooler = wants_pooler(wanted) })
+  local pooler = wants_pooler(wanted, family, whole)
+  whole.family = family.name
+  local encoder = Encoder.new(whole, { pooler = pooler })
   local parts, heads = { encoder }, {}
   for i, name in ipairs(wanted) do
     heads[i] = make_head(i, name, encoder)
     parts[i + 1] = heads[i]
   end
-  local self = setmetatable(Model.new(parts, { precision = encoder.precision }), Bert)
-  self.encoder, self.heads, self.config = encoder, heads, encoder.config
+  local self = setmetatable(Model.new(parts, { precision = encoder.precision, rename = family.rename_tensor }), Bert)
+  self.encoder, self.heads, self.config, self.design = encoder, heads, encoder.config, encoder.design
   return self
 end
 
@@ -124,13 +140,22 @@ local function check_targets(self, batch)
   end
 end
 
+---The hidden states that the heads with a target in the batch read.
+---@param batch seqrun.Batch
+---@return seqrun.States
+function Bert:states(batch)
+  local whole = false
+  for _, head in ipairs(self.heads) do whole = whole or head.whole and batch.targets[head.name] ~= nil end
+  return self.encoder:states(batch, whole)
+end
+
 ---The losses of a micro-batch, one for each head that has a target.
 ---@param batch seqrun.Batch
 ---@param see? fun(head: seqrun.Head, hidden: seqrun.States, target: seqrun.Target) called for each of these heads
 ---@return seqrun.Losses
 function Bert:losses(batch, see)
   check_targets(self, batch)
-  local all, hidden = losses.new(), self.encoder:states(batch)
+  local all, hidden = losses.new(), self:states(batch)
   for _, head in ipairs(self.heads) do
     local target = batch.targets[head.name]
     if target then
@@ -172,15 +197,20 @@ end
 ---@param targets string[]
 ---@return seqrun.OptimGroup[]|nil
 function Bert:frozen(targets)
-  local present, pooler, groups = {}, false, {}
+  local present, pooler, groups, used = {}, false, {}, {}
   for _, name in ipairs(targets) do present[name] = true end
   local function freeze(name) groups[#groups + 1] = { match = "^" .. name:gsub("%p", "%%%0") .. "$", frozen = true } end
   for _, head in ipairs(self.heads) do
     pooler = pooler or present[head.name] and head.pooler
-    for _, spec in ipairs(present[head.name] and {} or head.specs) do freeze(spec.name) end
+    for _, spec in ipairs(present[head.name] and head.specs or {}) do used[spec] = true end
+  end
+  for _, head in ipairs(self.heads) do
+    for _, spec in ipairs(present[head.name] and {} or head.specs) do
+      if not used[spec] then freeze(spec.name) end
+    end
   end
   for _, spec in ipairs(self.encoder.specs) do
-    local lost = not pooler and spec.name:find("pooler", 1, true)
+    local lost = not pooler and self.encoder.names.pooler and spec.name:find(self.encoder.names.pooler, 1, true)
     if lost or self.encoder:is_frozen(spec.name) then freeze(spec.name) end
   end
   return #groups > 0 and groups or nil
@@ -199,9 +229,9 @@ function Bert:loss_names()
 end
 
 function Bert:__tostring()
-  local c = self.config
-  return ("bert: %d layers, hidden size %d, %d attention heads, %d tokens, %d parameters"):format(
-    c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.vocab_size, self.params:count())
+  local d = self.encoder.design
+  return ("%s: %d layers, hidden size %d, %d attention heads, %d tokens, %d parameters"):format(
+    self.encoder.family.name, d.layers, d.hidden, d.heads, d.vocabulary, self.params:count())
 end
 
 return Bert

@@ -3,10 +3,8 @@
 local json = require("seqrun.core.json")
 local kind_of = require("seqrun.nn.kind_of")
 
----The class of Transformers with these pretraining heads.
-local PRETRAINING = {
-  ["mlm nsp"] = "BertForPreTraining", ["mlm"] = "BertForMaskedLM", ["nsp"] = "BertForNextSentencePrediction",
-}
+---The classes of Transformers with these pretraining heads.
+local PRETRAINING = { ["mlm nsp"] = "PreTraining", mlm = "MaskedLM", nsp = "NextSentencePrediction" }
 
 local function names_of(heads)
   local names = {}
@@ -43,7 +41,9 @@ end
 return function(bert)
   local head = bert.heads[1]
   local task = #bert.heads == 1 and head.architecture and (head.prefix or "") == ""
-  local whole = bert.encoder:hf_config(task and head.architecture or PRETRAINING[names_of(bert.heads)])
+  local pretraining = PRETRAINING[names_of(bert.heads)]
+  local whole = bert.encoder:hf_config(task and head.architecture
+    or pretraining and bert.encoder.family.class .. "For" .. pretraining)
   for _, key in ipairs { "id2label", "label2id", "problem_type", "num_labels" } do whole[key] = nil end
   if not task then
     whole.seqrun_heads = describe(bert.heads)

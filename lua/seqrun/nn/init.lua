@@ -6,8 +6,10 @@ local kinds = require("seqrun.base.kinds")
 
 local nn = {}
 
----The config of a BERT: keys of Hugging Face's config.json, those of BERT-base by default.
+---The config of a BERT: keys of Hugging Face's config.json, those of BERT-base by default.  Other families have their
+---own keys.
 ---@class seqrun.BertOptions
+---@field family? string|seqrun.Family "bert"; another of sr.nn.families(), or a table of your own
 ---@field vocab_size? integer 30522
 ---@field hidden_size? integer 768
 ---@field num_hidden_layers? integer 12
@@ -21,8 +23,9 @@ local nn = {}
 ---@field initializer_range? number 0.02
 ---@field layer_norm_eps? number 1e-12
 ---@field initializer? "normal"|"local" initial weights, normal; local: half of the heads begin at neighbouring tokens
----@field heads? (string|seqrun.Head|fun(encoder: seqrun.Encoder): seqrun.Head)[] { "mlm", "nsp" }; also those of
----sr.nn.heads, and tables with name, specs and loss(self, hidden, target, batch)
+---@field heads? (string|seqrun.Head|fun(encoder: seqrun.Encoder): seqrun.Head)[] those that the family is pretrained
+---with, { "mlm", "nsp" } for BERT; also those of sr.nn.heads, and tables with name, specs and
+---loss(self, hidden, target, batch)
 ---@field precision? "f32"|"bf16" dtype of the parameters that ops read, f32
 
 ---An encoder with heads, for pretraining by default; call :initialise(seed), or load weights.
@@ -32,6 +35,15 @@ function nn.bert(config)
   local bert = require("seqrun.nn.bert").new(config) -- no tail call: error messages name the caller's line
   return bert
 end
+
+---The names of the families of encoders.
+---@return string[]
+function nn.families() return require("seqrun.nn.families").names() end
+
+---Adds a family of encoders of your own, which configs and checkpoints name by `model_type`.
+---@param family seqrun.Family what differs from other encoders: see docs/reference/families.md and nn/families
+---@return seqrun.Family
+function nn.family(family) return require("seqrun.nn.families").register(family) end
 
 ---The encoder of a BERT alone, or as a part of a model.
 ---@param config seqrun.BertOptions without heads

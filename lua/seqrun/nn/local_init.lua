@@ -9,6 +9,7 @@
 -- Source: sinusoids, Vaswani et al. 2017, arXiv:1706.03762; attention that begins with a structure, Trockman and
 -- Kolter 2023, arXiv:2305.09828.
 
+local check = require("seqrun.base.check")
 local tensor = require("seqrun.tensor")
 
 ---Radians per token of the highest frequency, and its ratio to the lowest.
@@ -35,8 +36,8 @@ local function sinusoids(positions, hidden, size)
 end
 
 ---(H, H): each head of the first half takes some of the frequencies, turned by its offset in tokens.
-local function readers(config, offset_of)
-  local hidden, heads = config.hidden_size, config.num_attention_heads
+local function readers(design, offset_of)
+  local hidden, heads = design.hidden, design.heads
   local head_size, half = hidden // heads, hidden // 2
   local count, size, rows = head_size // 2, STRENGTH / head_size ^ 0.25, {}
   for i = 1, hidden do
@@ -60,21 +61,32 @@ local function beside(head) return (head % 2 == 0 and -1 or 1) * (head // 2 + 1)
 
 local function itself() return 0 end
 
+local local_init = {}
+
+---Fails for encoders that have no such initial weights.
+---@param family seqrun.Family
+---@param design seqrun.Design
+function local_init.check(family, design)
+  if design.position_rows and type(family.names.qkv) == "table" and design.embedding == design.hidden then return end
+  check.fail("%s: initializer is 'local', which needs learned positions of the hidden size and separate queries and "
+    .. "keys; choose normal", family.name)
+end
+
 ---Changes the initial weights of an encoder.
 ---@param encoder seqrun.Encoder
-return function(encoder)
+function local_init.apply(encoder)
   local scope <close> = tensor.scope()
   local no_grad <close> = tensor.no_grad()
-  local config, params = encoder.config, encoder.params
-  local function value(name) return params:master(encoder.prefix .. name):detach() end
-  local size = config.initializer_range * math.sqrt(2) -- their standard deviation is that of the other embeddings
-  value("embeddings.position_embeddings.weight"):copy_(
-    sinusoids(config.max_position_embeddings, config.hidden_size, size))
-  local query, key = readers(config, beside), readers(config, itself)
-  for i = 0, config.num_hidden_layers - 1 do
-    local attention = ("encoder.layer.%d.attention.self."):format(i)
-    value(attention .. "query.weight"):add_(query)
-    value(attention .. "key.weight"):add_(key)
+  local design, names, params = encoder.design, encoder.names, encoder.params
+  local function value(name) return params:master(encoder.prefix .. name .. ".weight"):detach() end
+  local size = design.std * math.sqrt(2) -- their standard deviation is that of the other embeddings
+  value(names.positions):copy_(sinusoids(design.position_rows, design.hidden, size))
+  local query, key = readers(design, beside), readers(design, itself)
+  for i = 0, design.layers - 1 do
+    value(names.layer:format(i) .. names.qkv[1]):add_(query)
+    value(names.layer:format(i) .. names.qkv[2]):add_(key)
   end
   params:refresh()
 end
+
+return local_init

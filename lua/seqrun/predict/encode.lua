@@ -64,7 +64,7 @@ function encode.open(path, options)
   if not self.max_len then return nil, message, code end
   self.tokenizer, message, code = opening.tokenizer(facts)
   if not self.tokenizer then return nil, message, code end
-  self.model, self.rows, self.size, self.counts = model, options.rows, model.config.hidden_size, {}
+  self.model, self.rows, self.size, self.counts = model, options.rows, model.design.hidden, {}
   return setmetatable(self, TextEncoder)
 end
 

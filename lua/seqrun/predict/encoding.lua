@@ -53,7 +53,7 @@ end
 ---@return fun(): table?
 function encoding.each(items, t)
   t.model.training = false
-  local size = t.model.config.hidden_size
+  local size = t.model.design.hidden
   local function compute(batch)
     local vectors = encoding.vectors(t.model.encoder, batch, t):contiguous()
     if not t.bytes then return vectors:totable() end

@@ -62,9 +62,12 @@ local function allowed(ids, size)
 end
 
 ---Why a model without the head cannot fill in words; a fine-tuned one tells which it began from.
-local function headless(path, folder)
+local function headless(path, facts)
   local history = require("seqrun.history.runs")
-  local from = history.value(history.config(folder .. "/trainer/config.yaml"), "init.from")
+  if facts.architecture and facts.architecture:find("ForPreTraining$") and facts.family_heads.without_mlm then
+    return ("%s %s"):format(path, facts.family_heads.without_mlm)
+  end
+  local from = history.value(history.config(facts.path .. "/trainer/config.yaml"), "init.from")
   return ("%s has no masked-LM head, so it cannot fill in [MASK]; %s"):format(path, from and from ~= "none"
     and ("use the model that it was fine-tuned from, " .. from)
     or "if it was fine-tuned, use the model that it began from")
@@ -91,9 +94,7 @@ function fill.open(path, options)
   })
   if not model then return nil, facts, report end
   for _, missing in ipairs(report.missing) do
-    if missing.name:find("^cls%.predictions") then
-      return nil, headless(path, facts.path), "data"
-    end
+    if not missing.name:find(model.encoder.prefix, 1, true) then return nil, headless(path, facts), "data" end
   end
   local self, message, code = { model = model, top = top, words = options.words ~= false, rows = options.rows }
   self.max_len, message, code = opening.max_len(facts, options.max_len)
@@ -102,7 +103,7 @@ function fill.open(path, options)
   if not self.tokenizer then return nil, message, code end
   model.training = false
   self.candidates = candidates(self.tokenizer.vocab, self.words)
-  self.allowed = allowed(self.candidates, facts.config.vocab_size or #self.tokenizer.vocab)
+  self.allowed = allowed(self.candidates, facts.design.vocabulary)
   return setmetatable(self, Filler)
 end
 

@@ -58,7 +58,7 @@ end
 ---@return seqrun.Predictor
 function predict.new(model, t)
   check_options("predict.new", t, OPTIONS)
-  local positions = model.config.max_position_embeddings or 512
+  local positions = model.design.longest
   if t.max_len and t.max_len > positions then
     check.fail("predict.new: the model has %d position embeddings, fewer than max_len %d", positions, t.max_len)
   end
@@ -102,7 +102,7 @@ end
 local function logits_of(self, batch)
   local target = batches.target(batch, self.kind.reads)
   batch.targets[self.head.name], batch.targets.group = target, target
-  local hidden = self.model.encoder:states(batch)
+  local hidden = self.model:states(batch)
   return self.head:logits(hidden, target, batch):to("f32"):totable()
 end
 

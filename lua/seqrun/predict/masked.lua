@@ -28,7 +28,7 @@ local KEPT = {
 ---The values of the config: those of the run, where it has them, and then KEY=VALUE.
 local function settings(facts, arguments, t)
   local theirs, words = history.config(facts.path .. "/trainer/config.yaml"), {}
-  local positions = facts.config.max_position_embeddings or 512
+  local positions = facts.design.longest
   local function set(key, value) words[#words + 1] = ("%s=%s"):format(key, tostring(value)) end
   set("data.file", "given")
   set("model.max_position_embeddings", math.max(8, positions))

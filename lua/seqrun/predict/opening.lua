@@ -22,11 +22,11 @@ function opening.tokenizer(facts, options)
   end
   local vocab, message, code = require("seqrun.core.text").parse_vocab(facts.vocab_text, facts.path .. "/vocab.txt")
   if not vocab then return nil, message, code end
-  local size = facts.config.vocab_size or 30522
+  local size = facts.design.vocabulary
   if #vocab > size then
     return nil, ("%s: the vocabulary has %d tokens, but the model only %d"):format(facts.path, #vocab, size), "data"
   end
-  local problem = vocabulary.too_small(#vocab, facts.config.vocab_size or 0)
+  local problem = vocabulary.too_small(#vocab, size)
   if problem then io.stderr:write(("seqrun: warning: %s: %s\n"):format(facts.path, problem)) end
   return text.tokenizer {
     vocab = vocab, lowercase = facts.lowercase or facts.sentences.lower, literal = not options or options.literal,
@@ -42,9 +42,9 @@ end
 ---@return string? message
 ---@return string? code
 function opening.max_len(facts, wanted, usual)
-  local positions = facts.config.max_position_embeddings or 512
+  local positions = facts.design.longest
   if wanted and wanted > positions then
-    local few = "%s: has %d position embeddings, fewer than max_len %d"
+    local few = "%s: has %d positions, fewer than max_len %d"
     return nil, few:format(facts.path, positions, wanted), "config"
   end
   return wanted or math.min(usual or positions, positions)

@@ -63,7 +63,7 @@ end
 
 ---The longest sequence that the model can read, or that it should.
 local function length_of(args, facts)
-  local positions = facts.config.max_position_embeddings or 512
+  local positions = facts.design.longest
   if args.max_len and args.max_len > positions then
     failure.raise("config", "--max-len %d exceeds the %d position embeddings of %s", args.max_len, positions,
       facts.path)

@@ -17,7 +17,7 @@ local truncate = require("seqrun.data.truncate")
 -- ---- head -----------------------------------------------------------------------------------------
 
 local Head = {
-  name = "answer", layer = "classifier", pooler = true, outputs = 1, architecture = "BertForMultipleChoice",
+  name = "answer", place = "choice", outputs = 1, architecture = "MultipleChoice",
 }
 
 ---The target with all choices.

@@ -106,8 +106,8 @@ return {
   doc = "a class for each text: sentiment, topic, acceptability",
   example = "data.train=train.csv columns.text=sentence columns.label=label",
   head = {
-    name = "label", layer = "classifier", pooler = true, counts = "classes", fewest = 2,
-    architecture = "BertForSequenceClassification", problem_type = "single_label_classification",
+    name = "label", place = "sequence", counts = "classes", fewest = 2,
+    architecture = "SequenceClassification", problem_type = "single_label_classification",
     is_default = function(outputs) return outputs > 1 end,
   },
   reader = { new = reader }, scores = scores, prediction = prediction,

@@ -10,8 +10,8 @@ local ops = require("seqrun.tensor.ops")
 -- ---- head -----------------------------------------------------------------------------------------
 
 local Head = {
-  name = "labels", layer = "classifier", pooler = true, counts = "labels",
-  architecture = "BertForSequenceClassification", problem_type = "multi_label_classification",
+  name = "labels", place = "sequence", counts = "labels",
+  architecture = "SequenceClassification", problem_type = "multi_label_classification",
 }
 
 ---The mean over items and their labels; an item is correct if all its labels are.

@@ -9,8 +9,8 @@ local one_line = require("seqrun.base.one_line")
 -- ---- head -----------------------------------------------------------------------------------------
 
 local Head = {
-  name = "label", layer = "classifier", pooler = true, counts = "values", default_outputs = 1,
-  architecture = "BertForSequenceClassification", problem_type = "regression",
+  name = "label", place = "sequence", counts = "values", default_outputs = 1,
+  architecture = "SequenceClassification", problem_type = "regression",
   is_default = function(outputs) return outputs == 1 end,
 }
 

@@ -326,7 +326,7 @@ return {
   doc = "a class for each word of CoNLL files: names, parts of speech",
   example = "data.train=train.conll",
   head = {
-    name = "tags", layer = "classifier", counts = "classes", fewest = 2, architecture = "BertForTokenClassification",
+    name = "tags", place = "tokens", counts = "classes", fewest = 2, architecture = "TokenClassification",
   },
   reader = {
     new = reader, open = open, columns = {}, formats = { txt = "conll", tsv = "conll" }, known = "conll or jsonl",

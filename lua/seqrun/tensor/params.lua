@@ -37,9 +37,10 @@ local params = {}
 ---@class seqrun.Params
 ---@field core userdata the store itself
 ---@field precision "f32"|"bf16" dtype that ops read; "f32" is f64 on ref
+---@field rename? fun(name: string): string names of tensors in files to those of parameters
 local Params = {}
 Params.__index = Params
-require("seqrun.base.strict").seal(Params, "params", { "core", "precision", "list", "exchange" })
+require("seqrun.base.strict").seal(Params, "params", { "core", "precision", "list", "exchange", "rename" })
 
 local KNOWN = {
   name = "string", shape = "table", init = "string", std = "number", pad_rows_to = "number", fuse = "string",

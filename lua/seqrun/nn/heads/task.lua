@@ -2,12 +2,14 @@
 --
 --     sr.nn.bert { heads = { sr.nn.heads.classify { labels = { "no", "yes" } } } }
 --
--- Names and shapes of parameters are those of Transformers' task models.
+-- Names and shapes of parameters are those of Transformers' task models; what stands before the last layer is the
+-- family's.
 
 local check = require("seqrun.base.check")
 local ops = require("seqrun.tensor.ops")
 local part = require("seqrun.nn.model.part")
 local specs = require("seqrun.nn.model.specs")
+local transform = require("seqrun.nn.heads.transform")
 
 local task = {}
 
@@ -47,22 +49,50 @@ local function outputs_of(kind, options)
   return count
 end
 
----@param encoder seqrun.Encoder
----@param given? number
-local function dropout_of(encoder, given)
-  local own = encoder.config.classifier_dropout
-  return given or type(own) == "number" and own or encoder.config.hidden_dropout_prob
+---What a family has between the encoder's output and the last layer of a head.
+---@class seqrun.HeadPlace
+---@field pooler? boolean the pooled first token, rather than the first token
+---@field pool? "mean"|"late" of sequences: the mean of the hidden states, or of what the last layer says of each token
+---@field dense? string a transform before the last layer: nn/heads/transform.lua
+---@field drop_before? number dropout before the transform
+---@field drop? number dropout before the last layer
+---@field layer string name of the last layer
+---@field std? number of its initial weights
+
+---By what a head reads: `sequence`, `choice`, `tokens`, `spans`; where a family lacks one, there is no such class of
+---Transformers.
+---@class seqrun.FamilyHeads
+---@field mlm? seqrun.MaskedLMNames
+---@field nsp? string name of the layer
+---@field sequence seqrun.HeadPlace
+---@field choice? seqrun.HeadPlace
+---@field tokens seqrun.HeadPlace
+---@field spans? seqrun.HeadPlace
+
+---Where a head stands in a family: as its class of Transformers has it, or, without one, as such a class would.
+---@param heads seqrun.FamilyHeads
+---@param kind table
+---@return seqrun.HeadPlace
+---@return boolean theirs whether there is such a class
+local function place_of(heads, kind)
+  local wanted = kind.place or (kind.pooler and "sequence" or "tokens")
+  if heads[wanted] then return heads[wanted], true end
+  return wanted == "choice" and heads.sequence or { layer = "qa_outputs" }, false
 end
 
 local function make(Class, kind, options, encoder)
-  local prefix = options.prefix or ""
+  local prefix, family = options.prefix or "", encoder.family
+  local place, theirs = place_of(encoder.heads, kind)
   local self = {
-    name = options.name or kind.name, encoder = encoder, prefix = prefix, labels = options.labels,
-    outputs = outputs_of(kind, options), layer = prefix .. kind.layer,
-    dropout = kind.dropout ~= false and dropout_of(encoder, options.dropout) or 0,
+    name = options.name or kind.name, encoder = encoder, prefix = prefix, labels = options.labels, place = place,
+    outputs = outputs_of(kind, options), layer = prefix .. (kind.layer or place.layer),
+    pooler = place.pooler or false, whole = place.pool ~= nil,
+    dropout = kind.dropout ~= false and (options.dropout or place.drop) or 0,
+    architecture = theirs and kind.architecture and family.class .. "For" .. kind.architecture or nil,
   }
-  local list, add = specs.new(encoder.config.initializer_range)
-  add.linear(self.layer, self.outputs, encoder.config.hidden_size)
+  local list, add = specs.new(encoder.design.std)
+  if place.dense then transform.add(list, encoder, place, prefix, encoder.design.hidden) end
+  add.linear(self.layer, self.outputs, encoder.design.hidden, true, place.std)
   self.specs = list
   return setmetatable(self, Class)
 end
@@ -72,13 +102,19 @@ local Maker = {}
 Maker.__index = Maker
 function Maker:__call(encoder) return make(self.class, self.kind, self.options, encoder) end
 
+---Whether it reads the pooled state.
+---@param heads seqrun.FamilyHeads
+---@return boolean
+function Maker:wants_pooler(heads) return place_of(heads, self.kind).pooler or false end
+
 ---A class of heads.
 ---
 ---  kind, name         of the task, and of its target by default
----  layer              name of the linear layer
----  pooler             it reads the pooled state of [CLS]
+---  place              what it reads: "sequence", "choice", "tokens" or "spans"; the family knows what comes before
+---  layer              name of the last layer, if it is another than the family's
+---  pooler             without `place`: it reads sequences, not tokens
 ---  outputs            their number, if it is fixed; else `counts` says what they are, `fewest` how many at least
----  architecture, problem_type  of Transformers
+---  architecture, problem_type  of Transformers; "TokenClassification" stands for BertForTokenClassification, ...
 ---  loss, logits, flops_of, predict, ...   methods that replace those below
 ---@param kind table
 ---@return table class with `new(options)`, the constructor
@@ -88,8 +124,7 @@ function task.class(kind)
   for key, value in pairs(kind) do
     if type(value) == "function" then Class[key] = value end
   end
-  Class.kind, Class.pooler, Class.counts = kind.kind, kind.pooler, kind.counts
-  Class.architecture, Class.problem_type = kind.architecture, kind.problem_type
+  Class.kind, Class.counts, Class.problem_type = kind.kind, kind.counts, kind.problem_type
 
   ---A head of a task, for the option `heads` of sr.nn.bert; it reads the target of its name.
   ---@param options? seqrun.HeadOptions
@@ -97,23 +132,44 @@ function task.class(kind)
   function Class.new(options)
     options = check.options("nn.heads." .. kind.kind, options or {}, OPTIONS)
     outputs_of(kind, options)
-    return setmetatable({ class = Class, kind = kind, options = options, pooler = kind.pooler }, Maker)
+    return setmetatable({ class = Class, kind = kind, options = options }, Maker)
   end
   return Class
 end
 
+---Added to the number of a head in the keys of its first dropout: numbers of heads are smaller.
+local FIRST = 2048
+
 task.methods = {}
 
----The linear layer over the pooled state or the rows of a target, with dropout while training.
+---Dropout at one of the two places of a head, while training.
+local function drop(self, x, hidden, target, p, first)
+  if not self.training or (p or 0) == 0 then return x end
+  return hidden:drop(x, target, { p = p, site = "head", layer = self.number + (first and FIRST or 0) })
+end
+
+---The last layer over rows of hidden states, with what the family has before it.
+---@param x seqrun.Tensor (M, H) rows of hidden.x, or all
+---@param hidden seqrun.States
+---@param target? seqrun.Target whose rows they are
+---@return seqrun.Tensor # (M, outputs)
+function task.methods:over(x, hidden, target)
+  local place = self.place
+  if place.dense then
+    x = transform.apply(self.encoder, drop(self, x, hidden, target, place.drop_before, true), place, self.prefix)
+  end
+  return self:linear(drop(self, x, hidden, target, self.dropout), self.layer)
+end
+
+---The same for the rows of a target, or the sequences that they begin.
 ---@param hidden seqrun.States
 ---@param target seqrun.Target
 ---@return seqrun.Tensor # (M, outputs)
 function task.methods:project(hidden, target)
-  local x = self.pooler and hidden:pooled(target) or hidden:rows(target)
-  if self.training and self.dropout > 0 then
-    x = hidden:drop(x, target, { p = self.dropout, site = "head", layer = self.number })
-  end
-  return self:linear(x, self.layer)
+  local pool = self.place.pool
+  if pool == "late" then return hidden:mean(self:over(hidden.x, hidden), target) end
+  if pool == "mean" then return self:over(hidden:mean(hidden.x, target), hidden, target) end
+  return self:over(self.pooler and hidden:pooled(target) or hidden:rows(target), hidden, target)
 end
 
 ---Logits in the dtype of losses.
@@ -137,8 +193,8 @@ end
 ---@param count integer rows
 ---@return number
 function task.methods:flops_of(_, count)
-  local h = self.encoder.config.hidden_size
-  return 6 * ((self.pooler and h * h or 0) + self.outputs * h) * count
+  local h = self.encoder.design.hidden
+  return 6 * (((self.pooler or self.place.dense) and h * h or 0) + self.outputs * h) * count
 end
 
 return task

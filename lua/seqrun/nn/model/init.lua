@@ -20,24 +20,28 @@ Model.__index = Model
 require("seqrun.base.strict").seal(Model, "the model", { "params", "parts", "training", "recompute" }, true)
 
 ---@param parts table[]
----@param options? { precision?: "f32"|"bf16" } of sr.params.new
+---@param options? { precision?: "f32"|"bf16", rename?: fun(name: string): string } precision: of sr.params.new; rename:
+---  names of tensors in files to those of parameters
 ---@return seqrun.Model
 function Model.new(parts, options)
   if type(parts) ~= "table" or #parts == 0 then
     check.fail("nn.model: expected a list of parts, such as { sr.nn.encoder(config), "
       .. "{ { name = 'w', shape = { 9 } } } }")
   end
-  local all = {}
+  local all, seen = {}, {}
   for i, part in ipairs(parts) do
     local specs = part.specs or part
     if type(part) ~= "table" or type(specs) ~= "table" or part.specs == nil and #part == 0 then
       check.fail("nn.model: part %d has no specs; expected an encoder, a head or { { name =, shape = } }", i)
     end
     if rawget(part, "model") then check.fail("nn.model: part %d already belongs to another model", i) end
-    table.move(specs, 1, #specs, #all + 1, all)
+    for _, spec in ipairs(specs) do -- parts may share one
+      if not seen[spec] then all[#all + 1], seen[spec] = spec, true end
+    end
   end
   local self = setmetatable({ parts = parts, training = true, recompute = false }, Model)
-  self.params = params.new(all, options)
+  self.params = params.new(all, options and { precision = options.precision })
+  self.params.rename = options and options.rename
   for _, part in ipairs(parts) do
     if part.specs then part.model, part.params = self, self.params end
   end

@@ -17,19 +17,24 @@ local Part = {}
 
 local SHARED = { params = true, training = true, recompute = true }
 
----x W' + b with the parameters NAME.weight and NAME.bias.
+---The parameter of this name, or nil.
+function Part:optional(name)
+  local p = self.params
+  return p:has(name) and p:get(name) or nil
+end
+
+---x W' + b with the parameters NAME.weight and NAME.bias, if there is one.
 function Part:linear(x, name, options)
-  local p = self.params
-  return ops.linear(x, p:get(name .. ".weight"), p:get(name .. ".bias"), options)
+  return ops.linear(x, self.params:get(name .. ".weight"), self:optional(name .. ".bias"), options)
 end
 
----LayerNorm of x + residual with the parameters NAME.weight and NAME.bias.
+---The norm of x + residual with the parameters NAME.weight and NAME.bias, if there is one.
 function Part:norm(x, residual, name, options)
-  local p = self.params
-  return ops.residual_norm(x, residual, p:get(name .. ".weight"), p:get(name .. ".bias"), options)
+  local gamma, beta = self.params:get(name .. ".weight"), self:optional(name .. ".bias")
+  return ops.residual_norm(x, residual, gamma, beta, options)
 end
 
-local part = { linear = Part.linear, norm = Part.norm }
+local part = { linear = Part.linear, norm = Part.norm, optional = Part.optional }
 
 ---A class of parts.
 ---@return table class its `__index` is set
@@ -39,7 +44,9 @@ function part.class()
     local value = Class[key]
     if value ~= nil or not SHARED[key] then return value end
     local model = rawget(self, "model")
-    model = model or require("seqrun.nn.model").new({ self }, { precision = rawget(self, "precision") })
+    model = model or require("seqrun.nn.model").new({ self }, {
+      precision = rawget(self, "precision"), rename = (rawget(self, "family") or {}).rename_tensor,
+    })
     return model[key]
   end
   return Class

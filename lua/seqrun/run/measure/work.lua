@@ -16,7 +16,7 @@ end
 ---@return integer
 function work.layers(model)
   if model.layers then return model:layers() end
-  return model.config and model.config.num_hidden_layers or 1
+  return model.design and model.design.layers or 1
 end
 
 return work

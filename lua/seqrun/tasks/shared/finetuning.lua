@@ -42,7 +42,7 @@ Task.refuses = { pieces = "pieces of an example would all have its label; use tr
 
 ---Lowers data.max_len to the model's positions, and windows with it; returns a line that says so.
 local function fit_length(cfg, pretrained)
-  local data, positions = cfg.data, pretrained.config.max_position_embeddings
+  local data, positions = cfg.data, pretrained.design.longest
   if data.max_len <= positions then return nil end
   local note = ("data.max_len: %d instead of %d, since %s has no more position embeddings"):format(positions,
     data.max_len, pretrained.path)
@@ -102,7 +102,7 @@ function Task:data(cfg)
   end
   data.pretrained = pretrained
   if shorter then table.insert(data.notes, 1, shorter) end
-  local problem = vocabulary.too_small(#options.vocab, pretrained.config.vocab_size or 0)
+  local problem = vocabulary.too_small(#options.vocab, pretrained.design.vocabulary)
   if problem then table.insert(data.notes, ("warning: init.from: %s: %s"):format(pretrained.path, problem)) end
   if self.whole and not data.dev and cfg.data.held > 0 then
     table.insert(data.notes, "dev: none, so nothing is evaluated; data.dev names files to evaluate on")
@@ -123,7 +123,7 @@ function Task:loader_options(cfg, data, part)
   local dev = part == "dev"
   local options = parts.loader_options(cfg, data[part], dev and data.dev_part or "train")
   options.targets = self:targets()
-  options.per_square = 1 / (6 * data.pretrained.config.hidden_size)
+  options.per_square = 1 / (6 * data.pretrained.design.hidden)
   options.by = dev and "packs" or cfg.batch.by
   if dev then
     options.sequences, options.epochs, options.prefetch = cfg.batch.evaluation, 1, 0
@@ -228,7 +228,7 @@ end
 ---@return seqrun.Bert
 function Task:model(cfg, data)
   local model = nn.bert(self:model_options(cfg, data)):initialise(cfg.seed)
-  local tune, layers = cfg.tune, model.config.num_hidden_layers
+  local tune, layers = cfg.tune, model.design.layers
   model.recompute = cfg.model.recompute
   model.encoder.frozen = (tune.freeze_layers > 0 or tune.freeze_embeddings) and tune.freeze_layers or nil
   for _, key in ipairs { "freeze_layers", "reinit_layers" } do
@@ -244,21 +244,26 @@ end
 ---@param model seqrun.Bert
 ---@return string[]
 function Task:fresh(cfg, model)
-  local names, count, layers = {}, cfg.tune.reinit_layers, model.config.num_hidden_layers
-  for _, name in ipairs(count > 0 and model.params:names() or {}) do
-    local layer = math.tointeger(tonumber(name:match("%.layer%.(%d+)%.")))
-    if layer and layer >= layers - count or name:find(".pooler.", 1, true) then names[#names + 1] = name end
+  local names, count, encoder = {}, cfg.tune.reinit_layers, model.encoder
+  for _, spec in ipairs(count > 0 and encoder.specs or {}) do
+    local depth = encoder:depth(spec.name) or encoder.design.layers
+    if depth > encoder.design.layers - count then names[#names + 1] = spec.name end
   end
   return names
 end
 
 -- ---- optimizer -------------------------------------------------------------------------------
 
----Groups of the parameters below the head: { pattern, number of layers between it and the head }.
+---Groups of the parameters below the head: { pattern, depth from 0 in the embeddings }.
 local function depths_of(model)
-  local prefix, layers = "^" .. model.encoder.prefix:gsub("%p", "%%%0"), model.config.num_hidden_layers
-  local groups = { { prefix .. "embeddings%.", layers + 1 } }
-  for i = 0, layers - 1 do groups[i + 2] = { ("%sencoder%%.layer%%.%d%%."):format(prefix, i), layers - i } end
+  local groups, encoder = {}, model.encoder
+  local function add(name, ending, depth)
+    groups[#groups + 1] = { "^" .. (encoder.prefix .. name):gsub("%p", "%%%0") .. ending, depth }
+  end
+  for _, spec in ipairs(encoder.specs) do
+    if encoder:depth(spec.name) == 0 then add(spec.name:sub(#encoder.prefix + 1), "$", 0) end
+  end
+  for i = 0, encoder.design.layers - 1 do add(encoder.names.layer:format(i), "", i + 1) end
   return groups
 end
 
@@ -268,11 +273,12 @@ end
 ---@return table
 function Task:optimizer_options(cfg, model)
   local tune, o = cfg.tune, cfg.optimizer
-  local groups = {}
-  for i, depth in ipairs(depths_of(model)) do
-    local frozen = i <= tune.freeze_layers + 1 and tune.freeze_layers > 0 or i == 1 and tune.freeze_embeddings
+  local groups, layers = {}, model.design.layers
+  for _, group in ipairs(depths_of(model)) do
+    local depth = group[2]
+    local frozen = depth <= tune.freeze_layers and tune.freeze_layers > 0 or depth == 0 and tune.freeze_embeddings
     if frozen or tune.layer_decay < 1 then
-      groups[#groups + 1] = { match = depth[1], rate = tune.layer_decay ^ depth[2], frozen = frozen }
+      groups[#groups + 1] = { match = group[1], rate = tune.layer_decay ^ (layers + 1 - depth), frozen = frozen }
     end
   end
   return {

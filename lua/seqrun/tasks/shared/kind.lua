@@ -32,7 +32,7 @@ end
 
 ---Whether a head computes something else than the class of Transformers would.
 local function differs(head)
-  return head.layer or head.outputs or head.pooler ~= nil or head.logits or head.architecture
+  return head.layer or head.place or head.outputs or head.pooler ~= nil or head.logits or head.architecture
 end
 
 ---The fields of a head.  Where its outputs are others, it is no longer that class of Transformers.
@@ -42,6 +42,7 @@ local function head_fields(spec, like)
     fields.architecture, fields.problem_type = spec.head.architecture, spec.head.problem_type
   end
   if like then fields.is_default = nil end
+  if spec.head and spec.head.pooler ~= nil and not spec.head.place then fields.place = nil end
   fields.kind = spec.name
   return fields
 end

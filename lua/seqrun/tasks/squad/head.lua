@@ -6,8 +6,7 @@ local tensor = require("seqrun.tensor")
 local where = require("seqrun.core.ops").where
 
 local head = {
-  name = "span", layer = "qa_outputs", outputs = 2, dropout = false,
-  architecture = "BertForQuestionAnswering",
+  name = "span", place = "spans", outputs = 2, architecture = "QuestionAnswering",
 }
 
 ---Beyond the end of a sequence; exp() of it is zero.
@@ -47,7 +46,7 @@ function head:logits(hidden, target)
   end
   local rows, inside = rows_of(hidden, target)
   local items, length = rows:size(1), rows:size(2)
-  local all = self:linear(hidden.x, self.layer)
+  local all = self:over(hidden.x, hidden)
   local spread = ops.gather_rows(all, rows:reshape(-1)):reshape(items, length, 2):transpose(2, 3)
   return where(inside:reshape(items, 1, length), spread, OUTSIDE)
 end
@@ -55,7 +54,7 @@ end
 ---The mean of the cross entropies of start and end; an item is correct if both are.
 function head:loss(hidden, target)
   if target.count == 0 then
-    return { total = self:linear(hidden.x, self.layer):sum() * 0, count = 0 }
+    return { total = self:over(hidden.x, hidden):sum() * 0, count = 0 }
   end
   local logits = self:logits(hidden, target)
   local items = logits:size(1)
@@ -66,6 +65,6 @@ end
 
 ---@param batch seqrun.Batch
 ---@return number
-function head:flops_of(batch) return 6 * 2 * self.encoder.config.hidden_size * batch.tokens end
+function head:flops_of(batch) return 6 * 2 * self.encoder.design.hidden * batch.tokens end
 
 return head

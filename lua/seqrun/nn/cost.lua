@@ -1,0 +1,82 @@
+-- cost.lua - what an encoder costs: FLOP of a batch, bytes of activations.
+
+local cost = {}
+
+---Rows of q, and of k or v.
+local function rows_of(d) return d.heads * d.head_size, d.kv_heads * d.head_size end
+
+---Parameters of the matrices of a layer.
+---@param d seqrun.Design
+---@return integer
+function cost.matrices(d)
+  local q, kv = rows_of(d)
+  return (2 * q + 2 * kv) * d.hidden + (d.gate and 3 or 2) * d.hidden * d.inner
+end
+
+---Pairs of tokens of a sequence that are at most so far apart.
+local function near_pairs(length, window)
+  if length <= window + 1 then return length * length end
+  return length * (2 * window + 1) - window * (window + 1)
+end
+
+---Pairs of tokens that attend to each other, in all layers together.
+---@param d seqrun.Design
+---@param layout seqrun.Layout
+---@return integer
+function cost.pairs(d, layout)
+  if not d.window then return d.layers * layout:squares() end
+  local by_window, sum = {}, 0
+  for i = 0, d.layers - 1 do
+    local window = d.window(i)
+    local key = window or -1
+    if not by_window[key] then
+      by_window[key] = 0
+      for _, length in ipairs(layout:lengths()) do
+        by_window[key] = by_window[key] + (window and near_pairs(length, window) or length * length)
+      end
+    end
+    sum = sum + by_window[key]
+  end
+  return sum
+end
+
+---Tokens that the layers process, in all layers together.
+---@param encoder seqrun.Encoder
+---@param batch seqrun.Batch as encoded last
+---@return integer
+function cost.layer_tokens(encoder, batch)
+  local layers, kept = encoder.design.layers, batch.kept
+  return kept and kept:layer_tokens(batch, layers) or layers * batch.layout:tokens()
+end
+
+---FLOP of forward and backward.
+---@param encoder seqrun.Encoder
+---@param batch seqrun.Batch as encoded last
+---@return number
+function cost.flops(encoder, batch)
+  local d, kept = encoder.design, batch.kept
+  local attended = kept and kept:layer_squares(batch, d.layers) or cost.pairs(d, batch.layout)
+  local projection = d.embedding ~= d.hidden and d.embedding * d.hidden * batch.layout:tokens() or 0
+  return 6 * (cost.matrices(d) * cost.layer_tokens(encoder, batch) + projection)
+    + 12 * d.heads * d.head_size * attended
+end
+
+---A lower bound of the bytes of activations that training keeps for this number of rows.
+---@param encoder seqrun.Encoder
+---@param rows integer
+---@param recompute? boolean
+---@return integer
+function cost.activation_bytes(encoder, rows, recompute)
+  local d, drop = encoder.design, encoder.token_drop
+  local q, kv = rows_of(d)
+  local layer = 2 * q + 2 * kv + 2 * d.hidden + (d.gate and 3 or 1) * d.inner
+  local whole = d.layers -- layers of all rows
+  if drop then
+    local first, last = drop:range(d.layers)
+    whole = d.layers - (last - first + 1) * (1 - drop.keep)
+  end
+  local kept = recompute and whole * d.hidden + layer or whole * layer
+  return math.floor(rows * kept) * (encoder.precision == "bf16" and 2 or 4)
+end
+
+return cost

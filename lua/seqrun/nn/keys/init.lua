@@ -1,0 +1,93 @@
+-- keys - the keys of config.json, as the files in nn/families list them: types, ranges and defaults.
+--
+--     keys = { hidden_size = keys.size(768), hidden_act = keys.activation("gelu"), norm_bias = keys.flag(false) }
+
+local keys = {}
+
+---@class seqrun.Key
+---@field default any
+---@field type "integer"|"number"|"boolean"|"string"|"list"
+---@field min? number
+---@field below? number
+---@field choices? string[]
+---@field optional? boolean there is no default
+
+---@return seqrun.Key
+function keys.integer(default, min) return { default = default, min = min, type = "integer" } end
+
+---An integer of at least 1.
+---@return seqrun.Key
+function keys.size(default) return keys.integer(default, 1) end
+
+---@return seqrun.Key
+function keys.number(default, min, below) return { default = default, min = min, below = below, type = "number" } end
+
+---A probability of dropout.
+---@return seqrun.Key
+function keys.dropout(default) return keys.number(default, 0, 1) end
+
+---@return seqrun.Key
+function keys.flag(default) return { default = default, type = "boolean" } end
+
+---@return seqrun.Key
+function keys.choice(default, choices) return { default = default, choices = choices, type = "string" } end
+
+---A key that may be missing: an integer of at least 1, or the kind of each layer.
+---@return seqrun.Key
+function keys.optional(type) return { type = type, min = type == "integer" and 1 or nil, optional = true } end
+
+---Hugging Face's names of activations, and those of the ops.
+keys.ACTIVATIONS = {
+  gelu = "gelu", gelu_new = "gelu_tanh", gelu_pytorch_tanh = "gelu_tanh", relu = "relu",
+}
+
+local NAMES = { "gelu", "gelu_new", "gelu_pytorch_tanh", "relu" }
+
+---@return seqrun.Key
+function keys.activation(default) return keys.choice(default, NAMES) end
+
+---The words of a text, as a set.
+---@param text string
+---@return table<string, boolean>
+function keys.set(text)
+  local set = {}
+  for word in text:gmatch("%S+") do set[word] = true end
+  return set
+end
+
+---In `only`: the key must be missing or null.
+keys.NONE = {}
+
+---Keys that no encoder's numbers depend on.
+keys.IGNORED = keys.set [[ architectures dtype torch_dtype transformers_version use_cache classifier_dropout id2label
+  label2id problem_type num_labels gradient_checkpointing output_past output_attentions output_hidden_states
+  return_dict torchscript bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id
+  decoder_start_token_id finetuning_task task_specific_params tokenizer_class prefix chunk_size_feed_forward
+  cross_attention_hidden_size pruned_heads name_or_path _name_or_path _num_labels _attn_implementation
+  attn_implementation quantization_config seqrun_heads auto_map ]]
+
+---Keys of BERT that other families share, with some of their own.
+---@param own? table<string, seqrun.Key>
+---@return table<string, seqrun.Key>
+function keys.like_bert(own)
+  local all = {
+    vocab_size = keys.size(30522), hidden_size = keys.size(768), num_hidden_layers = keys.size(12),
+    num_attention_heads = keys.size(12), intermediate_size = keys.size(3072), hidden_act = keys.activation("gelu"),
+    hidden_dropout_prob = keys.dropout(0.1), attention_probs_dropout_prob = keys.dropout(0.1),
+    max_position_embeddings = keys.size(512), type_vocab_size = keys.size(2), initializer_range = keys.number(0.02, 0),
+    layer_norm_eps = keys.number(1e-12, 0), pad_token_id = keys.integer(0, 0),
+  }
+  for key, rule in pairs(own or {}) do all[key] = rule end
+  return all
+end
+
+---What all encoders of Transformers have in common.
+---@param own? table<string, any>
+---@return table<string, any>
+function keys.encoder_only(own)
+  local only = { is_decoder = false, add_cross_attention = false, is_encoder_decoder = false }
+  for key, value in pairs(own or {}) do only[key] = value end
+  return only
+end
+
+return keys
