@@ -8,6 +8,8 @@
  */
 #include "kernels/cuda/gemm.h"
 
+#include <stdlib.h>
+
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "kernels/cuda/activation.h"
@@ -176,29 +178,38 @@ sr_status gemm_takes_act(bool *takes, gpu *g, const product *p, sr_act act) {
     return *takes ? fuse_pays(takes, state, g, act, p) : SR_OK;
 }
 
-/* Reported once: in a large model, it would be the product that a step waits for. */
-static void warn_slow(products *state, const lt_product *l, const char *op, cublasStatus_t status) {
-    if (state->warned || l->bias != nullptr) return;
+enum { MOST_SLOW = 1000000000 }; /* FLOP: 50 ms of the slow kernel */
+
+/* A product that cuBLASLt does not have, by a slow kernel; reported once.  In a large model it
+ * would be what a step waits for, so a large one is an error unless SEQRUN_SLOW_PRODUCTS is set. */
+static sr_status product_without_lt(gpu *g, products *state, const lt_product *l, const char *op,
+                                    const product *p, cublasStatus_t status) {
+    const char *why = state->lt->GetStatusString(status);
+    double flop = 2.0 * (double)l->m * (double)l->n * (double)l->k * (double)l->count;
+    if (flop > MOST_SLOW && getenv("SEQRUN_SLOW_PRODUCTS") == nullptr)
+        return sr_fail(SR_EDEVICE,
+                       "%s: cuBLASLt has no product of shape (%lld, %lld, %lld) (%s); set "
+                       "SEQRUN_SLOW_PRODUCTS=1 to compute it by a slow kernel",
+                       op, (long long)l->n, (long long)l->m, (long long)l->k, why);
+    if (!state->warned)
+        sr_log(SR_LOG_WARN,
+               "%s: cuBLASLt has no product of shape (%lld, %lld, %lld) (%s); a slow kernel "
+               "computes it",
+               op, (long long)l->n, (long long)l->m, (long long)l->k, why);
     state->warned = true;
-    sr_log(
-        SR_LOG_WARN,
-        "%s: cuBLASLt has no product of shape (%lld, %lld, %lld) (%s); a slow kernel computes it",
-        op, (long long)l->n, (long long)l->m, (long long)l->k, state->lt->GetStatusString(status));
+    return plain_product(g, op, p);
 }
 
-/* By the algorithm for its rounded shape, else by the first one for exactly this product.
- * *status: NOT_SUPPORTED where there is none. */
+/* *status: NOT_SUPPORTED where cuBLASLt has no algorithm for it. */
 static sr_status queue_product(cublasStatus_t *status, products *state, cuda_host *h,
                                const lt_call *call, const char *op) {
     cublasLtMatmulAlgo_t algorithm;
     bool exists;
-    void *c = const_cast<void *>(call->product.c.data);
     *status = CUBLAS_STATUS_NOT_SUPPORTED;
     SR_TRY(tuner_choose(&algorithm, &exists, state, h, call, op));
-    if (exists) *status = lt_run(state, call, &algorithm, c, h->stream);
-    if (!lt_lacks(*status)) return SR_OK;
-    SR_TRY(tuner_first(&algorithm, &exists, state, call, op));
-    if (exists) *status = lt_run(state, call, &algorithm, c, h->stream);
+    if (exists)
+        *status =
+            lt_run(state, call, &algorithm, const_cast<void *>(call->product.c.data), h->stream);
     return SR_OK;
 }
 
@@ -220,6 +231,6 @@ sr_status gemm(gpu *g, const char *op, const product *p) {
     SR_TRY(queue_product(&status, state, h, &call, op));
     if (!lt_lacks(status)) return lt_check_product(state->lt, status, op, &l);
     if (p->act != SR_ACT_NONE) return act_after(g, op, p);
-    warn_slow(state, &l, op, status);
-    return p->bias != nullptr ? add_bias_after(g, op, p) : plain_product(g, op, p);
+    if (p->bias != nullptr) return add_bias_after(g, op, p);
+    return product_without_lt(g, state, &l, op, p, status);
 }

@@ -19,7 +19,8 @@
     X(MatrixLayoutSetAttribute)                                                                    \
     X(MatmulPreferenceInit_internal)                                                               \
     X(MatmulPreferenceSetAttribute)                                                                \
-    X(MatmulAlgoGetHeuristic)
+    X(MatmulAlgoGetHeuristic)                                                                      \
+    X(MatmulAlgoCheck)
 
 #define LT_POINTER(name) decltype(&cublasLt##name) name;
 struct lt_functions {

@@ -1,21 +1,24 @@
 /* tune_cuda.cu - the algorithm of a product: suggested by cuBLASLt, timed once, and kept.
  *
  * The number of masked rows changes from batch to batch, so sizes are rounded up to a few
- * sizes that share an algorithm.  Timing runs on a stream of its own into memory of its own: C is
- * not touched, and a graph that is being recorded is not disturbed.
+ * sizes that share an algorithm; a size that it does not take has one of its own.  Timing runs on a
+ * stream of its own into memory of its own: C is not touched, and a graph that is being recorded is
+ * not disturbed.  The chip is busy for WARM_MS before the first trial, so that its clocks have
+ * risen; candidates run in turns, so that none profits from a better moment, and medians decide.
  */
 #include "kernels/cuda/tune_cuda.h"
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/base/choices.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 
-enum { CANDIDATES = 8, REPEATS = 4, RECENT_SHAPES = 512 };
+enum { CANDIDATES = 16, REPEATS = 5, RECENT_SHAPES = 512, WARM_MS = 200, WARM_RUNS = 20000 };
 
-/* What decides the algorithm; all bytes are set. */
+/* What decides the algorithm, with the exact sizes; all bytes are set. */
 struct shape {
     int64_t m, n, k, count;
     uint32_t a, b, c, flags; /* alignments; see below */
@@ -31,7 +34,7 @@ struct tuner {
     uint64_t pins;           /* of `known`, when `recent` was filled */
     cudaStream_t stream;
     cudaEvent_t start, stop;
-    bool warned;
+    bool warned, warm;
 };
 
 /* ---- where choices are kept ------------------------------------------------------------------ */
@@ -144,9 +147,9 @@ enum {
 static shape shape_of(const lt_product *p) {
     shape s;
     memset(&s, 0, sizeof s);
-    s.m = class_of(p->m);
-    s.n = class_of(p->n);
-    s.k = class_of(p->k);
+    s.m = p->m;
+    s.n = p->n;
+    s.k = p->k;
     s.count = p->count;
     s.a = alignment(&p->a);
     s.b = alignment(&p->b);
@@ -166,17 +169,20 @@ static size_t place_of(const shape *s) {
     return (size_t)(hash >> 32) % RECENT_SHAPES;
 }
 
-/* "bf16 f32 NT 1024 4096 24576 x1 a16.16.16 add" */
-static void key_of(char key[SR_CHOICE_KEY], const shape *s) {
+/* "bf16 f32 NT 1024 4096 24576 x1 a16.16.16 add", of the class of a shape, or of the shape itself.
+ */
+static void key_of(char key[SR_CHOICE_KEY], const shape *s, bool exact) {
     unsigned f = s->flags;
-    snprintf(key, SR_CHOICE_KEY, "%s %s %c%c %lld %lld %lld x%lld a%u.%u.%u%s%s%s%s",
+    int64_t m = exact ? s->m : class_of(s->m), n = exact ? s->n : class_of(s->n),
+            k = exact ? s->k : class_of(s->k);
+    snprintf(key, SR_CHOICE_KEY, "%s %s %c%c %lld %lld %lld x%lld a%u.%u.%u%s%s%s%s%s",
              f & TF32   ? "tf32"
              : f & BF16 ? "bf16"
                         : "f32",
-             f & WIDE_C ? "f32" : "bf16", f & TA ? 'T' : 'N', f & TB ? 'T' : 'N', (long long)s->m,
-             (long long)s->n, (long long)s->k, (long long)s->count, s->a, s->b, s->c,
+             f & WIDE_C ? "f32" : "bf16", f & TA ? 'T' : 'N', f & TB ? 'T' : 'N', (long long)m,
+             (long long)n, (long long)k, (long long)s->count, s->a, s->b, s->c,
              f & ADD ? " add" : "", f & BIAS ? " bias" : "", f & SCALED ? " scaled" : "",
-             f & GELU ? " gelu" : "");
+             f & GELU ? " gelu" : "", exact ? " exact" : "");
 }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -226,6 +232,15 @@ sr_status trial_ended(cudaError_t e, const char *op, int64_t rows, int64_t colum
                    cudaGetErrorString(e), (long long)rows, (long long)columns, (long long)depth);
 }
 
+/* Whether an algorithm takes exactly this product in our workspace. */
+static bool takes(const products *p, const lt_call *call, const cublasLtMatmulAlgo_t *algorithm) {
+    cublasLtMatmulHeuristicResult_t result = {};
+    lt_call *d = const_cast<lt_call *>(call);
+    return p->lt->MatmulAlgoCheck(p->handle, &d->operation, &d->a, &d->b, &d->c, &d->c, algorithm,
+                                  &result) == CUBLAS_STATUS_SUCCESS &&
+           result.workspaceSize <= LT_WORKSPACE;
+}
+
 /* What trials have found. */
 struct trials {
     int best; /* the fastest of the suggestions; negative if none runs */
@@ -233,28 +248,49 @@ struct trials {
     bool scarce; /* there was no memory to try any */
 };
 
-/* *ms: the best of a few times; infinite if the algorithm does not take the product. */
-static sr_status time_of(float *ms, bool *scarce, const products *p, const lt_call *call,
-                         const cublasLtMatmulAlgo_t *algorithm, void *c, const char *op) {
+/* *ms: the time of one run; infinite if the algorithm does not take the product. */
+static sr_status time_once(float *ms, bool *scarce, const products *p, const lt_call *call,
+                           const cublasLtMatmulAlgo_t *algorithm, void *c, const char *op) {
     tuner *t = p->tuner;
+    float now = INFINITY;
     *ms = INFINITY;
-    for (int i = 0; i <= REPEATS; i++) {
-        float now = INFINITY;
-        cudaError_t e = cudaEventRecord(t->start, t->stream);
-        cublasStatus_t st = lt_run(p, call, algorithm, c, t->stream);
-        if (lt_lacks(st) || st == CUBLAS_STATUS_ALLOC_FAILED) {
-            cudaGetLastError();
-            *scarce = *scarce || st == CUBLAS_STATUS_ALLOC_FAILED;
-            return SR_OK;
-        }
-        SR_TRY(lt_check_product(p->lt, st, op, &call->product));
-        if (e == cudaSuccess) e = cudaEventRecord(t->stop, t->stream);
-        if (e == cudaSuccess) e = cudaEventSynchronize(t->stop);
-        if (e == cudaSuccess) e = cudaEventElapsedTime(&now, t->start, t->stop);
-        SR_TRY(trial_ended(e, op, call->product.n, call->product.m, call->product.k));
-        if (i > 0 && now < *ms) *ms = now; /* the first loads the kernel */
+    cudaError_t e = cudaEventRecord(t->start, t->stream);
+    cublasStatus_t st = lt_run(p, call, algorithm, c, t->stream);
+    if (lt_lacks(st) || st == CUBLAS_STATUS_ALLOC_FAILED) {
+        cudaGetLastError();
+        *scarce = *scarce || st == CUBLAS_STATUS_ALLOC_FAILED;
+        return SR_OK;
     }
+    SR_TRY(lt_check_product(p->lt, st, op, &call->product));
+    if (e == cudaSuccess) e = cudaEventRecord(t->stop, t->stream);
+    if (e == cudaSuccess) e = cudaEventSynchronize(t->stop);
+    if (e == cudaSuccess) e = cudaEventElapsedTime(&now, t->start, t->stop);
+    SR_TRY(trial_ended(e, op, call->product.n, call->product.m, call->product.k));
+    *ms = now;
     return SR_OK;
+}
+
+/* Runs a product until the chip has been busy for WARM_MS; once in a process. */
+static sr_status warm_up(const products *p, const lt_call *call,
+                         const cublasLtMatmulAlgo_t *algorithm, void *c, const char *op) {
+    float sum = 0, ms;
+    bool scarce;
+    for (int i = 0; !p->tuner->warm && sum < WARM_MS && i < WARM_RUNS; i++) {
+        SR_TRY(time_once(&ms, &scarce, p, call, algorithm, c, op));
+        sum += ms;
+    }
+    p->tuner->warm = true;
+    return SR_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+float trial_median(float *list, int count) {
+    qsort(list, (size_t)count, sizeof *list, ascending);
+    return list[count / 2];
 }
 
 static size_t bytes_of_c(const lt_product *p) {
@@ -284,12 +320,24 @@ static sr_status try_all(trials *t, const products *of, const lt_call *call,
     if (call->product.pre != nullptr)
         SR_TRY(lt_check_product(of->lt, lt_move_pre(&moved, &own, c + bytes_of_c(&call->product)),
                                 op, &call->product));
+    float ms[CANDIDATES][REPEATS], first[CANDIDATES];
+    int warm = -1;
+    for (int i = 0; i < count; i++) { /* loads the kernel, and tells whether there is one */
+        SR_TRY(time_once(&first[i], &t->scarce, &own, &moved, &found[i].algo, c, op));
+        if (warm < 0 && first[i] < INFINITY) warm = i;
+    }
+    if (warm < 0) return SR_OK;
+    SR_TRY(warm_up(&own, &moved, &found[warm].algo, c, op));
+    for (int round = 0; round < REPEATS; round++)
+        for (int i = 0; i < count; i++)
+            if (first[i] < INFINITY)
+                SR_TRY(time_once(&ms[i][round], &t->scarce, &own, &moved, &found[i].algo, c, op));
     for (int i = 0; i < count; i++) {
-        float ms;
-        SR_TRY(time_of(&ms, &t->scarce, &own, &moved, &found[i].algo, c, op));
-        if (ms < t->ms * 0.98f) { /* a tie goes to cuBLASLt's order */
+        if (!(first[i] < INFINITY)) continue;
+        float middle = trial_median(ms[i], REPEATS);
+        if (middle < t->ms * 0.98f) { /* a tie goes to cuBLASLt's order */
             t->best = i;
-            t->ms = ms;
+            t->ms = middle;
         }
     }
     return SR_OK;
@@ -307,13 +355,11 @@ static sr_status fastest(trials *t, const products *of, const lt_call *call,
     return st;
 }
 
-/* The stored choice for a shape, or one made and stored now. */
+/* The stored choice for a class of shapes, or one made and stored now by this product. */
 static sr_status choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
-                        const lt_call *call, const shape *s, const char *op) {
-    char key[SR_CHOICE_KEY];
+                        const lt_call *call, const char *key, const char *op) {
     cublasLtMatmulHeuristicResult_t found[CANDIDATES];
     int count;
-    key_of(key, s);
     *exists = true;
     const void *known = sr_choices_find(p->tuner->known, key);
     if (known == nullptr) {
@@ -332,6 +378,17 @@ static sr_status choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cu
     return SR_OK;
 }
 
+/* The algorithm of the shape's class, or where that does not take this size one of its own. */
+static sr_status choose_fitting(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
+                                const lt_call *call, const shape *s, const char *op) {
+    char key[SR_CHOICE_KEY];
+    key_of(key, s, false);
+    SR_TRY(choose(out, exists, p, h, call, key, op));
+    if (*exists && takes(p, call, out)) return SR_OK;
+    key_of(key, s, true);
+    return choose(out, exists, p, h, call, key, op);
+}
+
 sr_status tuner_choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
                        const lt_call *call, const char *op) {
     tuner *t = p->tuner;
@@ -343,7 +400,7 @@ sr_status tuner_choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cud
     }
     if (!recent->set || memcmp(&recent->of, &s, sizeof s) != 0) {
         recent->set = false;
-        SR_TRY(choose(&recent->algorithm, &recent->exists, p, h, call, &s, op));
+        SR_TRY(choose_fitting(&recent->algorithm, &recent->exists, p, h, call, &s, op));
         recent->of = s;
         recent->set = true;
     }

@@ -51,10 +51,10 @@ struct lt_call {
     cublasLtMatrixLayoutOpaque_t a, b, c;
 };
 
-/* Whether cuBLASLt lacks such a product: it must be computed in another way. */
+/* Whether cuBLASLt lacks such a product: it must be computed in another way.  INVALID_VALUE is not
+ * among them: it tells of a mistake of ours, which must not become a slow path. */
 static inline bool lt_lacks(cublasStatus_t status) {
-    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
-           status == CUBLAS_STATUS_ARCH_MISMATCH;
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
 sr_status lt_check(const lt_functions *lt, cublasStatus_t status, const char *op);
@@ -82,8 +82,9 @@ cublasStatus_t lt_move_pre(lt_call *call, const products *p, void *pre);
 sr_status tuner_new(tuner **out, const lt_functions *lt, int device);
 void tuner_free(tuner *t); /* may be NULL */
 
-/* The algorithm for a product: the one chosen before for such shapes, else the fastest of those
- * that cuBLASLt suggests, which is timed now and kept.  *exists: whether it suggests any. */
+/* The algorithm for a product: the one chosen before for such shapes, or for this one where that
+ * does not take it, else the fastest of those that cuBLASLt suggests, which is timed now and kept.
+ * *exists: whether it suggests any. */
 sr_status tuner_choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
                        const lt_call *call, const char *op);
 
@@ -99,11 +100,13 @@ sr_choices *tuner_choices(const tuner *t);
 sr_status trial_ended(cudaError_t error, const char *op, int64_t rows, int64_t columns,
                       int64_t depth);
 
+/* The middle one of some times, which are sorted. */
+float trial_median(float *list, int count);
+
 /* The stream on which everything is timed. */
 cudaStream_t tuner_stream(const tuner *t);
 
-/* The algorithm that cuBLASLt suggests first for exactly this product, where the one
- * chosen for its rounded shape does not take it. */
+/* The algorithm that cuBLASLt suggests first for exactly this product, untried. */
 sr_status tuner_first(cublasLtMatmulAlgo_t *out, bool *exists, products *p, const lt_call *call,
                       const char *op);
 

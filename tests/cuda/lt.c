@@ -120,6 +120,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* The first algorithm does not take five columns of ours where these are missing. */
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result) {
+    (void)handle, (void)desc, (void)a, (void)b, (void)d;
+    memset(result, 0, sizeof *result);
+    return algo->data[0] == 1 && ((const layout *)c)->rows == 5 && lacks("five columns")
+               ? CUBLAS_STATUS_INVALID_VALUE
+               : CUBLAS_STATUS_SUCCESS;
+}
+
 /* ---- products -------------------------------------------------------------------------------- */
 
 static float load(int32_t type, const void *data, int64_t i) {
@@ -169,10 +182,13 @@ static cublasStatus_t takes(int algorithm, const layout *c) {
     if (algorithm == 1 && !checked && lacks("memory of the first algorithm"))
         return CUBLAS_STATUS_ALLOC_FAILED;
     if (algorithm == 1 && lacks("the first algorithm")) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (algorithm == 1 && c->rows == 5 && lacks("five columns"))
+        return CUBLAS_STATUS_NOT_SUPPORTED; /* as a trial finds */
+    if (!checked && lacks("sense")) return CUBLAS_STATUS_INVALID_VALUE;
     if (algorithm == 1) return CUBLAS_STATUS_SUCCESS;
     if (algorithm != 2) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (lacks("a sound algorithm")) return CUBLAS_STATUS_EXECUTION_FAILED;
-    return lacks("the first algorithm") || lacks("one algorithm") ||
+    return lacks("the first algorithm") || lacks("one algorithm") || lacks("five columns") ||
                    lacks("memory of the first algorithm")
                ? CUBLAS_STATUS_SUCCESS
                : CUBLAS_STATUS_NOT_SUPPORTED;

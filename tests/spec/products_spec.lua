@@ -72,6 +72,17 @@ describe("the host code of cuda", function()
     assert.is_nil(err:find("(2, 1, 4)", 1, true), err)
   end)
 
+  it("refuses a large product that cuBLASLt does not have, unless slow ones are allowed", function()
+    local large = 'sr.use("cuda"), sr.ones(1, 5000, 5000):expand(30, 5000, 5000)'
+      .. ":matmul(sr.ones(30, 5000, 1)), sr.synchronize()"
+    local code, _, err = evaluate(large, "single columns")
+    assert.equal(4, code)
+    assert.matches("matmul: cuBLASLt has no product of shape %(5000, 1, 5000%) %(not supported%); set "
+      .. "SEQRUN_SLOW_PRODUCTS=1 to compute it by a slow kernel\n", err)
+    code, _, err = evaluate(large, "single columns' SEQRUN_SLOW_PRODUCTS='1")
+    assert.equal(0, code, err)
+  end)
+
   it("keeps what it chose in the user's cache", function()
     local names = sys.list(folder .. "/cache/seqrun")
     assert.equal(1, #names)
@@ -143,6 +154,24 @@ describe("the host code of cuda", function()
     assert.matches("2%.0.*f32 f32 NN 16 16 16 x1", (chosen(PRODUCT .. "return product(), core.choices()",
       "room for trials")))
     assert.is_nil(cached():find("f32 f32 NN", 1, true))
+  end)
+
+  it("takes an invalid call for a mistake, not for a product that is missing", function()
+    sys.remove(folder .. "/cache")
+    local code, _, err = evaluate('sr.use("cuda"), sr.ones(3, 2):matmul(sr.ones(2, 5))', "sense")
+    assert.equal(4, code)
+    assert.matches("matmul: cuBLASLt: an error, in the product of shape %(3, 5, 2%)", err)
+  end)
+
+  it("gives a size that its class's algorithm does not take one of its own, and keeps it", function()
+    sys.remove(folder .. "/cache")
+    local body = PRODUCT .. [[
+      local seven = ones({ 3, 2 }):matmul(ones { 2, 7 }):to("cpu"):max():item()
+      return ("%.1f %.1f"):format(seven, product())]]
+    assert.matches("2%.0 4%.0", (chosen(body, "five columns")))
+    assert.is_truthy(cached():find("f32 f32 NN 16 16 16 x1 a4.8.4\t01", 1, true), cached())
+    assert.matches("f32 f32 NN 5 3 2 x1 a[%d.]+ exact\t02", cached())
+    sys.remove(folder .. "/cache")
   end)
 
   it("reports a trial that fails for what it is, with op and shape", function()

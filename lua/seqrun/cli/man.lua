@@ -36,6 +36,7 @@ end
 local ENVIRONMENT = {
   { "SEQRUN_ISA", "instructions of CPU kernels: plain, avx2, avx512, avx512_bf16 or amx; default: the best" },
   { "SEQRUN_PLUGINS", "shared libraries to load, separated by colons" },
+  { "SEQRUN_SLOW_PRODUCTS", "set: large products that cuBLASLt does not have are computed by a slow kernel" },
   { "CUDA_HOME", "where libcublasLt.so is looked for" },
   { "XDG_CACHE_HOME", "where choices of algorithms are kept, in seqrun/" },
 }
