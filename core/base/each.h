@@ -1,5 +1,5 @@
 /* each.h - SR_EACH(M, A(x), B(y), ...) is MA(x) MB(y) ..., and SR_EACH_COMMA the same with commas
- * between; at most 14 items. */
+ * between; at most 16 items. */
 #ifndef SR_BASE_EACH_H
 #define SR_BASE_EACH_H
 
@@ -18,6 +18,8 @@
 #define SR_EACH_12(m, a, ...) m##a SR_EACH_11(m, __VA_ARGS__)
 #define SR_EACH_13(m, a, ...) m##a SR_EACH_12(m, __VA_ARGS__)
 #define SR_EACH_14(m, a, ...) m##a SR_EACH_13(m, __VA_ARGS__)
+#define SR_EACH_15(m, a, ...) m##a SR_EACH_14(m, __VA_ARGS__)
+#define SR_EACH_16(m, a, ...) m##a SR_EACH_15(m, __VA_ARGS__)
 
 #define SR_COMMA_1(m, a) m##a
 #define SR_COMMA_2(m, a, ...) m##a, SR_COMMA_1(m, __VA_ARGS__)
@@ -33,10 +35,12 @@
 #define SR_COMMA_12(m, a, ...) m##a, SR_COMMA_11(m, __VA_ARGS__)
 #define SR_COMMA_13(m, a, ...) m##a, SR_COMMA_12(m, __VA_ARGS__)
 #define SR_COMMA_14(m, a, ...) m##a, SR_COMMA_13(m, __VA_ARGS__)
+#define SR_COMMA_15(m, a, ...) m##a, SR_COMMA_14(m, __VA_ARGS__)
+#define SR_COMMA_16(m, a, ...) m##a, SR_COMMA_15(m, __VA_ARGS__)
 
-#define SR_EACH_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, count, ...) count
+#define SR_EACH_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
 #define SR_EACH_COUNT(...) \
-    SR_EACH_COUNT_(__VA_ARGS__, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+    SR_EACH_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define SR_EACH_JOIN_(a, b) a##b
 #define SR_EACH_JOIN(a, b) SR_EACH_JOIN_(a, b)
 

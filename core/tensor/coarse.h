@@ -1,4 +1,4 @@
-/* coarse.h - helpers of the coarse ops; for ops_coarse.c and ops_loss.c only. */
+/* coarse.h - helpers of the coarse ops; for core/tensor/ops_*.c only. */
 #ifndef SR_TENSOR_COARSE_H
 #define SR_TENSOR_COARSE_H
 
@@ -12,8 +12,13 @@ extern "C" {
 sr_status sr_coarse_inputs(sr_tensor **held, int count, sr_tensor *const *given);
 void sr_coarse_drop(sr_tensor **held, int count);
 
+/* For rules: the gradient of output k, made contiguous and owned by the node; NULL if none. */
+sr_status sr_coarse_dy(sr_node *node, sr_tensor **dy, int k);
 /* For rules: a new tensor in dx[i] for a kernel to write, if a gradient is needed. */
 sr_status sr_coarse_dx(sr_node *node, sr_tensor **dx, int i);
+
+/* Checks a dropout probability, and that its keys, which are of the layout, exist. */
+sr_status sr_coarse_check_drop(const char *op, sr_dropout drop, const sr_layout *layout);
 
 /* The dtype of lse, mean, rstd, nll. */
 sr_dtype sr_statistics_dtype(const sr_device *device);

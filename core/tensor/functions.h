@@ -33,6 +33,7 @@
        FN(select)(FN(less)(N(0), x), dy, N(0)))                                                    \
     OP(GELU, gelu, FN(gelu)(x), dy * FN(gelu_derivative)(x))                                       \
     OP(GELU_TANH, gelu_tanh, sr_gelu_tanh(x), dy * sr_gelu_tanh_derivative(x))                     \
+    OP(SILU, silu, x / (N(1) + FN(exp)(-x)), dy * sr_silu_derivative(x))                           \
     OP(ERF, erf, FN(erf)(x), dy * N(1.12837916709551257390) * FN(exp)(-x * x)) /* 2 / sqrt(pi) */  \
     OP(SIGN, sign, SR_SIGN_OF(x), N(0))                                                            \
     OP(FLOOR, floor, FN(floor)(x), N(0))                                                           \
@@ -87,7 +88,8 @@
     OP(GELU, gelu, true)                                                                           \
     OP(GELU_TANH, gelu_tanh, true)                                                                 \
     OP(RELU, relu, false)                                                                          \
-    OP(TANH, tanh, false)
+    OP(TANH, tanh, false)                                                                          \
+    OP(SILU, silu, true)
 
 #define SR_TRUTH(condition) FN(select)(condition, N(1), N(0))
 #define SR_TRUE_UNLESS_0(x) FN(select)(FN(equal)(x, N(0)), N(0), N(1))
@@ -109,6 +111,7 @@
  *   sr_binary_value(op, a, b)
  *
  * GELU by tanh: x / 2 (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3).
+ * SiLU, also called swish: x times its sigmoid.
  * Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
  */
 #define SR_DEFINE_FUNCTIONS(LOCAL, REAL)                                                           \
@@ -122,6 +125,10 @@
         REAL t = FN(tanh)(sr_gelu_inner(x));                                                       \
         REAL inner = N(0.79788456080286535588) * FN(fma)(N(3.0 * 0.044715) * x, x, N(1));          \
         return N(0.5) * (N(1) + t) + N(0.5) * x * (N(1) - t * t) * inner;                          \
+    }                                                                                              \
+    LOCAL REAL sr_silu_derivative(REAL x) {                                                        \
+        REAL s = N(1) / (N(1) + FN(exp)(-x));                                                      \
+        return s * FN(fma)(x, N(1) - s, N(1));                                                     \
     }                                                                                              \
     LOCAL REAL sr_unary_value(int op, REAL x) {                                                    \
         switch (op) { SR_UNARY_OPS(SR_UNARY_VALUE) default: return x; }                            \

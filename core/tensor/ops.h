@@ -98,24 +98,34 @@ sr_status sr_op_return_rows(sr_tensor **out, sr_tensor *rest, sr_tensor *rows, s
                             bool in_place);
 sr_status sr_op_cat(sr_tensor **out, int count, sr_tensor *const *list, int dim);
 
-/* ---- coarse (ops_coarse.c, ops_loss.c); shapes in backend.h ---------------------------------- */
+/* ---- coarse (ops_coarse.c, ops_norm.c, ops_loss.c); shapes in slots.h ------------------------ */
 sr_status sr_op_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b, sr_act act);
 /* kv_heads 0: heads; scale 0: 1 / sqrt(D) */
 sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layout,
                           sr_attention_opts opts);
-sr_status sr_op_residual_norm(sr_tensor **out, sr_tensor *x, sr_tensor *residual, sr_tensor *gamma,
-                              sr_tensor *beta, const sr_layout *layout, double eps,
-                              sr_dropout drop);
 
+typedef struct sr_norm {
+    double eps;
+    bool rms; /* divides by the root of the mean square; else a layer norm */
+} sr_norm;
+/* residual and beta may be NULL.  *sum, unless NULL, is set to dropout(x) + residual, through which
+ * gradients flow as well; x itself where nothing is dropped or added. */
+sr_status sr_op_residual_norm(sr_tensor **out, sr_tensor **sum, sr_tensor *x, sr_tensor *residual,
+                              sr_tensor *gamma, sr_tensor *beta, const sr_layout *layout,
+                              sr_norm norm, sr_dropout drop);
+
+/* All but word may be NULL: without gamma there is no norm. */
 typedef struct sr_embeddings {
     sr_tensor *word, *position, *type, *gamma, *beta;
 } sr_embeddings;
-sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types,
-                      const sr_embeddings *tables, const sr_layout *layout, double eps,
+/* types NULL: row 0 of the type table; positions NULL: those in the sequences. */
+sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types, sr_tensor *positions,
+                      const sr_embeddings *tables, const sr_layout *layout, sr_norm norm,
                       sr_dropout drop);
 sr_status sr_op_dropout(sr_tensor **out, sr_tensor *x, const sr_layout *layout, sr_dropout drop);
 
-/* All three or none of total (), nll (M), correct (M); gradients flow from total. */
+/* All three or none of total (), nll (M), correct (M); gradients flow from total.  bias may be
+ * NULL. */
 sr_status sr_op_mlm_loss(sr_tensor **total, sr_tensor **nll, sr_tensor **correct, sr_tensor *x,
                          sr_tensor *word, sr_tensor *bias, sr_tensor *labels, sr_tensor *weights);
 sr_status sr_op_cross_entropy(sr_tensor **total, sr_tensor **nll, sr_tensor **correct,

@@ -1,4 +1,4 @@
-/* ops_coarse.c - linear, attention, residual norm, embedding, dropout: checks and rules.
+/* ops_coarse.c - linear, attention, dropout: checks and rules.
  *
  * Kernels get contiguous tensors: a strided argument is copied on the way in (and the copy is
  * recorded), a strided gradient in backward.  Activations and weights have one dtype, which is
@@ -24,12 +24,13 @@ void sr_coarse_drop(sr_tensor **held, int count) {
     for (int i = 0; i < count; i++) sr_tensor_release(held[i]);
 }
 
-/* For rules: the gradient of output 0, made contiguous and owned by the node. */
-static sr_status contiguous_dy(sr_node *node, sr_tensor **dy) {
+sr_status sr_coarse_dy(sr_node *node, sr_tensor **dy, int k) {
     sr_tensor *dense = NULL;
-    SR_TRY(sr_op_contiguous(&dense, node->dy[0]));
-    sr_tensor_release(node->dy[0]);
-    node->dy[0] = *dy = dense;
+    *dy = NULL;
+    if (node->dy[k] == NULL) return SR_OK;
+    SR_TRY(sr_op_contiguous(&dense, node->dy[k]));
+    sr_tensor_release(node->dy[k]);
+    node->dy[k] = *dy = dense;
     return SR_OK;
 }
 
@@ -43,7 +44,7 @@ sr_dtype sr_statistics_dtype(const sr_device *device) {
     return device->real == SR_F64 ? SR_F64 : SR_F32;
 }
 
-static sr_status check_drop(const char *op, sr_dropout drop, const sr_layout *layout) {
+sr_status sr_coarse_check_drop(const char *op, sr_dropout drop, const sr_layout *layout) {
     if (drop.keep < 1 || drop.keep > 256)
         return sr_fail(SR_EINVAL, "%s: dropout keeps %u of 256; the probability must be below 1",
                        op, drop.keep);
@@ -64,7 +65,7 @@ static sr_status linear_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     SR_NEED(node->device, linear_backward);
     sr_tensor *dy, *dw, *db = NULL;
-    SR_TRY(contiguous_dy(node, &dy));
+    SR_TRY(sr_coarse_dy(node, &dy, 0));
     SR_TRY(sr_coarse_dx(node, dx, 0));
     SR_TRY(sr_grad_sink(node, dx, 1, &dw));
     if (node->inputs > 2) SR_TRY(sr_grad_sink(node, dx, 2, &db));
@@ -155,7 +156,7 @@ static sr_status attention_back(sr_node *node, sr_tensor **dx, sr_backward *pass
     (void)pass;
     SR_NEED(node->device, attention_backward);
     sr_tensor *dy;
-    SR_TRY(contiguous_dy(node, &dy));
+    SR_TRY(sr_coarse_dy(node, &dy, 0));
     SR_TRY(sr_coarse_dx(node, dx, 0));
     return node->device->backend->attention_backward(
         dx[0], dy, node->saved[ATTENTION_QKV].tensor, node->saved[ATTENTION_OUT].tensor,
@@ -192,7 +193,7 @@ static sr_status check_attention(sr_tensor *qkv, const sr_layout *layout,
             SR_EINVAL,
             "attention: window is %lld; must be a distance of at least 0, or -1 for none",
             (long long)o->window);
-    return check_drop("attention", o->drop, layout);
+    return sr_coarse_check_drop("attention", o->drop, layout);
 }
 
 static sr_status record_attention(sr_tensor *y, sr_tensor *lse, sr_tensor *qkv,
@@ -236,193 +237,12 @@ done:
     return SR_OK;
 }
 
-/* ---- residual norm --------------------------------------------------------------------------- */
-
-enum { NORM_SUM, NORM_GAMMA, NORM_MEAN, NORM_RSTD };
-
-static sr_status residual_norm_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
-    SR_NEED(node->device, residual_norm_backward);
-    sr_tensor *dy, *dgamma, *dbeta;
-    SR_TRY(contiguous_dy(node, &dy));
-    SR_TRY(sr_grad_sink(node, dx, 2, &dgamma));
-    SR_TRY(sr_grad_sink(node, dx, 3, &dbeta));
-    SR_TRY(sr_coarse_dx(node, dx, 1));
-    /* Without dropout both gradients are the same tensor. */
-    bool shared = node->drop.keep >= 256 && dx[1] != NULL;
-    if (!shared) SR_TRY(sr_coarse_dx(node, dx, 0));
-    SR_TRY(node->device->backend->residual_norm_backward(
-        dx[0], dx[1], dgamma, dbeta, dy, node->saved[NORM_SUM].tensor,
-        node->saved[NORM_GAMMA].tensor, node->saved[NORM_MEAN].tensor,
-        node->saved[NORM_RSTD].tensor, node->layout, node->drop));
-    if (shared && sr_node_wants(node, 0)) dx[0] = sr_tensor_retain(dx[1]);
-    return SR_OK;
-}
-static const sr_rule residual_norm_rule = {"residual_norm", residual_norm_back};
-
-/* What the norm saves for backward. */
-typedef struct norm_saved {
-    sr_tensor *sum, *mean, *rstd;
-} norm_saved;
-
-static void drop_norm_saved(norm_saved *s) {
-    sr_tensor_release(s->sum);
-    sr_tensor_release(s->mean);
-    sr_tensor_release(s->rstd);
-}
-
-/* `sum` is made like y on request; the statistics have one number per row. */
-static sr_status new_norm_saved(norm_saved *s, const sr_tensor *y, bool sum) {
-    sr_device *device = y->storage->device;
-    sr_dtype dtype = sr_statistics_dtype(device);
-    if (sum) SR_TRY(sr_tensor_like(&s->sum, y));
-    SR_TRY(sr_tensor_new(&s->mean, device, dtype, 1, y->shape));
-    return sr_tensor_new(&s->rstd, device, dtype, 1, y->shape);
-}
-
-static sr_status record_norm(sr_tensor *y, const norm_saved *s, sr_tensor *const in[4],
-                             const sr_layout *layout, sr_dropout drop) {
-    sr_node *node;
-    SR_TRY(sr_front_record(&node, &residual_norm_rule, y, 4, in));
-    if (node == NULL) return SR_OK;
-    node->drop = drop;
-    sr_node_set_layout(node, layout);
-    SR_TRY(sr_node_save(node, NORM_SUM, s->sum != NULL ? s->sum : in[0]));
-    SR_TRY(sr_node_save(node, NORM_GAMMA, in[2]));
-    SR_TRY(sr_node_save(node, NORM_MEAN, s->mean));
-    return sr_node_save(node, NORM_RSTD, s->rstd);
-}
-
-static sr_status check_norm(sr_tensor *x, sr_tensor *residual, sr_tensor *gamma, sr_tensor *beta,
-                            const sr_layout *layout, sr_dropout drop) {
-    const char *op = "residual_norm";
-    sr_dtype real = x->storage->device->real;
-    SR_TRY(sr_front_shape(op, "gamma", gamma, real, 1, (int64_t[]){-1}));
-    SR_TRY(sr_front_shape(op, "beta", beta, real, 1, gamma->shape));
-    SR_TRY(sr_front_real(op, "x", x, 2, (int64_t[]){-1, gamma->shape[0]}));
-    if (residual != NULL) SR_TRY(sr_front_real(op, "residual", residual, 2, x->shape));
-    if (residual != NULL) SR_TRY(sr_front_same(op, "x", x, "residual", residual));
-    if (layout != NULL) SR_TRY(sr_front_rows(op, "x", x, layout));
-    return check_drop(op, drop, layout);
-}
-
-sr_status sr_op_residual_norm(sr_tensor **out, sr_tensor *x, sr_tensor *residual, sr_tensor *gamma,
-                              sr_tensor *beta, const sr_layout *layout, double eps,
-                              sr_dropout drop) {
-    *out = NULL;
-    sr_tensor *given[4] = {x, residual, gamma, beta}, *in[4], *y = NULL;
-    SR_TRY(sr_front_check("residual_norm", 4, given));
-    sr_device *device = x->storage->device;
-    SR_NEED(device, residual_norm);
-    SR_TRY(check_norm(x, residual, gamma, beta, layout, drop));
-    SR_TRY(sr_coarse_inputs(in, 4, given));
-    norm_saved s = {0};
-    sr_status st = sr_tensor_like(&y, in[0]);
-    if (st == SR_OK) st = new_norm_saved(&s, y, residual != NULL || drop.keep < 256);
-    if (st == SR_OK)
-        st = device->backend->residual_norm(y, s.sum, s.mean, s.rstd, in[0], in[1], in[2], in[3],
-                                            layout, eps, drop);
-    if (st == SR_OK) st = record_norm(y, &s, in, layout, drop);
-    drop_norm_saved(&s);
-    sr_coarse_drop(in, 4);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
-}
-
-/* ---- embedding ------------------------------------------------------------------------------- */
-
-enum { EMBED_IDS = NORM_RSTD + 1, EMBED_TYPES };
-
-static sr_status embed_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
-    SR_NEED(node->device, embed_backward);
-    sr_tensor *dy, *sink[5];
-    SR_TRY(contiguous_dy(node, &dy));
-    for (int i = 0; i < 5; i++) SR_TRY(sr_grad_sink(node, dx, i, &sink[i]));
-    return node->device->backend->embed_backward(
-        sink[0], sink[1], sink[2], sink[3], sink[4], dy, node->saved[EMBED_IDS].tensor,
-        node->saved[EMBED_TYPES].tensor, node->saved[NORM_SUM].tensor,
-        node->saved[NORM_GAMMA].tensor, node->saved[NORM_MEAN].tensor,
-        node->saved[NORM_RSTD].tensor, node->layout, node->drop);
-}
-static const sr_rule embed_rule = {"embed", embed_back};
-
-static sr_status check_embed(sr_tensor *ids, sr_tensor *types, const sr_embeddings *t,
-                             const sr_layout *layout, sr_dropout drop) {
-    sr_dtype real = t->word->storage->device->real;
-    SR_TRY(sr_front_real("embed", "word", t->word, 2, (int64_t[]){-1, -1}));
-    int64_t hidden = t->word->shape[1];
-    SR_TRY(sr_front_real("embed", "position", t->position, 2, (int64_t[]){-1, hidden}));
-    SR_TRY(sr_front_real("embed", "type", t->type, 2, (int64_t[]){-1, hidden}));
-    SR_TRY(sr_front_same("embed", "position", t->position, "word", t->word));
-    SR_TRY(sr_front_same("embed", "type", t->type, "word", t->word));
-    SR_TRY(sr_front_shape("embed", "gamma", t->gamma, real, 1, &hidden));
-    SR_TRY(sr_front_shape("embed", "beta", t->beta, real, 1, &hidden));
-    SR_TRY(sr_front_shape("embed", "ids", ids, SR_I32, 1, &layout->rows));
-    SR_TRY(sr_front_shape("embed", "types", types, SR_I32, 1, &layout->rows));
-    if (layout->longest > t->position->shape[0])
-        return sr_fail(SR_EINVAL,
-                       "embed: a sequence has %d tokens, but the position table has %lld rows; "
-                       "pack shorter sequences or enlarge the table",
-                       layout->longest, (long long)t->position->shape[0]);
-    return check_drop("embed", drop, layout);
-}
-
-static sr_status record_embed(sr_tensor *y, const norm_saved *s, sr_tensor *const in[7],
-                              const sr_layout *layout, sr_dropout drop) {
-    sr_node *node;
-    SR_TRY(sr_front_record(&node, &embed_rule, y, 5, in));
-    if (node == NULL) return SR_OK;
-    node->drop = drop;
-    sr_node_set_layout(node, layout);
-    SR_TRY(sr_node_save(node, NORM_SUM, s->sum));
-    SR_TRY(sr_node_save(node, NORM_GAMMA, in[3]));
-    SR_TRY(sr_node_save(node, NORM_MEAN, s->mean));
-    SR_TRY(sr_node_save(node, NORM_RSTD, s->rstd));
-    SR_TRY(sr_node_save(node, EMBED_IDS, in[5]));
-    return sr_node_save(node, EMBED_TYPES, in[6]);
-}
-
-sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types,
-                      const sr_embeddings *tables, const sr_layout *layout, double eps,
-                      sr_dropout drop) {
-    *out = NULL;
-    const sr_embeddings *t = tables;
-    sr_tensor *given[7] = {t->word, t->position, t->type, t->gamma, t->beta, ids, types};
-    sr_tensor *in[7], *y = NULL;
-    SR_TRY(sr_front_check("embed", 7, given));
-    sr_device *device = t->word->storage->device;
-    SR_NEED(device, embed);
-    SR_TRY(check_embed(ids, types, t, layout, drop));
-    SR_TRY(sr_coarse_inputs(in, 7, given));
-    norm_saved s = {0};
-    int64_t shape[2] = {layout->rows, t->word->shape[1]};
-    sr_status st = sr_tensor_new(&y, device, t->word->dtype, 2, shape);
-    if (st == SR_OK) st = new_norm_saved(&s, y, true);
-    if (st == SR_OK)
-        st = device->backend->embed(y, s.sum, s.mean, s.rstd, in[5], in[6], in[0], in[1], in[2],
-                                    in[3], in[4], layout, eps, drop);
-    if (st == SR_OK) st = record_embed(y, &s, in, layout, drop);
-    drop_norm_saved(&s);
-    sr_coarse_drop(in, 7);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
-}
-
 /* ---- dropout --------------------------------------------------------------------------------- */
 
 static sr_status dropout_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     sr_tensor *dy;
-    SR_TRY(contiguous_dy(node, &dy));
+    SR_TRY(sr_coarse_dy(node, &dy, 0));
     SR_TRY(sr_coarse_dx(node, dx, 0));
     return node->device->backend->dropout(dx[0], dy, node->layout, node->drop);
 }
@@ -435,7 +255,7 @@ sr_status sr_op_dropout(sr_tensor **out, sr_tensor *x, const sr_layout *layout, 
     SR_NEED(device, dropout);
     SR_TRY(sr_front_real("dropout", "x", x, 2, (int64_t[]){-1, -1}));
     SR_TRY(sr_front_rows("dropout", "x", x, layout));
-    SR_TRY(check_drop("dropout", drop, layout));
+    SR_TRY(sr_coarse_check_drop("dropout", drop, layout));
     sr_tensor *in = NULL, *y = NULL;
     sr_node *node = NULL;
     SR_TRY(sr_op_contiguous(&in, x));

@@ -97,9 +97,9 @@ sr_status sr_op_mlm_loss(sr_tensor **total, sr_tensor **nll, sr_tensor **correct
     SR_NEED(x->storage->device, mlm_loss);
     SR_TRY(sr_front_real("mlm_loss", "word", word, 2, (int64_t[]){-1, -1}));
     SR_TRY(sr_front_real("mlm_loss", "x", x, 2, (int64_t[]){-1, word->shape[1]}));
-    SR_TRY(sr_front_real("mlm_loss", "bias", bias, 1, word->shape));
     SR_TRY(sr_front_same("mlm_loss", "x", x, "word", word));
-    SR_TRY(sr_front_same("mlm_loss", "bias", bias, "word", word));
+    if (bias != NULL) SR_TRY(sr_front_real("mlm_loss", "bias", bias, 1, word->shape));
+    if (bias != NULL) SR_TRY(sr_front_same("mlm_loss", "bias", bias, "word", word));
     SR_TRY(check_targets("mlm_loss", x->shape[0], labels, weights));
     SR_TRY(sr_coarse_inputs(in, 5, given));
     results r = {0};

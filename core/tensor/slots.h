@@ -75,28 +75,32 @@ SR_SLOT(attention_backward, OUT(dqkv), IN(dout), IN(qkv), IN(out), IN(lse), LAYO
     VALUE(sr_attention_opts, opts))
 
 /* sum = dropout(x) + residual; y = (sum - mean) rstd gamma + beta.  All (T, H); mean, rstd (T).
- * residual may be NULL; sum is NULL when residual is NULL and nothing is dropped (x serves).
- * layout may be NULL when nothing is dropped. */
+ * mean is NULL for an RMS norm, in which it is 0.  residual and beta may be NULL; sum is NULL when
+ * residual is NULL and nothing is dropped (x serves).  layout may be NULL when nothing is dropped. */
 SR_SLOT(residual_norm, OUT(y), OUT(sum), OUT(mean), OUT(rstd), IN(x), IN(residual), IN(gamma),
     IN(beta), LAYOUT(layout), VALUE(double, eps), VALUE(sr_dropout, drop))
-/* dx = , dresidual = , dgamma += , dbeta += ; each may be NULL */
-SR_SLOT(residual_norm_backward, OUT(dx), OUT(dresidual), OUT(dgamma), OUT(dbeta), IN(dy), IN(sum),
-    IN(gamma), IN(mean), IN(rstd), LAYOUT(layout), VALUE(sr_dropout, drop))
+/* dx = , dresidual = , dgamma += , dbeta += ; each may be NULL.  dsum: a gradient that the sum gets
+ * from elsewhere, or NULL */
+SR_SLOT(residual_norm_backward, OUT(dx), OUT(dresidual), OUT(dgamma), OUT(dbeta), IN(dy), IN(dsum),
+    IN(sum), IN(gamma), IN(mean), IN(rstd), LAYOUT(layout), VALUE(sr_dropout, drop))
 
-/* sum = word[ids] + position[layout position] + type[types]; y = dropout(norm(sum)).
- * ids, types (T) i32; word (V, H), position (S, H), type (2, H).  Slack is zero in y and sum
+/* sum = word[ids] + position[positions] + type[types]; y = dropout(norm(sum)).
+ * ids, types, positions (T) i32; word (V, H), position (S, H), type (kinds, H).  position and type
+ * may be NULL.  positions NULL: those in the sequences; types NULL: all 0.  gamma NULL: y =
+ * dropout(sum), and sum, mean and rstd are NULL; beta and mean as above.  Slack is zero in y and sum
  * and its ids are not read; the ids of owned rows are checked here: SR_EINVAL names the row */
-SR_SLOT(embed, OUT(y), OUT(sum), OUT(mean), OUT(rstd), IN(ids), IN(types), IN(word), IN(position),
-    IN(type), IN(gamma), IN(beta), LAYOUT(layout), VALUE(double, eps), VALUE(sr_dropout, drop))
+SR_SLOT(embed, OUT(y), OUT(sum), OUT(mean), OUT(rstd), IN(ids), IN(types), IN(positions), IN(word),
+    IN(position), IN(type), IN(gamma), IN(beta), LAYOUT(layout), VALUE(double, eps),
+    VALUE(sr_dropout, drop))
 /* all += ; each may be NULL; slack rows add nothing */
 SR_SLOT(embed_backward, OUT(dword), OUT(dposition), OUT(dtype), OUT(dgamma), OUT(dbeta), IN(dy),
-    IN(ids), IN(types), IN(sum), IN(gamma), IN(mean), IN(rstd), LAYOUT(layout),
+    IN(ids), IN(types), IN(positions), IN(sum), IN(gamma), IN(mean), IN(rstd), LAYOUT(layout),
     VALUE(sr_dropout, drop))
 
 /* y = dropout(x), (T, H) rows of the layout; its backward is itself on dy */
 SR_SLOT(dropout, OUT(y), IN(x), LAYOUT(layout), VALUE(sr_dropout, drop))
 
-/* Cross entropy of the tied decoder: logits = x (M, H) word (V, H)^T + bias (V).
+/* Cross entropy of the tied decoder: logits = x (M, H) word (V, H)^T + bias (V), which may be NULL.
  * total (scalar) = sum of weights[m] nll[m]; nll (M); correct (M) 1 where the arg max is the
  * label (lowest index on a tie); dlogits (M, V) receives weights[m] (p - onehot), or is NULL
  * if no gradient is needed.  labels (M) i32, checked by the device: SR_EINVAL names the row;

@@ -1,4 +1,4 @@
-/* norm.c - residual add, dropout and layer norm in one pass over each row.
+/* norm.c - residual add, dropout and layer or RMS norm in one pass over each row.
  *
  * Shapes    x, residual, sum, y (T, H), gamma, beta (H), mean, rstd (T)
  * Traffic   forward reads x and residual, writes sum and y: 16 T H bytes; backward reads dy and
@@ -40,6 +40,7 @@ static sr_norm_row describe(const job *j, int64_t r, float *room) {
     sr_norm_row row = {.gamma = j->gamma,
                        .beta = j->beta,
                        .n = cols,
+                       .rms = j->mean == NULL,
                        .eps = j->eps,
                        .words = (uint32_t *)(room + 4 * cols)};
     if (j->all_bf16) {
@@ -71,7 +72,7 @@ static sr_status norm_task(void *context, int64_t i, int worker) {
             sr_row_done(simd, j->y, r, row.y);
             sr_row_done(simd, j->sum, r, row.sum);
         }
-        j->mean[r] = row.mean;
+        if (j->mean != NULL) j->mean[r] = row.mean;
         j->rstd[r] = row.rstd;
     }
     return SR_OK;
@@ -90,10 +91,10 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
              .sum = sr_rows_of(sum),
              .x = sr_rows_of(x),
              .residual = sr_rows_of(residual),
-             .mean = SR_DATA(float, mean),
+             .mean = sr_cpu_floats(mean),
              .rstd = SR_DATA(float, rstd),
              .gamma = SR_DATA(float, gamma),
-             .beta = SR_DATA(float, beta),
+             .beta = sr_cpu_floats(beta),
              .rows = x->shape[0],
              .cols = x->shape[1],
              .layout = layout,
@@ -107,8 +108,8 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* Rows that a task needs beside the draws: dsum, dy, dropped dy or dx, sum. */
-enum { BACK_ROWS = 4 };
+/* Rows that a task needs beside the draws: dsum, dy, dropped dy or dx, sum, more. */
+enum { BACK_ROWS = 5 };
 
 /* The rows of a backward pass, through `room` unless all are bf16. */
 static void set_rows(const sr_norm_job *j, int64_t r, float *room, sr_norm_back *row) {
@@ -117,12 +118,14 @@ static void set_rows(const sr_norm_job *j, int64_t r, float *room, sr_norm_back 
     if (row->bf16) {
         row->dsum = sr_row_at(j->dsum, r), row->dx = sr_row_at(j->dx, r);
         row->dy = sr_row_at(j->dy, r), row->sum = sr_row_at(j->sum, r);
+        row->more = sr_row_at(j->more, r);
         return;
     }
     row->dsum = sr_row_out(j->dsum, r, room);
     row->dy = sr_row_in(simd, j->dy, r, room + cols);
     row->dx = sr_row_out(j->dx, r, room + 2 * cols);
     row->sum = sr_row_in(simd, j->sum, r, room + 3 * cols);
+    row->more = sr_row_in(simd, j->more, r, room + 4 * cols);
 }
 
 static void back_row(const sr_norm_job *j, int64_t r, float *part, float *room, uint32_t *words) {
@@ -134,12 +137,14 @@ static void back_row(const sr_norm_job *j, int64_t r, float *part, float *room, 
                         .dbeta = j->dbeta != NULL ? part + cols : NULL,
                         .gamma = j->gamma,
                         .n = cols,
-                        .mean = j->mean[r],
+                        .rms = j->mean == NULL,
+                        .mean = j->mean != NULL ? j->mean[r] : 0.0f,
                         .rstd = j->rstd[r],
                         .row = j->layout != NULL ? j->layout->position[r] : 0,
                         .words = words,
                         .bf16 = !j->drop_after && bf16_or_absent(j->dy) && bf16_or_absent(j->sum) &&
-                                bf16_or_absent(j->dsum) && bf16_or_absent(j->dx)};
+                                bf16_or_absent(j->more) && bf16_or_absent(j->dsum) &&
+                                bf16_or_absent(j->dx)};
     set_rows(j, r, room, &row);
     sr_key key;
     if (drops) key = sr_cpu_key(j->layout, owner, j->drop, 0);
@@ -186,23 +191,26 @@ sr_status sr_cpu_norm_backward(const sr_tensor *t, sr_norm_job *j) {
 }
 
 sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-                                        sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *sum,
+                                        sr_tensor *dbeta, const sr_tensor *dy,
+                                        const sr_tensor *dsum, const sr_tensor *sum,
                                         const sr_tensor *gamma, const sr_tensor *mean,
                                         const sr_tensor *rstd, const sr_layout *layout,
                                         sr_dropout drop) {
-    const sr_tensor *all[] = {dx, dresidual, dy, sum}, *rest[] = {dgamma, dbeta, gamma, mean, rstd};
+    const sr_tensor *all[] = {dx, dresidual, dy, dsum, sum};
+    const sr_tensor *rest[] = {dgamma, dbeta, gamma, mean, rstd};
     SR_TRY(sr_cpu_need_f32("residual_norm", rest, 5));
-    SR_TRY(sr_cpu_need_f32_or_bf16("residual_norm", all, 4));
+    SR_TRY(sr_cpu_need_f32_or_bf16("residual_norm", all, 5));
     sr_cpu_state *cpu = sr_cpu_of(dy);
     sr_norm_job j = {.cpu = cpu,
                      .dx = sr_rows_of(dx),
                      .dsum = sr_rows_of(dresidual),
                      .dy = sr_rows_of(dy),
+                     .more = sr_rows_of(dsum),
                      .sum = sr_rows_of(sum),
-                     .dgamma = dgamma != NULL ? SR_DATA(float, dgamma) : NULL,
-                     .dbeta = dbeta != NULL ? SR_DATA(float, dbeta) : NULL,
+                     .dgamma = sr_cpu_floats(dgamma),
+                     .dbeta = sr_cpu_floats(dbeta),
                      .gamma = SR_DATA(float, gamma),
-                     .mean = SR_DATA(float, mean),
+                     .mean = sr_cpu_floats(mean),
                      .rstd = SR_DATA(float, rstd),
                      .rows = dy->shape[0],
                      .cols = dy->shape[1],

@@ -64,11 +64,12 @@ typedef struct sr_key {
 
 /* One row of a norm.  Applies dropout to x if key is not NULL (row: its index in the sequence),
  * adds the residual if not NULL, and writes the sum to `sum`, which may be NULL only if there is
- * neither dropout nor residual. */
+ * neither dropout nor residual.  beta may be NULL. */
 typedef struct sr_norm_row {
     float *y, *sum;
     const float *x, *residual, *gamma, *beta;
     int64_t n;
+    bool rms;              /* the mean is 0 */
     float eps, mean, rstd; /* mean, rstd: results */
     const sr_key *key;
     int64_t row;
@@ -81,12 +82,14 @@ typedef struct sr_norm_row {
 typedef struct sr_norm_back {
     float *dsum, *dx, *dgamma, *dbeta;
     const float *dy, *sum, *gamma;
+    const float *more; /* a gradient of the sum from elsewhere, or NULL */
     int64_t n;
+    bool rms; /* mean is 0 */
     float mean, rstd;
     const sr_key *key; /* or NULL; with row and words as above */
     int64_t row;
     uint32_t *words;
-    bool bf16; /* dsum, dx, dy and sum are bf16, n is a multiple of 16 */
+    bool bf16; /* dsum, dx, dy, more and sum are bf16, n is a multiple of 16 */
 } sr_norm_back;
 
 /* The longest sequences of the attention_short functions, which read and write bf16 themselves. */
@@ -166,7 +169,7 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(double, sum_squares, const float *x, int64_t n)                                              \
     /* y = act(x + b); pre = x + b; b and pre may be NULL */                                       \
     F(void, act, float *y, float *pre, const float *x, const float *b, int64_t n, sr_act act)      \
-    /* dx = dy act'; `saved` is pre for the GELUs, y for the others */                             \
+    /* dx = dy act'; `saved` is pre or y: sr_act_keeps_input() */                                  \
     F(void, act_backward, float *dx, const float *dy, const float *saved, int64_t n, sr_act act)   \
     /* the same with bias, pre and results in bf16 */                                              \
     F(void, act_bf16, sr_bf16 *y, sr_bf16 *pre, const float *x, const sr_bf16 *b, int64_t n,       \

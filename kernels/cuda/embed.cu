@@ -1,6 +1,7 @@
-/* embed.cu - sum of three embeddings, layer norm, dropout; the gradients of the tables.
+/* embed.cu - sum of up to three embeddings, norm, dropout; the gradients of the tables.
  *
- * Shapes    ids, types (T), word (V, H), position (S, H), type (2, H) f32 or bf16, sum, y (T, H)
+ * Shapes    ids, types, positions (T), word (V, H), position (S, H), type (kinds, H) f32 or bf16,
+ *           sum, y (T, H)
  * Traffic   forward reads a row of each table (position and type rows stay in the cache) and writes
  *           two: 6 T H bytes in bf16; backward reads dy and sum, writes and reads the gradient of
  *           the sum in f32, and reads and writes each row of a table that occurs once.
@@ -8,6 +9,7 @@
  *           (segments.cu), so bits depend on the batch alone; with any_order, by atomic additions.
  * Numerics  f32; slack is zero.
  */
+#include "kernels/cuda/dropout.cuh"
 #include "kernels/cuda/gpu_ops.h"
 #include "kernels/cuda/norm_back.cuh"
 #include "kernels/cuda/order.h"
@@ -17,37 +19,65 @@ enum { SCRATCH_DSUM = 0, SCRATCH_KEYS = 1, ANY_ORDER_ROWS = 16 };
 
 namespace {
 
+/* NULL: sum, rstd and gamma without a norm; mean in an RMS norm; types for zeros, and the tables
+ * and beta that do not exist. */
 template <class T> struct embed_forward {
     global<T> y, sum;
     global<float> mean, rstd;
-    global<const int32_t> ids, types;
+    global<const int32_t> ids, types, positions;
     global<const T> word, position, type;
     global<const float> gamma, beta;
     drop_rows drop;
-    int rows, columns, warps, word_rows, type_rows;
+    int rows, columns, warps, word_rows, position_rows, type_rows;
     float eps;
     fault_at faults;
 };
 
 } // namespace
 
-/* True if id and type of a row of a sequence are within their tables; else `first` reports it. */
-template <class T> DEV bool embed_check(const embed_forward<T> &a, int row, bool first) {
-    int id = a.ids[row], type = a.types[row];
-    bool known = id >= 0 && id < a.word_rows, fits = type >= 0 && type < a.type_rows;
-    if (!known && first) fault(a.faults, FAULT_EMBED_ID, (size_t)row, id, a.word_rows);
-    if (!fits && first) fault(a.faults, FAULT_EMBED_TYPE, (size_t)row, type, a.type_rows);
-    return known && fits;
+namespace {
+
+/* The rows of the tables that a token adds. */
+struct embed_indices {
+    int id, position, type;
+};
+
+} // namespace
+
+template <class T> DEV embed_indices embed_find(const embed_forward<T> &a, int row) {
+    return {a.ids[row], a.positions[row], a.types ? (int)a.types[row] : 0};
+}
+
+/* True if the indices of a row of a sequence are within their tables; else `first` reports it. */
+template <class T>
+DEV bool embed_check(const embed_forward<T> &a, const embed_indices &at, int row, bool first) {
+    bool known = at.id >= 0 && at.id < a.word_rows;
+    bool fits = !a.type || (at.type >= 0 && at.type < a.type_rows);
+    bool inside = !a.position || (at.position >= 0 && at.position < a.position_rows);
+    if (!known && first) fault(a.faults, FAULT_EMBED_ID, (size_t)row, at.id, a.word_rows);
+    if (!fits && first) fault(a.faults, FAULT_EMBED_TYPE, (size_t)row, at.type, a.type_rows);
+    if (!inside && first)
+        fault(a.faults, FAULT_EMBED_POSITION, (size_t)row, at.position, a.position_rows);
+    return known && fits && inside;
+}
+
+/* v += a row of the table, if there is one */
+template <bool VECTOR, class T>
+DEV void embed_add_row(float (&v)[EIGHT], global<const T> table, int row, int columns, int column,
+                       int left) {
+    float x[EIGHT];
+    if (!table) return;
+    read8<VECTOR>(x, table, (size_t)row * columns + column, left);
+    for (int i = 0; i < EIGHT; i++) v[i] += x[i];
 }
 
 /* v = word + position + type */
 template <bool VECTOR, class T>
-DEV void embed_read(float (&v)[EIGHT], const embed_forward<T> &a, int row, int column, int left) {
-    float p[EIGHT], k[EIGHT];
-    read8<VECTOR>(v, a.word, (size_t)a.ids[row] * a.columns + column, left);
-    read8<VECTOR>(p, a.position, (size_t)a.drop.position[row] * a.columns + column, left);
-    read8<VECTOR>(k, a.type, (size_t)a.types[row] * a.columns + column, left);
-    for (int i = 0; i < EIGHT; i++) v[i] = v[i] + p[i] + k[i];
+DEV void embed_read(float (&v)[EIGHT], const embed_forward<T> &a, const embed_indices &at,
+                    int column, int left) {
+    read8<VECTOR>(v, a.word, (size_t)at.id * a.columns + column, left);
+    embed_add_row<VECTOR>(v, a.position, at.position, a.columns, column, left);
+    embed_add_row<VECTOR>(v, a.type, at.type, a.columns, column, left);
 }
 
 template <class T, bool VECTOR, int RUNS>
@@ -58,25 +88,26 @@ void embed_rows(embed_forward<T> a) {
     int each = DROP_WORDS(a.columns), row = block_x() * t.count + t.index;
     shared<uint32_t> words = shared_at<uint32_t>(NORM_ROOM_BYTES, t.count * each) + t.index * each;
     int owner = row < a.rows ? a.drop.owner[row] : -1;
-    bool live = owner >= 0 && embed_check(a, row, t.rank == 0);
+    embed_indices at = {};
+    if (owner >= 0) at = embed_find(a, row);
+    bool live = owner >= 0 && embed_check(a, at, row, t.rank == 0);
     float v[RUNS][EIGHT] = {};
     for (int k = 0; k < RUNS; k++) {
         int column = team_column(t, k), left = row < a.rows ? a.columns - column : 0;
-        if (live && left > 0) embed_read<VECTOR>(v[k], a, row, column, left);
-        write8<VECTOR>(a.sum, (size_t)row * a.columns + column, v[k], left);
+        if (live && left > 0) embed_read<VECTOR>(v[k], a, at, column, left);
+        if (a.sum) write8<VECTOR>(a.sum, (size_t)row * a.columns + column, v[k], left);
     }
     if (drops(a.drop) && live) drop_draw_row(words, a.drop, row, owner, t, a.columns);
     if (drops(a.drop)) barrier();
-    row_stats s = norm_stats(v, t, a.columns, a.eps, room);
+    row_stats s = {0.0f, 0.0f};
+    if (a.gamma) s = norm_stats(v, t, a.columns, a.eps, !a.mean, room);
     if (row >= a.rows) return;
-    if (t.rank == 0) {
-        a.mean[row] = live ? s.mean : 0.0f;
-        a.rstd[row] = live ? s.rstd : 0.0f;
-    }
+    if (t.rank == 0 && a.mean) a.mean[row] = live ? s.mean : 0.0f;
+    if (t.rank == 0 && a.rstd) a.rstd[row] = live ? s.rstd : 0.0f;
     for (int k = 0; k < RUNS; k++) {
         int column = team_column(t, k), left = a.columns - column;
         if (left <= 0) continue;
-        if (live) norm_apply<VECTOR>(v[k], s, a.gamma, a.beta, column, left);
+        if (live && a.gamma) norm_apply<VECTOR>(v[k], s, a.gamma, a.beta, column, left);
         if (live && drops(a.drop)) drop_apply(v[k], words, a.drop, column);
         write8<VECTOR>(a.y, (size_t)row * a.columns + column, v[k], left);
     }
@@ -88,53 +119,64 @@ static sr_status launch_embed(gpu *g, const embed_forward<T> &a, const norm_shap
                   s.threads, NORM_ROOM_BYTES + s.words_bytes, a);
 }
 
+static int rows_of(const sr_tensor *table) {
+    return table != nullptr ? (int)table->shape[0] : 0;
+}
+
 template <class T>
 static sr_status embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
-                       const sr_tensor *ids, const sr_tensor *types, const sr_tensor *word,
-                       const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
-                       const sr_tensor *beta, const drop_rows &drop, double eps) {
+                       const sr_tensor *ids, const sr_tensor *types, const sr_tensor *positions,
+                       const sr_tensor *word, const sr_tensor *position, const sr_tensor *type,
+                       const sr_tensor *gamma, const sr_tensor *beta, const drop_rows &drop,
+                       double eps) {
     const sr_tensor *all[] = {y, sum, word, position, type, gamma, beta};
     int64_t columns = word->shape[1];
     gpu *g = gpu_of(y);
     norm_shape s = {};
     SR_TRY(norm_shape_of(&s, "embed", columns, all_in_vectors(all, 7, columns)));
-    embed_forward<T> a = {
-        out<T>(y),           out<T>(sum),        out<float>(mean), out<float>(rstd),
-        in<int32_t>(ids),    in<int32_t>(types), in<T>(word),      in<T>(position),
-        in<T>(type),         in<float>(gamma),   in<float>(beta),  drop,
-        (int)y->shape[0],    (int)columns,       s.warps,          (int)word->shape[0],
-        (int)type->shape[0], (float)eps,         faults(g)};
+    embed_forward<T> a = {};
+    a.y = out<T>(y), a.sum = out<T>(sum), a.mean = out<float>(mean), a.rstd = out<float>(rstd);
+    a.ids = in<int32_t>(ids), a.types = in<int32_t>(types);
+    a.positions = positions != nullptr ? in<int32_t>(positions) : drop.position;
+    a.word = in<T>(word), a.position = in<T>(position), a.type = in<T>(type);
+    a.gamma = in<float>(gamma), a.beta = in<float>(beta);
+    a.drop = drop;
+    a.rows = (int)y->shape[0], a.columns = (int)columns, a.warps = s.warps;
+    a.word_rows = rows_of(word), a.position_rows = rows_of(position), a.type_rows = rows_of(type);
+    a.eps = (float)eps, a.faults = faults(g);
     return s.fast ? launch_embed<T, true, 1>(g, a, s) : launch_embed<T, false, NORM_RUNS>(g, a, s);
 }
 
 sr_status gpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
-                    const sr_tensor *ids, const sr_tensor *types, const sr_tensor *word,
-                    const sr_tensor *position, const sr_tensor *type, const sr_tensor *gamma,
-                    const sr_tensor *beta, const sr_layout *layout, double eps, sr_dropout drop) {
+                    const sr_tensor *ids, const sr_tensor *types, const sr_tensor *positions,
+                    const sr_tensor *word, const sr_tensor *position, const sr_tensor *type,
+                    const sr_tensor *gamma, const sr_tensor *beta, const sr_layout *layout,
+                    double eps, sr_dropout drop) {
     drop_rows d;
     SR_TRY(drop_rows_of(&d, layout, drop, y->storage->device));
-    return (y->dtype == SR_BF16 ? embed<bf16> : embed<float>)(y, sum, mean, rstd, ids, types, word,
-                                                              position, type, gamma, beta, d, eps);
+    return (y->dtype == SR_BF16 ? embed<bf16> : embed<float>)(y, sum, mean, rstd, ids, types,
+                                                              positions, word, position, type,
+                                                              gamma, beta, d, eps);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* keys[r] = index[r] for rows of sequences, -1 for slack */
+/* keys[r] = index[r] (0 without an index) for rows of sequences, -1 for slack */
 KERNEL(256, 4)
 void embed_keys(global<int32_t> keys, global<const int32_t> index, global<const int32_t> owner,
                 int rows) {
     for (int r = block_x() * threads() + thread(); r < rows; r += blocks_x() * threads())
-        keys[r] = owner[r] >= 0 ? index[r] : -1;
+        keys[r] = owner[r] < 0 ? -1 : index ? (int)index[r] : 0;
 }
 
-/* table[index[r]] += dsum[r], element by element in any order */
+/* table[index[r]] += dsum[r], element by element in any order; as above without an index */
 KERNEL(256, 4)
 void embed_add(global<float> table, global<const int32_t> index, global<const int32_t> owner,
                global<const float> dsum, size_t count, int columns, int limit) {
     size_t step = (size_t)blocks_x() * threads();
     for (size_t i = (size_t)block_x() * threads() + thread(); i < count; i += step) {
         size_t row = i / columns, column = i - row * columns;
-        int key = owner[row] >= 0 ? (int)index[row] : -1;
+        int key = owner[row] < 0 ? -1 : index ? (int)index[row] : 0;
         if (key >= 0 && key < limit) add_atomic(table, (size_t)key * columns + column, dsum[i]);
     }
 }
@@ -148,7 +190,7 @@ static sr_status add_rows_in_any_order(gpu *g, sr_tensor *table, global<const in
                   out<float>(table), index, drop.owner, dsum, count, columns, (int)table->shape[0]);
 }
 
-/* table[index[r]] += dsum[r] */
+/* table[index[r]] += dsum[r], row 0 without an index; nothing without a table */
 static sr_status add_rows(gpu *g, sr_tensor *table, global<const int32_t> index,
                           const drop_rows &drop, global<const float> dsum, int rows) {
     if (table == nullptr) return SR_OK;
@@ -170,25 +212,19 @@ static sr_status dsum_of(global<float> dsum, sr_tensor *dgamma, sr_tensor *dbeta
                          const sr_tensor *dy, const sr_tensor *sum, const sr_tensor *gamma,
                          const sr_tensor *mean, const sr_tensor *rstd, const drop_rows &drop) {
     const sr_tensor *all[] = {dy, sum, gamma};
-    norm_back<T, float> a = {nullptr,
-                             dsum,
-                             nullptr,
-                             in<T>(dy),
-                             in<T>(sum),
-                             in<float>(gamma),
-                             in<float>(mean),
-                             in<float>(rstd),
-                             drop,
-                             (int)dy->shape[0],
-                             (int)dy->shape[1],
-                             0};
+    norm_back<T, float> a = {};
+    a.dsum = dsum, a.dy = in<T>(dy), a.sum = in<T>(sum);
+    a.gamma = in<float>(gamma), a.mean = in<float>(mean), a.rstd = in<float>(rstd);
+    a.drop = drop;
+    a.rows = (int)dy->shape[0], a.columns = (int)dy->shape[1];
     return run_norm_back<T, float, true>(gpu_of(dy), "embed", a, dgamma, dbeta,
                                          all_in_vectors(all, 3, dy->shape[1]));
 }
 
 sr_status gpu_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tensor *dtype,
                              sr_tensor *dgamma, sr_tensor *dbeta, const sr_tensor *dy,
-                             const sr_tensor *ids, const sr_tensor *types, const sr_tensor *sum,
+                             const sr_tensor *ids, const sr_tensor *types,
+                             const sr_tensor *positions, const sr_tensor *sum,
                              const sr_tensor *gamma, const sr_tensor *mean, const sr_tensor *rstd,
                              const sr_layout *layout, sr_dropout drop) {
     gpu *g = gpu_of(dy);
@@ -198,9 +234,13 @@ sr_status gpu_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tensor *
     if (rows == 0) return SR_OK;
     SR_TRY(drop_rows_of(&d, layout, drop, g->device));
     SR_TRY(scratch(&dsum, g, SCRATCH_DSUM, (size_t)rows * (size_t)dy->shape[1]));
-    SR_TRY((dy->dtype == SR_BF16 ? dsum_of<bf16> : dsum_of<float>)(dsum, dgamma, dbeta, dy, sum,
-                                                                   gamma, mean, rstd, d));
+    if (gamma == nullptr)
+        SR_TRY(dropped_rows(dsum, "embed", dy, d));
+    else
+        SR_TRY((dy->dtype == SR_BF16 ? dsum_of<bf16> : dsum_of<float>)(dsum, dgamma, dbeta, dy, sum,
+                                                                       gamma, mean, rstd, d));
     SR_TRY(add_rows(g, dword, in<int32_t>(ids), d, dsum, rows));
-    SR_TRY(add_rows(g, dposition, d.position, d, dsum, rows));
+    global<const int32_t> at = positions != nullptr ? in<int32_t>(positions) : d.position;
+    SR_TRY(add_rows(g, dposition, at, d, dsum, rows));
     return add_rows(g, dtype, in<int32_t>(types), d, dsum, rows);
 }

@@ -70,6 +70,10 @@ sr_status gpu_fault_status(const queue_fault *f) {
     case FAULT_EMBED_TYPE:
         return sr_fail(SR_EINVAL, "embed: types[%lld] is %lld, but the type table has %lld rows",
                        row, value, limit);
+    case FAULT_EMBED_POSITION:
+        return sr_fail(SR_EINVAL,
+                       "embed: positions[%lld] is %lld, but the position table has %lld rows", row,
+                       value, limit);
     case FAULT_MLM_LABEL:
     case FAULT_CROSS_ENTROPY_LABEL:
         return sr_fail(SR_EINVAL, "%s: labels[%lld] is %lld, but there are %lld classes",

@@ -1,4 +1,4 @@
-/* norm.cu - residual add, dropout and layer norm in one pass over each row.
+/* norm.cu - residual add, dropout and layer or RMS norm in one pass over each row.
  *
  * Shapes    x, residual, sum, y (T, H) f32 or bf16, gamma, beta (H), mean, rstd (T) f32
  * Traffic   forward reads x and residual, writes sum and y: 8 T H bytes in bf16; backward reads dy
@@ -13,10 +13,10 @@
 namespace {
 
 template <class T> struct norm_forward {
-    global<T> y, sum; /* sum may be NULL */
-    global<float> mean, rstd;
-    global<const T> x, residual; /* residual may be NULL */
-    global<const float> gamma, beta;
+    global<T> y, sum;                /* sum may be NULL */
+    global<float> mean, rstd;        /* mean is NULL for an RMS norm */
+    global<const T> x, residual;     /* residual may be NULL */
+    global<const float> gamma, beta; /* beta may be NULL */
     drop_rows drop;
     size_t rows;
     int columns, warps;
@@ -60,10 +60,10 @@ void norm_rows(norm_forward<T> a) {
     size_t row = (size_t)block_x() * t.count + t.index;
     float v[RUNS][EIGHT];
     norm_read<VECTOR>(v, a, t, row, words + t.index * each);
-    row_stats s = norm_stats(v, t, a.columns, a.eps, room);
+    row_stats s = norm_stats(v, t, a.columns, a.eps, !a.mean, room);
     if (row >= a.rows) return;
     if (t.rank == 0) {
-        a.mean[row] = s.mean;
+        if (a.mean) a.mean[row] = s.mean;
         a.rstd[row] = s.rstd;
     }
     for (int k = 0; k < RUNS; k++) {
@@ -107,25 +107,28 @@ sr_status gpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_te
 
 template <class T>
 static sr_status norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-                               sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *sum,
-                               const sr_tensor *gamma, const sr_tensor *mean, const sr_tensor *rstd,
-                               const drop_rows &drop) {
-    const sr_tensor *all[] = {dx, dresidual, dy, sum, gamma};
-    norm_back<T, T> a = {out<T>(dx), out<T>(dresidual), nullptr,           in<T>(dy),
-                         in<T>(sum), in<float>(gamma),  in<float>(mean),   in<float>(rstd),
-                         drop,       (int)dy->shape[0], (int)dy->shape[1], 0};
+                               sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *dsum,
+                               const sr_tensor *sum, const sr_tensor *gamma, const sr_tensor *mean,
+                               const sr_tensor *rstd, const drop_rows &drop) {
+    const sr_tensor *all[] = {dx, dresidual, dy, dsum, sum, gamma};
+    norm_back<T, T> a = {};
+    a.dx = out<T>(dx), a.dsum = out<T>(dresidual);
+    a.dy = in<T>(dy), a.more = in<T>(dsum), a.sum = in<T>(sum);
+    a.gamma = in<float>(gamma), a.mean = in<float>(mean), a.rstd = in<float>(rstd);
+    a.drop = drop;
+    a.rows = (int)dy->shape[0], a.columns = (int)dy->shape[1];
     return run_norm_back<T, T, false>(gpu_of(dy), "residual_norm", a, dgamma, dbeta,
-                                      all_in_vectors(all, 5, dy->shape[1]));
+                                      all_in_vectors(all, 6, dy->shape[1]));
 }
 
 sr_status gpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-                                     sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *sum,
-                                     const sr_tensor *gamma, const sr_tensor *mean,
-                                     const sr_tensor *rstd, const sr_layout *layout,
-                                     sr_dropout drop) {
+                                     sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *dsum,
+                                     const sr_tensor *sum, const sr_tensor *gamma,
+                                     const sr_tensor *mean, const sr_tensor *rstd,
+                                     const sr_layout *layout, sr_dropout drop) {
     drop_rows d;
     SR_TRY(drop_rows_of(&d, layout, drop, dy->storage->device));
     return (dy->dtype == SR_BF16 ? norm_backward<bf16>
-                                 : norm_backward<float>)(dx, dresidual, dgamma, dbeta, dy, sum,
-                                                         gamma, mean, rstd, d);
+                                 : norm_backward<float>)(dx, dresidual, dgamma, dbeta, dy, dsum,
+                                                         sum, gamma, mean, rstd, d);
 }

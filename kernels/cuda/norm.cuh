@@ -1,4 +1,4 @@
-/* norm.cuh - layer norm of rows that teams hold in registers; for norm.cu and embed.cu.
+/* norm.cuh - layer or RMS norm of rows that teams hold in registers; for norm.cu and embed.cu.
  *
  * RUNS is how many runs of eight columns a thread owns: one for the hidden sizes that matter, more
  * for longer rows and for rows that are not aligned.
@@ -16,15 +16,15 @@ struct row_stats {
     float mean, rstd;
 };
 
-/* Statistics of a row whose values beyond `columns` are zero; two passes. */
+/* Statistics of a row whose values beyond `columns` are zero; two passes.  rms: the mean is 0. */
 template <int RUNS>
 DEV row_stats norm_stats(const float (&v)[RUNS][EIGHT], const team &t, int columns, float eps,
-                         shared<float> room) {
+                         bool rms, shared<float> room) {
     row_stats s;
     float total = 0.0f, squares = 0.0f;
     for (int k = 0; k < RUNS; k++)
         for (int i = 0; i < EIGHT; i++) total += v[k][i];
-    s.mean = team_sum(t, total, room) / (float)columns;
+    s.mean = rms ? 0.0f : team_sum(t, total, room) / (float)columns;
     for (int k = 0; k < RUNS; k++)
         for (int i = 0; i < EIGHT; i++) {
             float d = v[k][i] - s.mean;
@@ -35,13 +35,14 @@ DEV row_stats norm_stats(const float (&v)[RUNS][EIGHT], const team &t, int colum
     return s;
 }
 
-/* v = (v - mean) rstd gamma + beta for the run at `column`. */
+/* v = (v - mean) rstd gamma + beta for the run at `column`; beta may be NULL. */
 template <bool VECTOR>
 DEV void norm_apply(float (&v)[EIGHT], const row_stats &s, global<const float> gamma,
                     global<const float> beta, int column, int left) {
     float g[EIGHT], b[EIGHT];
     read8<VECTOR>(g, gamma, (size_t)column, left);
-    read8<VECTOR>(b, beta, (size_t)column, left);
+    zero8(b);
+    if (beta) read8<VECTOR>(b, beta, (size_t)column, left);
     for (int i = 0; i < EIGHT; i++) v[i] = (v[i] - s.mean) * s.rstd * g[i] + b[i];
 }
 

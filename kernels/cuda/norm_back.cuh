@@ -1,8 +1,9 @@
-/* norm_back.cuh - the backward pass of a layer norm, shared by residual_norm and embed.
+/* norm_back.cuh - the backward pass of a norm, shared by residual_norm and embed.
  *
  * With g = dy gamma and hat = (sum - mean) rstd:
- *   dsum = rstd (g - mean(g) - hat mean(g hat)), dx = dropout(dsum)
+ *   dsum = rstd (g - mean(g) - hat mean(g hat)) + more, dx = dropout(dsum)
  *   dgamma += dy hat, dbeta += dy
+ * `more` is a gradient of the sum from elsewhere, if any.  An RMS norm has no mean and no mean(g).
  * At most NORM_PARTS blocks walk over the rows, each team with a row of its own, and leave a part
  * of dgamma and dbeta each (columns.h).
  */
@@ -19,7 +20,9 @@ template <class T, class D> struct norm_back {
     global<D> dsum;        /* or NULL */
     global<float> partial; /* (parts, 2, columns), or NULL */
     global<const T> dy, sum;
-    global<const float> gamma, mean, rstd;
+    global<const T> more;            /* or NULL */
+    global<const float> gamma, mean; /* mean: NULL for an RMS norm */
+    global<const float> rstd;
     drop_rows drop;
     int rows, columns, warps;
 };
@@ -36,7 +39,7 @@ DEV void norm_back_read(norm_row<RUNS> &r, const norm_back<T, D> &a, const team 
     r.row = row;
     r.owner = row >= a.rows ? -2 : a.drop.owner ? a.drop.owner[row] : 0;
     r.stats = {0.0f, 0.0f};
-    if (r.owner >= 0) r.stats = {a.mean[row], a.rstd[row]};
+    if (r.owner >= 0) r.stats = {a.mean ? a.mean[row] : 0.0f, a.rstd[row]};
     for (int k = 0; k < RUNS; k++) {
         int column = team_column(t, k), left = r.owner >= 0 ? a.columns - column : 0;
         size_t at = (size_t)row * a.columns + column;
@@ -77,6 +80,11 @@ DEV void norm_back_write(norm_row<RUNS> &r, const norm_back<T, D> &a, const team
         size_t at = (size_t)r.row * a.columns + column;
         for (int i = 0; i < EIGHT; i++)
             r.g[k][i] = r.stats.rstd * (r.g[k][i] - g_mean - r.hat[k][i] * gh_mean);
+        if (a.more && r.owner >= 0) {
+            float more[EIGHT];
+            read8<VECTOR>(more, a.more, at, left);
+            for (int i = 0; i < EIGHT; i++) r.g[k][i] += more[i];
+        }
         if (a.dsum) write8<VECTOR>(a.dsum, at, r.g[k], left);
         if (drop) drop_apply(r.g[k], words, a.drop, column);
         if (a.dx) write8<VECTOR>(a.dx, at, r.g[k], left);
@@ -125,9 +133,10 @@ void norm_back_rows(norm_back<T, D> a) {
         float g_mean = 0.0f, gh_mean = 0.0f;
         norm_back_add<VECTOR>(r, sums, a, t, g_mean, gh_mean);
         team_sum2(t, g_mean, gh_mean, room + parity * 2 * TEAM_WARPS);
+        g_mean = a.mean ? g_mean / (float)a.columns : 0.0f;
         if (r.owner >= -1)
-            norm_back_write<VECTOR>(r, a, t, g_mean / (float)a.columns, gh_mean / (float)a.columns,
-                                    mine, !AFTER && drop);
+            norm_back_write<VECTOR>(r, a, t, g_mean, gh_mean / (float)a.columns, mine,
+                                    !AFTER && drop);
     }
     if (a.partial)
         norm_back_part(a.partial + (size_t)block_x() * 2 * a.columns, sums, t, a.columns);

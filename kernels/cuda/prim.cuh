@@ -44,6 +44,7 @@ struct alignas(8) vec8 {
 enum fault_code : uint32_t {
     FAULT_EMBED_ID,
     FAULT_EMBED_TYPE,
+    FAULT_EMBED_POSITION,
     FAULT_MLM_LABEL,
     FAULT_CROSS_ENTROPY_LABEL,
     FAULT_GATHER_ROW,

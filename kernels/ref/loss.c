@@ -70,7 +70,7 @@ sr_status ref_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_
     sr_status st = SR_OK;
     for (int64_t m = 0; m < x->shape[0] && st == SR_OK; m++) {
         for (int64_t v = 0; v < l.classes; v++) {
-            logits[v] = SR_DATA(double, bias)[v];
+            logits[v] = bias != NULL ? SR_DATA(double, bias)[v] : 0.0;
             for (int64_t h = 0; h < hidden; h++)
                 logits[v] +=
                     SR_DATA(double, x)[m * hidden + h] * SR_DATA(double, word)[v * hidden + h];

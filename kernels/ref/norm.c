@@ -1,14 +1,17 @@
-/* norm.c - residual add, dropout and layer norm; dropout alone.
+/* norm.c - residual add, dropout and layer or RMS norm; dropout alone.
  *
  * Shapes   x, residual, sum, y (T, H)   gamma, beta (H)   mean, rstd (T)
  *
  *   sum  = dropout(x) + residual
  *   mean, var over the H of a row (var divides by H);  rstd = 1 / sqrt(var + eps)
- *   y    = (sum - mean) rstd gamma + beta
+ *   y    = (sum - mean) rstd gamma + beta             beta is 0 where there is none
  *
  * Backward, with n = (sum - mean) rstd and g = dy gamma:
- *   dsum = rstd (g - mean_h(g) - n mean_h(g n))       dresidual = dsum     dx = dropout(dsum)
+ *   ds   = rstd (g - mean_h(g) - n mean_h(g n)) + dsum, what the sum gets elsewhere, if anything
+ *   dresidual = ds                                    dx = dropout(ds)
  *   dgamma += sum_t dy n                              dbeta += sum_t dy
+ *
+ * In an RMS norm mean is 0, hence rstd = 1 / sqrt(mean_h(sum^2) + eps), and mean_h(g) is left out.
  *
  * Slack rows are normalised like others, without dropout.  If a layout is given, their gradients
  * are zero and they contribute to no other gradient.
@@ -19,29 +22,34 @@
 
 void ref_norm_row(double *y, double *mean, double *rstd, const double *sum, const double *gamma,
                   const double *beta, int64_t columns, double eps) {
-    double total = 0, squares = 0;
-    for (int64_t i = 0; i < columns; i++) total += sum[i];
-    *mean = total / (double)columns;
-    for (int64_t i = 0; i < columns; i++) squares += (sum[i] - *mean) * (sum[i] - *mean);
+    double total = 0, squares = 0, m = 0;
+    for (int64_t i = 0; mean != NULL && i < columns; i++) total += sum[i];
+    if (mean != NULL) *mean = m = total / (double)columns;
+    for (int64_t i = 0; i < columns; i++) squares += (sum[i] - m) * (sum[i] - m);
     *rstd = 1.0 / sqrt(squares / (double)columns + eps);
-    for (int64_t i = 0; i < columns; i++) y[i] = (sum[i] - *mean) * *rstd * gamma[i] + beta[i];
+    for (int64_t i = 0; i < columns; i++)
+        y[i] = (sum[i] - m) * *rstd * gamma[i] + (beta != NULL ? beta[i] : 0.0);
 }
 
 void ref_norm_row_backward(double *dsum, double *dgamma, double *dbeta, const double *dy,
-                           const double *sum, const double *gamma, double mean, double rstd,
+                           const double *sum, const double *gamma, const double *mean, double rstd,
                            int64_t columns) {
-    double g_mean = 0, gn_mean = 0;
+    double g_mean = 0, gn_mean = 0, m = mean != NULL ? *mean : 0;
     for (int64_t i = 0; i < columns; i++) {
-        double n = (sum[i] - mean) * rstd, g = dy[i] * gamma[i];
-        g_mean += g / (double)columns;
+        double n = (sum[i] - m) * rstd, g = dy[i] * gamma[i];
+        if (mean != NULL) g_mean += g / (double)columns;
         gn_mean += g * n / (double)columns;
         if (dgamma != NULL) dgamma[i] += dy[i] * n;
         if (dbeta != NULL) dbeta[i] += dy[i];
     }
     for (int64_t i = 0; dsum != NULL && i < columns; i++) {
-        double n = (sum[i] - mean) * rstd;
+        double n = (sum[i] - m) * rstd;
         dsum[i] = rstd * (dy[i] * gamma[i] - g_mean - n * gn_mean);
     }
+}
+
+double *ref_element(const sr_tensor *t, int64_t i) {
+    return t != NULL ? SR_DATA(double, t) + i : NULL;
 }
 
 sr_status ref_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rstd,
@@ -60,42 +68,37 @@ sr_status ref_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_te
             }
             in = s;
         }
-        ref_norm_row(SR_DATA(double, y) + t * columns, SR_DATA(double, mean) + t,
-                     SR_DATA(double, rstd) + t, in, SR_DATA(double, gamma), SR_DATA(double, beta),
+        ref_norm_row(SR_DATA(double, y) + t * columns, ref_element(mean, t),
+                     SR_DATA(double, rstd) + t, in, SR_DATA(double, gamma), ref_element(beta, 0),
                      columns, eps);
     }
     return SR_OK;
 }
 
-/* Row t of a tensor that may be NULL. */
-static double *row_of(sr_tensor *t, int64_t row) {
-    return t != NULL ? SR_DATA(double, t) + row * t->shape[1] : NULL;
-}
-
-static double *data_of(sr_tensor *t) {
-    return t != NULL ? SR_DATA(double, t) : NULL;
-}
-
 sr_status ref_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-                                     sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *sum,
-                                     const sr_tensor *gamma, const sr_tensor *mean,
-                                     const sr_tensor *rstd, const sr_layout *layout,
-                                     sr_dropout drop) {
+                                     sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *dsum,
+                                     const sr_tensor *sum, const sr_tensor *gamma,
+                                     const sr_tensor *mean, const sr_tensor *rstd,
+                                     const sr_layout *layout, sr_dropout drop) {
     int64_t rows = dy->shape[0], columns = dy->shape[1];
     for (int64_t t = 0; t < rows; t++) {
-        double *px = row_of(dx, t), *pr = row_of(dresidual, t), *dsum = pr != NULL ? pr : px;
+        int64_t at = t * columns;
+        double *px = ref_element(dx, at), *pr = ref_element(dresidual, at);
+        double *ds = pr != NULL ? pr : px;
         bool slack = layout != NULL && layout->owner[t] < 0;
         if (slack) {
             for (int64_t i = 0; px != NULL && i < columns; i++) px[i] = 0;
             for (int64_t i = 0; pr != NULL && i < columns; i++) pr[i] = 0;
             continue;
         }
-        ref_norm_row_backward(dsum, data_of(dgamma), data_of(dbeta),
-                              SR_DATA(double, dy) + t * columns, SR_DATA(double, sum) + t * columns,
-                              SR_DATA(double, gamma), SR_DATA(double, mean)[t],
+        ref_norm_row_backward(ds, ref_element(dgamma, 0), ref_element(dbeta, 0),
+                              SR_DATA(double, dy) + at, SR_DATA(double, sum) + at,
+                              SR_DATA(double, gamma), ref_element(mean, t),
                               SR_DATA(double, rstd)[t], columns);
+        for (int64_t i = 0; ds != NULL && dsum != NULL && i < columns; i++)
+            ds[i] += SR_DATA(double, dsum)[at + i];
         for (int64_t i = 0; px != NULL && i < columns; i++)
-            px[i] = dsum[i] * (drop.keep < 256 ? ref_drop_row(layout, drop, t, i) : 1.0);
+            px[i] = ds[i] * (drop.keep < 256 ? ref_drop_row(layout, drop, t, i) : 1.0);
     }
     return SR_OK;
 }

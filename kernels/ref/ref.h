@@ -48,11 +48,15 @@ double ref_act_backward(sr_act act, double dy, double kept);
 /* A binary op on i32. */
 double ref_whole(sr_binary op, double a, double b);
 
-/* Layer norm of one row, and its backward; also used by embed.c. */
+/* Element i of a tensor of f64, and what follows it; NULL if there is no tensor. */
+double *ref_element(const sr_tensor *t, int64_t i);
+
+/* Norm of one row, and its backward; also used by embed.c.  mean is NULL for an RMS norm; beta may
+ * be NULL. */
 void ref_norm_row(double *y, double *mean, double *rstd, const double *sum, const double *gamma,
                   const double *beta, int64_t columns, double eps);
 void ref_norm_row_backward(double *dsum, double *dgamma, double *dbeta, const double *dy,
-                           const double *sum, const double *gamma, double mean, double rstd,
+                           const double *sum, const double *gamma, const double *mean, double rstd,
                            int64_t columns);
 
 /* The ops: ref_NAME for each slot. */

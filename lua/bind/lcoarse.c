@@ -55,27 +55,39 @@ static int op_attention(lua_State *L) {
     return 1;
 }
 
-/* residual_norm(x, residual or nil, gamma, beta, layout or nil, eps, p, site, layer) */
-static int op_residual_norm(lua_State *L) {
-    sr_tensor *x = lsr_checktensor(L, 1), *residual = lsr_opttensor(L, 2);
-    sr_tensor *gamma = lsr_checktensor(L, 3), *beta = lsr_checktensor(L, 4);
-    const sr_layout *layout = opt_layout(L, 5);
-    double eps = luaL_checknumber(L, 6);
-    sr_dropout drop = check_dropout(L, 7);
-    lsr_check(L,
-              sr_op_residual_norm(lsr_newtensor(L), x, residual, gamma, beta, layout, eps, drop));
-    return 1;
+/* Arguments `arg`: eps, kind. */
+static sr_norm check_norm(lua_State *L, int arg, const char *what) {
+    static const char *const kinds[] = {"layer", "rms", NULL};
+    sr_norm norm = {.eps = luaL_checknumber(L, arg)};
+    norm.rms = lsr_checkoption(L, arg + 1, what, "layer", kinds) == 1;
+    return norm;
 }
 
-/* embed(ids, types, word, position, type, gamma, beta, layout, eps, p, site, layer) */
+/* residual_norm(x, residual or nil, gamma, beta or nil, layout or nil, eps, kind, p, site, layer,
+ * sum) -> y, and the sum if `sum` */
+static int op_residual_norm(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1), *residual = lsr_opttensor(L, 2);
+    sr_tensor *gamma = lsr_checktensor(L, 3), *beta = lsr_opttensor(L, 4);
+    const sr_layout *layout = opt_layout(L, 5);
+    sr_norm norm = check_norm(L, 6, "residual_norm: kind");
+    sr_dropout drop = check_dropout(L, 8);
+    bool both = lua_toboolean(L, 11);
+    sr_tensor **y = lsr_newtensor(L), **sum = both ? lsr_newtensor(L) : NULL;
+    lsr_check(L, sr_op_residual_norm(y, sum, x, residual, gamma, beta, layout, norm, drop));
+    return both ? 2 : 1;
+}
+
+/* embed(ids, types, positions, word, position, type, gamma, beta, layout, eps, kind, p, site,
+ * layer), of which all but ids, word, layout and eps may be nil */
 static int op_embed(lua_State *L) {
-    sr_tensor *ids = lsr_checktensor(L, 1), *types = lsr_checktensor(L, 2);
-    sr_embeddings tables = {lsr_checktensor(L, 3), lsr_checktensor(L, 4), lsr_checktensor(L, 5),
-                            lsr_checktensor(L, 6), lsr_checktensor(L, 7)};
-    const sr_layout *layout = lsr_checklayout(L, 8);
-    double eps = luaL_checknumber(L, 9);
-    sr_dropout drop = check_dropout(L, 10);
-    lsr_check(L, sr_op_embed(lsr_newtensor(L), ids, types, &tables, layout, eps, drop));
+    sr_tensor *ids = lsr_checktensor(L, 1), *types = lsr_opttensor(L, 2);
+    sr_tensor *positions = lsr_opttensor(L, 3);
+    sr_embeddings tables = {lsr_checktensor(L, 4), lsr_opttensor(L, 5), lsr_opttensor(L, 6),
+                            lsr_opttensor(L, 7), lsr_opttensor(L, 8)};
+    const sr_layout *layout = lsr_checklayout(L, 9);
+    sr_norm norm = check_norm(L, 10, "embed: kind");
+    sr_dropout drop = check_dropout(L, 12);
+    lsr_check(L, sr_op_embed(lsr_newtensor(L), ids, types, positions, &tables, layout, norm, drop));
     return 1;
 }
 
@@ -88,10 +100,10 @@ static int op_dropout(lua_State *L) {
     return 1;
 }
 
-/* mlm_loss(x, word, bias, labels, weights) -> total, nll, correct */
+/* mlm_loss(x, word, bias or nil, labels, weights) -> total, nll, correct */
 static int op_mlm_loss(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *word = lsr_checktensor(L, 2);
-    sr_tensor *bias = lsr_checktensor(L, 3), *labels = lsr_checktensor(L, 4);
+    sr_tensor *bias = lsr_opttensor(L, 3), *labels = lsr_checktensor(L, 4);
     sr_tensor *weights = lsr_checktensor(L, 5);
     sr_tensor **total = lsr_newtensor(L), **nll = lsr_newtensor(L), **correct = lsr_newtensor(L);
     lsr_check(L, sr_op_mlm_loss(total, nll, correct, x, word, bias, labels, weights));

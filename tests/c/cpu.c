@@ -361,8 +361,8 @@ static void check_norm(int h, uint32_t keep) {
     }
     CHECK_OK(sr_cpu_residual_norm(y, sum, mean, rstd, x, res, g, b, &f.layout, 1e-5, drop));
     CHECK(distance(data(y), wy, T * h) < 2e-6);
-    CHECK_OK(
-        sr_cpu_residual_norm_backward(dx, dres, dg, db, dy, sum, g, mean, rstd, &f.layout, drop));
+    CHECK_OK(sr_cpu_residual_norm_backward(dx, dres, dg, db, dy, NULL, sum, g, mean, rstd,
+                                           &f.layout, drop));
     CHECK(distance(data(dx), wdx, T * h) < 2e-6);
     CHECK(distance(data(dres), wdr, T * h) < 2e-6);
     CHECK(distance(data(dg), wdg, h) < 2e-6);
@@ -410,15 +410,15 @@ static uint64_t run_everything(void) {
               *x = filled(10, M, H, 1), *dx = make(SR_F32, M, H), *result = zeros(4, 0),
               *m = zeros(V, H), *v = zeros(V, H);
     data(one)[0] = 0.5f;
-    CHECK_OK(sr_cpu_embed(y, sum, mean, rstd, ids, types, word, pos, type, g, b, &f.layout, 1e-12,
-                          drop));
+    CHECK_OK(sr_cpu_embed(y, sum, mean, rstd, ids, types, NULL, word, pos, type, g, b, &f.layout,
+                          1e-12, drop));
     CHECK_OK(sr_cpu_linear(qkv, NULL, y, w, NULL, SR_ACT_NONE));
     CHECK_OK(sr_cpu_attention(out, lse, qkv, &f.layout, opts));
     CHECK_OK(sr_cpu_copy(dout, out));
     CHECK_OK(sr_cpu_attention_backward(dqkv, dout, qkv, out, lse, &f.layout, opts));
     CHECK_OK(sr_cpu_linear_backward(dy, dw, db, dqkv, y, w, NULL, qkv, SR_ACT_NONE));
-    CHECK_OK(sr_cpu_embed_backward(dword, dpos, dtype, dg, dbeta, dy, ids, types, sum, g, mean,
-                                   rstd, &f.layout, drop));
+    CHECK_OK(sr_cpu_embed_backward(dword, dpos, dtype, dg, dbeta, dy, ids, types, NULL, sum, g,
+                                   mean, rstd, &f.layout, drop));
     CHECK_OK(sr_cpu_mlm_loss(total, nll, correct, dlogits, x, word, bias, labels, weights));
     CHECK_OK(sr_cpu_mlm_loss_backward(dx, dword, NULL, one, dlogits, x, word));
     sr_segment segments[] = {{0, 300 * H, 1, 0.01, true, false},

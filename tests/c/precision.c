@@ -46,7 +46,8 @@ static sr_status go(setup *s) {
     sr_params *p = s->p;
     sr_status st = sr_op_linear(&y, s->x, p->fused[0].leaf, p->list[2].leaf, SR_ACT_GELU);
     if (st == SR_OK)
-        st = sr_op_residual_norm(&z, y, NULL, p->list[3].leaf, p->list[3].leaf, NULL, 1e-5, none);
+        st = sr_op_residual_norm(&z, NULL, y, NULL, p->list[3].leaf, p->list[3].leaf, NULL,
+                                 (sr_norm){1e-5, false}, none);
     if (st == SR_OK) st = sr_op_reduce(&sum, z, SR_SUM, SR_ALL_DIMS, false);
     sr_backward pass = {0};
     if (st == SR_OK) st = sr_grad_backward(1, &sum, NULL, &pass);

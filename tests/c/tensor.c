@@ -78,14 +78,15 @@ static sr_status forward(sr_tensor **loss, bag *b, const model *m, sr_device *d,
     SR_TRY(whole(&row, b, d, rows, MASKED));
     SR_TRY(whole(&label, b, d, labels, MASKED));
     sr_dropout drop = {230, SR_PURPOSE_DROP_USER, 1};
+    sr_norm norm = {1e-12, false};
     sr_tensor **x = next(b), **qkv = next(b), **mixed = next(b), **inner = next(b), **y = next(b);
-    SR_TRY(sr_op_embed(x, id, type, &m->tables, layout, 1e-12, drop));
+    SR_TRY(sr_op_embed(x, id, type, NULL, &m->tables, layout, norm, drop));
     SR_TRY(sr_op_linear(qkv, *x, m->qkv_w, NULL, SR_ACT_NONE));
     SR_TRY(sr_op_attention(mixed, *qkv, layout,
                            (sr_attention_opts){.heads = HEADS, .window = -1, .drop = drop}));
     SR_TRY(sr_op_linear(inner, *mixed, m->inner_w, m->inner_b, SR_ACT_GELU));
-    SR_TRY(
-        sr_op_residual_norm(y, *inner, *x, m->tables.gamma, m->tables.beta, layout, 1e-12, drop));
+    SR_TRY(sr_op_residual_norm(y, next(b), *inner, *x, m->tables.gamma, m->tables.beta, layout,
+                               norm, drop));
     sr_tensor **taken = next(b), **rest = next(b), **back = next(b);
     SR_TRY(sr_op_take_rows(taken, rest, *y, row, MASKED + 2));
     SR_TRY(sr_op_return_rows(back, *rest, row, *taken, true));

@@ -210,8 +210,8 @@ static sr_status residual_norm(bench *b) {
 }
 
 static sr_status residual_norm_backward(bench *b) {
-    return b->be->residual_norm_backward(b->x, b->z, b->dgamma, b->dbeta, b->y, b->sum, b->gamma,
-                                         b->mean, b->rstd, b->layout, b->drop);
+    return b->be->residual_norm_backward(b->x, b->z, b->dgamma, b->dbeta, b->y, NULL, b->sum,
+                                         b->gamma, b->mean, b->rstd, b->layout, b->drop);
 }
 
 static sr_status add_gradients(bench *b) {
@@ -219,14 +219,14 @@ static sr_status add_gradients(bench *b) {
 }
 
 static sr_status embed(bench *b) {
-    return b->be->embed(b->y, b->sum, b->mean, b->rstd, b->ids, b->types, b->word, b->position,
-                        b->type, b->gamma, b->beta, b->layout, 1e-12, b->drop);
+    return b->be->embed(b->y, b->sum, b->mean, b->rstd, b->ids, b->types, NULL, b->word,
+                        b->position, b->type, b->gamma, b->beta, b->layout, 1e-12, b->drop);
 }
 
 static sr_status embed_backward(bench *b) {
     return b->be->embed_backward(b->dword, b->dposition, b->dtype, b->dgamma, b->dbeta, b->y,
-                                 b->ids, b->types, b->sum, b->gamma, b->mean, b->rstd, b->layout,
-                                 b->drop);
+                                 b->ids, b->types, NULL, b->sum, b->gamma, b->mean, b->rstd,
+                                 b->layout, b->drop);
 }
 
 static void time_encoder(bench *b) {

@@ -280,6 +280,27 @@ describe("embed", function()
     refuses("embed: type.* 2.*table has", function() embed({ 2 }, { 0, 1 }, { 0, 2 }) end)
   end)
 
+  each_device("rejects indices without their table, and positions out of range", function()
+    local layout = sr.layout { lens = { 2 } }
+    local function i32(list) return sr.tensor(list, { dtype = "i32" }) end
+    local function embed(types, tables, options)
+      tables.word = sr.zeros(4, 8)
+      return sr.ops.embed(i32 { 0, 1 }, types, tables, layout, options)
+    end
+    refuses("types are given, but there is no type table", function() embed(i32 { 0, 0 }, {}) end)
+    refuses("positions are given, but there is no position table", function()
+      embed(nil, {}, { positions = i32 { 0, 0 } })
+    end)
+    refuses("embed: position.* 3.*table has", function()
+      embed(nil, { position = sr.zeros(3, 8) }, { positions = i32 { 2, 3 } })
+    end)
+    refuses("embed: beta without gamma", function() embed(nil, { beta = sr.zeros(8) }) end)
+    refuses("embed: an RMS norm has no beta", function()
+      embed(nil, { gamma = sr.ones(8), beta = sr.zeros(8) }, { kind = "rms" })
+    end)
+    refuses("embed: kind.*batch", function() embed(nil, { gamma = sr.ones(8) }, { kind = "batch" }) end)
+  end)
+
   each_device("and the losses reject labels out of range", function()
     local labels = { sr.tensor({ 2, 3 }, { dtype = "i32" }), sr.tensor({ -1, 0 }, { dtype = "i32" }) }
     for _, label in ipairs(labels) do

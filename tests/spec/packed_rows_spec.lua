@@ -75,6 +75,35 @@ describe("a sequence's neighbour", function()
 end)
 
 describe("slack", function()
+  each_device("has a zero gradient where blocks begin with a norm, whatever its numbers", function()
+    local layout, x = example { 5, 1, 9 }
+    local outputs = {}
+    for i, noise in ipairs { 0, 1000, 0 / 0 } do
+      local dirty = x:clone()
+      for row, owner in ipairs(layout:owners()) do
+        if owner < 0 then dirty[row]:fill_(noise) end
+      end
+      local list = {}
+      for _, kind in ipairs { "layer", "rms" } do
+        local f, residual, gamma = leaf(dirty:clone()), leaf(dirty:clone()), leaf(sr.ones(HIDDEN))
+        local options = { kind = kind, sum = true, dropout = 0.1, layout = layout }
+        local y, sum = sr.ops.residual_norm(f, residual, gamma, nil, options)
+        local z = sr.ops.residual_norm(y, sum, gamma, nil, options)
+        z:backward(dirty)
+        for row, owner in ipairs(layout:owners()) do
+          if owner < 0 then
+            assert.equal(0, f:grad()[row]:abs():sum():item())
+            assert.equal(0, residual:grad()[row]:abs():sum():item())
+          end
+        end
+        list[#list + 1] = gamma:grad():tostring_bytes()
+        for s = 1, 3 do list[#list + 1] = rows_of(z, layout, s) .. rows_of(f:grad(), layout, s) end
+      end
+      outputs[i] = table.concat(list)
+      assert.is_true(outputs[i] == outputs[1])
+    end
+  end)
+
   each_device("is zero after attention, forward and backward, for any input", function()
     local core = require("seqrun.core.tensor")
     core.poison(true)

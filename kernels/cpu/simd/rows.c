@@ -161,7 +161,7 @@ INLINE float add_row(const sr_norm_row *row, const bool bf16) {
 }
 
 INLINE void norm_row(sr_norm_row *row, const bool bf16) {
-    float mean = add_row(row, bf16) / (float)row->n;
+    float total = add_row(row, bf16), mean = row->rms ? 0.0f : total / (float)row->n;
     LOCAL(sr_norm_row, r, row);
     const float *sum = bf16 ? r.room : r.sum != NULL ? r.sum : r.x;
     vf m = v_set(mean), squares = v_zero();
@@ -174,7 +174,8 @@ INLINE void norm_row(sr_norm_row *row, const bool bf16) {
     vf s = v_set(rstd);
     EACH(r.n) {
         vf hat = (v_at(sum, i, r.n) - m) * s;
-        row_put(r.y, i, r.n, v_fma(hat, v_at(r.gamma, i, r.n), v_at(r.beta, i, r.n)), bf16);
+        vf beta = r.beta != NULL ? v_at(r.beta, i, r.n) : v_zero();
+        row_put(r.y, i, r.n, v_fma(hat, v_at(r.gamma, i, r.n), beta), bf16);
     }
     row->mean = mean;
     row->rstd = rstd;
@@ -196,10 +197,12 @@ INLINE void norm_sums(const sr_norm_back *row, vf *mean_g, vf *mean_gh, const bo
         if (r.dgamma != NULL) v_put(r.dgamma, i, r.n, v_fma(dy, hat, v_at(r.dgamma, i, r.n)));
         if (r.dbeta != NULL) v_put(r.dbeta, i, r.n, dy + v_at(r.dbeta, i, r.n));
     }
-    *mean_g = v_set(v_sum(g_sum) / (float)r.n), *mean_gh = v_set(v_sum(gh_sum) / (float)r.n);
+    *mean_g = v_set(r.rms ? 0.0f : v_sum(g_sum) / (float)r.n);
+    *mean_gh = v_set(v_sum(gh_sum) / (float)r.n);
 }
 
-/* With g = dy gamma and hat = (sum - mean) rstd: dsum = rstd (g - mean(g) - hat mean(g hat)). */
+/* With g = dy gamma and hat = (sum - mean) rstd:
+ * dsum = rstd (g - mean(g) - hat mean(g hat)) + more; an RMS norm has no mean(g). */
 INLINE void norm_back(const sr_norm_back *row, const bool bf16) {
     LOCAL(sr_norm_back, r, row);
     vf m = v_set(r.mean), s = v_set(r.rstd), mean_g, mean_gh;
@@ -213,6 +216,7 @@ INLINE void norm_back(const sr_norm_back *row, const bool bf16) {
         vf hat = (row_at(r.sum, i, r.n, bf16) - m) * s;
         vf g = row_at(r.dy, i, r.n, bf16) * v_at(r.gamma, i, r.n);
         vf d = s * v_sub_product(g - mean_g, hat, mean_gh);
+        if (r.more != NULL) d += row_at(r.more, i, r.n, bf16);
         if (r.dsum != NULL) row_put(r.dsum, i, r.n, d, bf16);
         if (r.key != NULL) d = dropped(d, r.words, stride, i, keep, scale);
         if (r.dx != NULL) row_put(r.dx, i, r.n, d, bf16);

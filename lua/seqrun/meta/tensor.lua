@@ -66,6 +66,10 @@ function Tensor:gelu() end
 ---@return seqrun.Tensor
 function Tensor:gelu_tanh() end
 
+---SiLU, also called swish: x times its sigmoid.
+---@return seqrun.Tensor
+function Tensor:silu() end
+
 ---Error function.
 ---@return seqrun.Tensor
 function Tensor:erf() end

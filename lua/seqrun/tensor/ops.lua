@@ -14,8 +14,8 @@ local LINEAR = { act = true }
 local ATTENTION = {
   heads = true, kv_heads = true, scale = true, window = true, causal = true, dropout = true, layer = true,
 }
-local NORM = { eps = true, dropout = true, site = true, layer = true, layout = true }
-local EMBED = { eps = true, dropout = true }
+local NORM = { eps = true, kind = true, dropout = true, site = true, layer = true, layout = true, sum = true }
+local EMBED = { eps = true, kind = true, dropout = true, positions = true }
 local ON_ROWS = { count = true, in_place = true }
 local DROPOUT = { p = true, site = true, layer = true }
 
@@ -58,31 +58,35 @@ end
 ---@param x seqrun.Tensor (T, H)
 ---@param residual? seqrun.Tensor (T, H)
 ---@param gamma seqrun.Tensor (H)
----@param beta seqrun.Tensor (H)
----@param options? { eps?: number, dropout?: number, site?: "projection"|"feed"|"user", layer?: integer,
----  layout?: seqrun.Layout }
+---@param beta? seqrun.Tensor (H)
+---@param options? { eps?: number, kind?: "layer"|"rms", dropout?: number, site?: "projection"|"feed"|"user",
+---  layer?: integer, layout?: seqrun.Layout, sum?: boolean } kind "rms": divides by the root of the mean square,
+---  without a mean and without beta; sum: the sum is returned as well, as blocks that begin with a norm need it
 ---@return seqrun.Tensor
+---@return seqrun.Tensor? sum dropout(x) + residual, through which gradients flow too; x itself if nothing was dropped
+---  or added
 function ops.residual_norm(x, residual, gamma, beta, options)
   options = check.options("residual_norm", options, NORM)
-  return coarse.residual_norm(x, residual, gamma, beta, options.layout, options.eps or EPS, options.dropout,
-    options.site, options.layer)
+  return coarse.residual_norm(x, residual, gamma, beta, options.layout, options.eps or EPS, options.kind,
+    options.dropout, options.site, options.layer, options.sum)
 end
 
----dropout(norm(word[ids] + position + type[types])).
+---dropout(norm(word[ids] + position[positions] + type[types])).
 ---@param ids seqrun.Tensor (T) i32
----@param types seqrun.Tensor (T) i32
----@param tables { word: seqrun.Tensor, position: seqrun.Tensor, type: seqrun.Tensor, gamma: seqrun.Tensor,
----  beta: seqrun.Tensor }
+---@param types? seqrun.Tensor (T) i32; nil: 0 everywhere
+---@param tables { word: seqrun.Tensor, position?: seqrun.Tensor, type?: seqrun.Tensor, gamma?: seqrun.Tensor,
+---  beta?: seqrun.Tensor } without gamma there is no norm
 ---@param layout seqrun.Layout
----@param options? { eps?: number, dropout?: number }
+---@param options? { eps?: number, kind?: "layer"|"rms", dropout?: number, positions?: seqrun.Tensor } kind: of the
+---  norm, as of residual_norm; positions (T) i32: rows of the position table, instead of 0, 1 ... in each sequence
 ---@return seqrun.Tensor # (T, H)
 function ops.embed(ids, types, tables, layout, options)
   options = check.options("embed", options, EMBED)
-  if type(tables) ~= "table" then
-    check.fail("embed: tables must be { word =, position =, type =, gamma =, beta = }")
+  if type(tables) ~= "table" or tables.word == nil then
+    check.fail("embed: tables must be { word =, position =, type =, gamma =, beta = }, of which only word is needed")
   end
-  return coarse.embed(ids, types, tables.word, tables.position, tables.type, tables.gamma, tables.beta,
-    layout, options.eps or EPS, options.dropout, "embedding")
+  return coarse.embed(ids, types, options.positions, tables.word, tables.position, tables.type, tables.gamma,
+    tables.beta, layout, options.eps or EPS, options.kind, options.dropout, "embedding")
 end
 
 ---The rows of x at these indices, which count from 0.
@@ -127,7 +131,7 @@ end
 ---Cross entropy of the tied decoder, logits = x word^T + bias, without keeping the logits' softmax.
 ---@param x seqrun.Tensor (M, H)
 ---@param word seqrun.Tensor (V, H)
----@param bias seqrun.Tensor (V)
+---@param bias? seqrun.Tensor (V)
 ---@param labels seqrun.Tensor (M) i32
 ---@param weights seqrun.Tensor (M)
 ---@return seqrun.Tensor total sum of weights x nll
