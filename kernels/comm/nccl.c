@@ -225,18 +225,26 @@ static sr_status nccl_all_gather(sr_comm *comm, sr_tensor *x, const sr_tensor *p
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static bool is_done(sr_comm *comm) {
+/* Whether the stream is empty.  Any other answer than done and busy is a failure: the stream will
+ * never be empty. */
+static sr_status look(bool *done, sr_comm *comm) {
     void *stream = stream_of(comm);
-    return stream == NULL || nccl.stream_query == NULL || nccl.stream_query(stream) != STREAM_BUSY;
+    *done = true;
+    if (stream == NULL || nccl.stream_query == NULL) return SR_OK;
+    int answer = nccl.stream_query(stream);
+    *done = answer != STREAM_BUSY;
+    return *done ? driver("wait", answer) : SR_OK;
 }
 
-/* Waits until the stream is empty, watching for NCCL errors and failed ranks; the device's own
- * errors are reported by its wait. */
+/* Waits until the stream is empty, watching for NCCL errors and failed ranks. */
 static sr_status poll(sr_comm *comm) {
     nccl_world *w = comm->state;
     double looked = sr_time_monotonic();
-    while (!is_done(comm)) {
+    bool done;
+    for (;;) {
         int error = NCCL_SUCCESS;
+        SR_TRY(look(&done, comm));
+        if (done) return SR_OK;
         sched_yield();
         double now = sr_time_monotonic();
         if (now - looked < LOOK_SECONDS) continue;
@@ -245,7 +253,6 @@ static sr_status poll(sr_comm *comm) {
         SR_TRY(check("wait", nccl.CommGetAsyncError(w->comm, &error)));
         SR_TRY(check("wait", error));
     }
-    return SR_OK;
 }
 
 static sr_status nccl_wait(sr_comm *comm) {

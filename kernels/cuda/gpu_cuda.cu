@@ -1,7 +1,7 @@
 /* gpu_cuda.cu - gpu.h on a GPU: a stream that the host waits for in gpu_wait and gpu_download only.
  *
  * Errors of queued work appear at the next wait; bad data found by kernels is in the fault word, in
- * pinned memory.
+ * device memory, which every wait reads.
  */
 #include "kernels/cuda/gpu_cuda.h"
 
@@ -73,14 +73,20 @@ sr_status cuda_failed_later(const cuda_host *h, cudaError_t error) {
 
 enum { PLAIN_SHARED = 48 << 10 };
 
-/* More shared memory than every GPU has must be requested. */
+/* More shared memory than every GPU has must be requested, once for a kernel: all that a block may
+ * have, which costs nothing until it is used. */
 static sr_status grant(const gpu *g, const char *op, const void *kernel, size_t bytes) {
     if (bytes <= PLAIN_SHARED) return SR_OK;
     if (bytes > g->shared_bytes)
         return sr_fail(SR_EDEVICE, "%s: a block needs %zu KB of shared memory; this GPU has %zu KB",
                        op, bytes >> 10, g->shared_bytes >> 10);
-    return cuda_check(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes), op);
+    const void **place = &cuda_of(g)->granted[(uintptr_t)kernel / 16 % GRANTED];
+    if (*place == kernel) return SR_OK;
+    SR_TRY(cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           (int)g->shared_bytes),
+                      op));
+    *place = kernel;
+    return SR_OK;
 }
 
 sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int threads,
@@ -96,6 +102,14 @@ sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int t
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
+/* Queues it: kernels that follow find no fault. */
+static sr_status clear_fault(gpu *g) {
+    cuda_host *h = cuda_of(g);
+    *h->word = gpu_no_fault(); /* until the next wait reads into it, after this copy */
+    return cuda_failed_later(
+        h, cudaMemcpyAsync(g->word, h->word, sizeof *h->word, cudaMemcpyDefault, h->stream));
+}
+
 sr_status gpu_wait(sr_device *device) {
     gpu *g = (gpu *)device->state;
     cuda_host *h = cuda_of(g);
@@ -104,10 +118,14 @@ sr_status gpu_wait(sr_device *device) {
         return sr_fail(SR_EDEVICE,
                        "cuda: a value was read while the update is recorded as a graph; "
                        "read it after the update, or set cuda_graph: false");
-    SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
-    queue_fault found = *h->word;
-    *h->word = gpu_no_fault();
+    cudaError_t e =
+        cudaMemcpyAsync(h->word, g->word, sizeof *h->word, cudaMemcpyDefault, h->stream);
+    if (e == cudaSuccess) e = cudaStreamSynchronize(h->stream);
+    SR_TRY(cuda_failed_later(h, e));
     g->calls = 0;
+    queue_fault found = *h->word;
+    if (found.key == gpu_no_fault().key) return SR_OK;
+    SR_TRY(clear_fault(g));
     return gpu_fault_status(&found);
 }
 
@@ -164,14 +182,15 @@ void gpu_free(sr_device *device, void *data, size_t) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static sr_status open_streams(cuda_host *h) {
+static sr_status open_streams(gpu *g, cuda_host *h) {
     SR_TRY(cuda_check(cudaStreamCreateWithFlags(&h->stream, cudaStreamNonBlocking),
                       "cannot create a stream"));
     SR_TRY(cuda_check(cudaStreamCreateWithFlags(&h->copies, cudaStreamNonBlocking),
                       "cannot create a stream"));
-    SR_TRY(cuda_check(cudaHostAlloc((void **)&h->word, sizeof *h->word, cudaHostAllocMapped),
+    SR_TRY(cuda_check(cudaHostAlloc((void **)&h->word, sizeof *h->word, cudaHostAllocDefault),
                       "cannot allocate pinned memory"));
-    *h->word = gpu_no_fault();
+    SR_TRY(cuda_check(cudaMalloc((void **)&g->word, sizeof *g->word), "cannot allocate memory"));
+    SR_TRY(clear_fault(g));
     return ring_new(&h->uploads);
 }
 
@@ -185,9 +204,7 @@ static sr_status open_device(gpu *g, cuda_host *h) {
     SR_TRY(cuda_use(h));
     g->processors = p.multiProcessorCount;
     g->shared_bytes = p.sharedMemPerBlockOptin;
-    SR_TRY(open_streams(h));
-    return cuda_check(cudaHostGetDevicePointer((void **)&g->word, h->word, 0),
-                      "cannot map pinned memory");
+    return open_streams(g, h);
 }
 
 sr_status gpu_open(sr_device *device) {
@@ -218,6 +235,7 @@ void gpu_close(sr_device *device) {
         products_free(h->lt);
         graph_free(h->loop);
         ring_free(h->uploads);
+        cudaFree(g->word);
         cudaFreeHost(h->word);
         cudaStreamDestroy(h->stream);
         if (h->copies != nullptr) cudaStreamDestroy(h->copies);

@@ -9,12 +9,12 @@
 struct ring;     /* ring_cuda.h */
 struct products; /* gemm_cuda.cu */
 
-enum { RECENT = 8 };
+enum { RECENT = 8, GRANTED = 256 };
 
 struct cuda_host {
     int number; /* of the device */
     cudaStream_t stream, copies;
-    queue_fault *word; /* in pinned memory: kernels write it, waits read it */
+    queue_fault *word; /* in pinned memory: the fault word as the last wait read it */
     ring *uploads;
     products *lt;               /* NULL until the first product */
     bool tf32;                  /* f32 products may use TF32 */
@@ -22,6 +22,7 @@ struct cuda_host {
     struct graph *loop;         /* of the last capture, or NULL */
     const char *recent[RECENT]; /* ops launched last: recent[launches % RECENT] is the oldest */
     uint64_t launches;
+    const void *granted[GRANTED]; /* kernels that may take more shared memory, by address */
 };
 
 static inline cuda_host *cuda_of(const gpu *g) {
