@@ -6,7 +6,7 @@
 
 local lengths = {}
 
-local SLOTS = 512 -- capacity of a pack, for lengths that do not come from a file
+local SLOTS = 512 -- least capacity of a pack, for lengths that do not come from a file
 
 ---@param path string a file, or "8-64": from 8 to 64, all equally often
 ---@return integer[] # count by length
@@ -14,7 +14,7 @@ local function read_histogram(path)
   local first, last = path:match("^(%d+)%-(%d+)$")
   if first then
     local counts = {}
-    for length = 1, SLOTS do counts[length] = length >= tonumber(first) and length <= tonumber(last) and 1 or 0 end
+    for length = 1, math.max(SLOTS, tonumber(last)) do counts[length] = length >= tonumber(first) and length <= tonumber(last) and 1 or 0 end
     return counts
   end
   local counts = {}

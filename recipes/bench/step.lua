@@ -1,9 +1,9 @@
 -- step.lua - a full training step over the same examples in seven arrangements.
 --
---   build/seqrun recipes/bench/step.lua [model=small|minilm|base|large] [precision=f32|bf16|both] [packs=4] [updates=2]
---       [repeats=3] [device=cpu|cuda] [optimizer=adamw|lamb] [only=packed,sorted] [tsv=FILE label=h100]
---       [hist=FILE|8-64] [peer=true] [compile=true]
---       [keep=0.5] [longest=512] [layers=L] [micro=1] [reduce=exact|library] [shard=true] [overlap=false] [bucket=16]
+--   build/seqrun recipes/bench/step.lua [model=small|minilm|base|large|modernbert] [precision=f32|bf16|both]
+--       [packs=4] [updates=2] [repeats=3] [device=cpu|cuda] [optimizer=adamw|lamb] [only=packed,sorted]
+--       [tsv=FILE label=h100] [hist=FILE|8-64] [peer=true] [compile=true] [keep=0.5] [longest=512] [layers=L] [micro=1]
+--       [reduce=exact|library] [shard=true] [overlap=false] [bucket=16]
 --
 -- padded   one sequence per row of S slots; padding goes through every op including attention, as in
 --          programs whose batch is a rectangle with a mask
@@ -27,7 +27,9 @@
 -- micro=N cuts packed updates into micro-batches of N packs.  Several ranks share these out (recipes/bench/ranks.lua
 -- starts them): reduce, overlap and bucket are the keys of `ranks`, shard is optimizer.shard.
 -- longest=128 cuts sequences to this length.  hist=8-64 draws lengths from 8 to 64, all equally often, instead of
--- those of a file.
+-- those of a file; hist=8192-8192 makes packs of one sequence of 8,192 tokens.
+--
+-- model=modernbert is ModernBERT-base with a masked-LM head; its peer is recipes/bench/peers/transformers_step.py.
 --
 -- dump=FILE writes the packs for recipes/bench/peers/torch_step.py; peer=true runs that as well, in the same precisions
 -- (with $PYTHON, python3 by default, which must have torch), peer=mask,sequence these arrangements of it only;
@@ -51,6 +53,7 @@ local MODELS = {
   tiny = {
     hidden_size = 64, num_hidden_layers = 1, num_attention_heads = 1, intermediate_size = 128, vocab_size = 256,
   },
+  modernbert = { model_type = "modernbert", heads = { "mlm" } },
   minilm = { hidden_size = 384, num_hidden_layers = 6, intermediate_size = 1536 },
   small = {
     hidden_size = 256, num_hidden_layers = 4, num_attention_heads = 4, intermediate_size = 1024,
@@ -183,7 +186,7 @@ end
 ---Measures our arrangements in a precision.
 ---@param precision "f32"|"bf16"
 local function compare(precision)
-  local config = assert(MODELS[options.model], "bench: model must be tiny, small, minilm, base or large")
+  local config = assert(MODELS[options.model], "bench: model must be tiny, small, minilm, base, large or modernbert")
   config.precision = precision
   if options.layers > 0 then config.num_hidden_layers = options.layers end
   local bert = sr.nn.bert(config):initialise(1)
@@ -195,7 +198,7 @@ local function compare(precision)
     })
   end
   local here = sequences / (options.packs * options.updates)
-  print(("BERT %s in %s, %s"):format(options.model, precision, common.machine()))
+  print(("model %s in %s, %s"):format(options.model, precision, common.machine()))
   print(("%d updates of %d packs of %d: %d sequences, %d tokens, efficiency %.3f, factor %.3f (sample %.3f)"):format(
     options.updates, options.packs, capacity, sequences, tokens, tokens / (#packs * capacity), here, factor))
 
@@ -236,12 +239,16 @@ end
 local _, peak = sys.memory()
 print(("peak memory of the process: %.0f MiB"):format(peak / 2 ^ 20))
 
----PyTorch's arrangements on the same packs.
+---PyTorch's arrangements on the same packs, or Transformers'.
 local function run_peer(how)
   io.stdout:flush()
-  local command = "'%s' '%s/peers/torch_step.py' '%s' --model %s --repeats %d%s%s"
+  local command = "'%s' '%s/peers/%s_step.py' '%s' --model %s --repeats %d%s%s"
+  local peer = options.model == "modernbert" and "transformers" or "torch"
+  if peer == "transformers" then
+    how = (" --capacity %d%s%s"):format(capacity, options.layers > 0 and " --layers " .. options.layers or "", how)
+  end
   if options.peer ~= "true" then how = (" --only '%s'"):format(options.peer) .. how end
-  local ok = os.execute(command:format(os.getenv("PYTHON") or "python3", directory, dump, options.model,
+  local ok = os.execute(command:format(os.getenv("PYTHON") or "python3", directory, peer, dump, options.model,
     options.repeats, how, options.threads > 0 and " --threads " .. options.threads or ""))
   if not ok then print("PyTorch was not measured; set PYTHON to a Python that has torch") end
   return ok

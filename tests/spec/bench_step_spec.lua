@@ -22,7 +22,7 @@ describe("step.lua", function()
       assert.equal(2, select(2, out:gsub("\n" .. how .. " +%d+ ", "")), how .. "\n" .. out)
     end
     assert.is_truthy(out:find("peak memory of the process: %d+ MiB"), out)
-    assert.is_truthy(out:find("BERT tiny in bf16", 1, true), out)
+    assert.is_truthy(out:find("model tiny in bf16", 1, true), out)
   end)
 
   it("runs the peer in both precisions, eager and compiled, on the packs that it writes", function()
