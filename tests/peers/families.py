@@ -75,8 +75,8 @@ def mlm(model, sequences):
     count = sum(len(s["masked_positions"]) for s in sequences)
     loss, logits, hidden = 0, [], []
     for s in sequences:
-        rows = model(**inputs_of(model, s)).logits[0][s["masked_positions"]]
-        loss = loss + torch.nn.functional.cross_entropy(rows, torch.tensor(s["masked_labels"], dtype=torch.long), reduction="sum") / count
+        rows, wanted = model(**inputs_of(model, s)).logits[0][s["masked_positions"]], torch.tensor(s["masked_labels"])
+        loss = loss + torch.nn.functional.cross_entropy(rows, wanted.long(), reduction="sum") / count
         logits.append(rows)
         hidden.append(hidden_of(model, s).detach())
     return loss, torch.cat(logits), torch.cat(hidden)

@@ -54,7 +54,8 @@ def outputs_of(model):
 
 def load(cls, folder):
     model, report = cls.from_pretrained(folder, output_loading_info=True, attn_implementation="sdpa")
-    wrong = {k: sorted(map(str, report[k])) for k in ("missing_keys", "unexpected_keys", "mismatched_keys") if report[k]}
+    kinds = ("missing_keys", "unexpected_keys", "mismatched_keys")
+    wrong = {k: sorted(map(str, report[k])) for k in kinds if report[k]}
     return model, wrong
 
 
@@ -67,7 +68,7 @@ class Checks:
         self.good &= bool(good)
 
     def same(self, title, cls, folder, wanted, pooler=True):
-        """Whether a directory loads whole and computes the same; a model without a pooler gives no other to AutoModel."""
+        """Whether a directory loads whole and computes the same; AutoModel adds a pooler to a model that has none."""
         try:
             model, wrong = load(cls, folder)
         except Exception as problem:  # what a user would see

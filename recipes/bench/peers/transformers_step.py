@@ -92,7 +92,8 @@ def main():
         model = model.bfloat16()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, weight_decay=0.01, fused=True)
     kind = "bf16" if o.pure else "bf16 by autocast" if o.bf16 else "f32"
-    print(f"Transformers {transformers.__version__}, PyTorch {torch.__version__}, {torch.get_num_threads()} threads, {kind}")
+    print(f"Transformers {transformers.__version__}, PyTorch {torch.__version__}, {torch.get_num_threads()} threads, "
+          f"{kind}")
     for how in ("padded", "sorted", "sequence"):
         if how not in o.only.split(","):
             continue
