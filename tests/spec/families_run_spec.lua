@@ -93,10 +93,17 @@ local function has_class(name, task)
   return golden.tasks[task == "classify" and "class" or task] ~= nil or task == "pair"
 end
 
+---Whether the tokenizer of a directory can be read: those without vocab.txt are being written.
+local function has_tokenizer(name)
+  if sys.exists(families.ROOT .. name .. "/vocab.txt") then return true end
+  pending "tokenizers of this kind are being written"
+end
+
 for _, name in ipairs((families.names())) do
   describe("the family " .. name, function()
     for _, task in ipairs(TASKS) do
       it(("is fine-tuned, evaluated and exported for %s #slow"):format(task), function()
+        if not has_tokenizer(name) then return end
         local run = finetune(name, task, "--max-steps", "3", "epochs=1")
         local lines = small.metrics(run, "eval")
         assert.is_true(#lines > 0)
@@ -117,6 +124,7 @@ for _, name in ipairs((families.names())) do
     end
 
     it("makes vectors, and fills in masks if it has the head #slow", function()
+      if not has_tokenizer(name) then return end
       local vectors = verb({ "encode", families.ROOT .. name }, "he was in it\nshe had not\n")
       assert.equal(2, select(2, vectors:gsub("\n", "\n")))
       local code, out, err = program.run({ "fill", families.ROOT .. name }, { input = "he was [MASK] it\n" })
@@ -130,6 +138,7 @@ end
 for _, name in ipairs { "modernbert", "xlm_roberta" } do
   it(("a file that is easy is learned by %s with nothing but the task, the directory and the file #slow"):format(name),
     function()
+      if not has_tokenizer(name) then return end
       local run = finetune(name, "classify", "epochs=20", "rate.peak=3e-3")
       local lines = small.metrics(run, "eval")
       assert.is_true(lines[#lines].accuracy >= 0.95, tostring(lines[#lines].accuracy))
