@@ -38,10 +38,11 @@ typedef enum sr_purpose {
     SR_PURPOSE_DROP_FEED = 9,       /* feed-forward output, before the residual */
     SR_PURPOSE_DROP_HEAD = 10,      /* classifier input */
     SR_PURPOSE_DROP_USER = 11,
-    SR_PURPOSE_TOKEN_DROP = 12,    /* random-LTD */
-    SR_PURPOSE_SPLIT = 13,         /* held-out documents */
-    SR_PURPOSE_TENSOR = 14,        /* sr.rand, sr.randn: uid = first word of the caller's key */
-    SR_PURPOSE_SEQUENCE_ORDER = 15 /* order of sequences in an epoch; permutation key */
+    SR_PURPOSE_TOKEN_DROP = 12,     /* random-LTD */
+    SR_PURPOSE_SPLIT = 13,          /* held-out documents */
+    SR_PURPOSE_TENSOR = 14,         /* sr.rand, sr.randn: uid = first word of the caller's key */
+    SR_PURPOSE_SEQUENCE_ORDER = 15, /* order of sequences in an epoch; permutation key */
+    SR_PURPOSE_DROP_INNER = 16      /* feed-forward activations, before the second product */
 } sr_purpose;
 
 typedef struct sr_u32x4 {

@@ -6,11 +6,12 @@
 #include "lua/bind/ltensor.h"
 
 /* Dropout sites: their names, and their purposes in the random key. */
-static const char *const site_names[] = {"embedding", "attention", "projection", "feed",
-                                         "head",      "user",      NULL};
+static const char *const site_names[] = {"embedding", "attention", "projection", "inner",
+                                         "feed",      "head",      "user",       NULL};
 static const sr_purpose site_purposes[] = {SR_PURPOSE_DROP_EMBEDDING,  SR_PURPOSE_DROP_ATTENTION,
-                                           SR_PURPOSE_DROP_PROJECTION, SR_PURPOSE_DROP_FEED,
-                                           SR_PURPOSE_DROP_HEAD,       SR_PURPOSE_DROP_USER};
+                                           SR_PURPOSE_DROP_PROJECTION, SR_PURPOSE_DROP_INNER,
+                                           SR_PURPOSE_DROP_FEED,       SR_PURPOSE_DROP_HEAD,
+                                           SR_PURPOSE_DROP_USER};
 
 /* Arguments `arg`: probability, site, layer; nil probability means none is dropped. */
 static sr_dropout check_dropout(lua_State *L, int arg) {

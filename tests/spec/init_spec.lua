@@ -118,8 +118,8 @@ describe("a pretrained directory", function()
       assert.equal("data", code)
       assert.matches(key .. " = .* is not supported", message)
     end
-    config { hidden_act = "silu" }
-    assert.matches("hidden_act 'silu' is not supported", (select(2, checkpoint.pretrained(dir))))
+    config { hidden_act = "selu" }
+    assert.matches("hidden_act 'selu' is not supported", (select(2, checkpoint.pretrained(dir))))
     config()
     program.write(dir, "tokenizer_config.json", '{"tokenize_chinese_chars": false}')
     assert.matches("does not split Chinese", (select(2, checkpoint.pretrained(dir))))

@@ -69,7 +69,7 @@ describe("the config of a model", function()
   it("has values of the right type, in range", function()
     for key, cases in pairs {
       hidden_size = { "16", 0, -2, 16.5, true }, num_hidden_layers = { 0, "two" }, vocab_size = { 0, 0 / 0 },
-      hidden_dropout_prob = { 1, -0.1, "0.1" }, layer_norm_eps = { -1, "x" }, hidden_act = { 3, "swish" },
+      hidden_dropout_prob = { 1, -0.1, "0.1" }, layer_norm_eps = { -1, "x" }, hidden_act = { 3, "mish" },
       initializer_range = { -0.1 }, max_position_embeddings = { 0 },
     } do
       for _, value in ipairs(cases) do refused(with { [key] = value }, key, tostring(value)) end

@@ -40,7 +40,7 @@ local HEADS = { PreTraining = { "mlm", "nsp" }, MaskedLM = { "mlm" }, NextSenten
 ---The pretraining heads of a class, as far as the family has them.
 local function pretraining_heads(architecture, family_heads)
   local wanted, heads = HEADS[(architecture or ""):match("For(%u%w+)$")] or {}, {}
-  if #wanted == 2 and not family_heads.nsp then return {} end -- an ELECTRA discriminator
+  if #wanted == 2 and family_heads.without_mlm then return {} end -- an ELECTRA discriminator
   for _, name in ipairs(wanted) do
     if family_heads[name] then heads[#heads + 1] = name end
   end

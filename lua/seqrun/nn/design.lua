@@ -18,6 +18,7 @@
 ---@field final_norm boolean after the last layer; by default where norms stand before
 ---@field embedding integer width of the embeddings, which are projected to H if it differs
 ---@field embedding_norm boolean
+---@field untrained? integer id whose embedding gets no gradient
 ---@field position_rows? integer of the table of learned positions
 ---@field skip? integer RoBERTa: positions count tokens that are not this id, and start after it
 ---@field types integer rows of the table of token types; 0: none

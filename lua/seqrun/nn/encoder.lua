@@ -127,6 +127,7 @@ local function embed(self, batch)
     eps = d.eps, dropout = dropout(self, "embedding"),
     positions = d.skip and require("seqrun.nn.positions")(batch, d.skip) or nil,
   })
+  if d.untrained then x = tensor.where(batch.ids:eq(d.untrained):reshape(-1, 1), x:detach(), x) end
   return d.embedding ~= d.hidden and self:linear(x, self.prefix .. names.project) or x
 end
 

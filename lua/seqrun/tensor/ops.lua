@@ -121,7 +121,7 @@ end
 ---Dropout keyed by sequence and position, so that packing does not change it.
 ---@param x seqrun.Tensor (T, H) rows of the layout
 ---@param layout seqrun.Layout
----@param options { p: number, site?: "head"|"user", layer?: integer }
+---@param options { p: number, site?: "inner"|"head"|"user", layer?: integer }
 ---@return seqrun.Tensor
 function ops.dropout(x, layout, options)
   options = check.options("dropout", options, DROPOUT)

@@ -38,10 +38,10 @@ function keys.optional(type) return { type = type, min = type == "integer" and 1
 
 ---Hugging Face's names of activations, and those of the ops.
 keys.ACTIVATIONS = {
-  gelu = "gelu", gelu_new = "gelu_tanh", gelu_pytorch_tanh = "gelu_tanh", relu = "relu",
+  gelu = "gelu", gelu_new = "gelu_tanh", gelu_pytorch_tanh = "gelu_tanh", relu = "relu", silu = "silu", swish = "silu",
 }
 
-local NAMES = { "gelu", "gelu_new", "gelu_pytorch_tanh", "relu" }
+local NAMES = { "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish" }
 
 ---@return seqrun.Key
 function keys.activation(default) return keys.choice(default, NAMES) end
