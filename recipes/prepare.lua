@@ -13,15 +13,15 @@ local schema = c.map {
   { "overwrite", c.boolean { default = false, doc = "replace an existing data set made from another text" } },
   { "out", c.string { required = true, doc = "data set to write" } },
   { "vocab", c.map {
-    { "file", c.string { optional = true, doc = "vocabulary file; none: train a vocabulary on the inputs" } },
+    { "file", c.string { optional = true, doc = "directory, tokenizer.json or vocab.txt; none: train a vocabulary" } },
     { "size", c.integer { default = 30000, min = 6, max = 1 << 20, doc = "size of the trained vocabulary" } },
     { "min_frequency", c.integer { default = 2, min = 1, doc = "minimum count of a pair to be merged" } },
   } },
   { "text", c.map {
     { "format", c.enum({ "prose", "lines" }, { default = "prose", doc = "prose, or lines: one sentence per line" }) },
     { "document_start", c.string { optional = true, doc = "prefix of paragraphs that start a new document" } },
-    { "lowercase", c.boolean { default = true, doc = "lowercase the text (uncased model)" } },
-    { "keep_accents", c.boolean { default = false, doc = "keep accents when lowercasing" } },
+    { "lowercase", c.boolean { default = true, doc = "with a vocabulary: lowercase the text (uncased model)" } },
+    { "keep_accents", c.boolean { default = false, doc = "with a vocabulary: keep accents when lowercasing" } },
   } },
 }
 

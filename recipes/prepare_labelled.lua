@@ -18,9 +18,9 @@ local fields = {
   { "inputs", c.list(c.path {}, { required = true, min = 1, one = true, doc = "labelled files; .gz too" }) },
   { "out", c.path { required = true, doc = "data set to write" } },
   { "overwrite", c.boolean { default = false, doc = "replace an existing file" } },
-  { "model", c.path { optional = true, doc = "run, checkpoint or Hugging Face model whose vocabulary is used" } },
-  { "vocab", c.path { optional = true, doc = "vocabulary file, if there is no model" } },
-  { "lowercase", c.boolean { default = true, doc = "lowercase the text; with a model, as it does" } },
+  { "model", c.path { optional = true, doc = "run, checkpoint or Hugging Face model whose tokenizer is used" } },
+  { "vocab", c.path { optional = true, doc = "if there is no model: directory, tokenizer.json or vocab.txt" } },
+  { "lowercase", c.boolean { default = true, doc = "lowercase the text, with a vocab.txt" } },
   { "max_len", c.integer { default = 384, min = 8, max = 65535, doc = "tokens of a window (question answering)" } },
   { "columns", keys.columns },
 }
@@ -39,9 +39,8 @@ for _, key in ipairs { "task", "lowercase", "max_len", "columns" } do options[ke
 for _, field in ipairs(keys.reading()) do options[field[1]] = cfg[field[1]] end
 if cfg.model then
   local facts = sr.must(sr.checkpoint.pretrained(cfg.model))
-  if not facts.vocab_text then sr.must(nil, cfg.model .. " has no vocabulary; give vocab=FILE", "data") end
-  options.vocab = sr.must(require("seqrun.core.text").parse_vocab(facts.vocab_text, facts.path))
-  options.lowercase, options.keep_accents = facts.lowercase, facts.keep_accents
+  if not facts.tokenizer then sr.must(nil, cfg.model .. " has no tokenizer; give vocab=FILE", "data") end
+  options.vocab = sr.must(facts.tokenizer:open { literal = true })
 end
 
 local report = sr.must(sr.data.read(options))

@@ -130,7 +130,8 @@ static sr_status fill_sequence(sr_batch *b, const sr_site *site, const sr_collat
 
 static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_pick *pick, const shape *s) {
     const sr_layout *l = b->layout;
-    int32_t *scratch, pad = sr_vocab_special(d->vocab, SR_TOKEN_PAD);
+    int32_t *scratch, pad = sr_tokenizer_special(d->tokenizer, SR_TOKEN_PAD);
+    if (pad < 0) pad = 0;
     SR_TRY(sr_new(&scratch, (size_t)l->longest * 2));
     sr_status st = SR_OK;
     for (int64_t i = 0; i < s->rows; i++) b->ids[i] = pad;

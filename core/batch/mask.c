@@ -36,34 +36,41 @@ static void add_frames(sr_masker *m, const sr_dataset *d) {
     }
 }
 
-static sr_status find_continuations(sr_masker *m, const sr_vocab *v) {
+static sr_status find_continuations(sr_masker *m, const sr_tokenizer *t) {
     SR_TRY(sr_new(&m->continues, m->vocabulary));
     for (int32_t id = 0; id < m->vocabulary; id++) {
         size_t n;
-        const char *token = sr_vocab_token(v, id, &n);
-        m->continues[id] = n > 2 && token[0] == '#' && token[1] == '#';
+        const char *token = sr_tokenizer_token(t, id, &n);
+        m->continues[id] = token != NULL && n > 2 && token[0] == '#' && token[1] == '#';
     }
     return SR_OK;
 }
 
-static sr_status find_specials(sr_masker *m, const sr_vocab *v) {
-    SR_TRY(sr_new(&m->specials, SR_TOKEN_SPECIALS));
+/* The special ids, and those without a token. */
+static sr_status find_specials(sr_masker *m, const sr_tokenizer *t) {
     m->special_count = 0;
-    for (int32_t s = 0; s < SR_TOKEN_SPECIALS; s++) { /* insertion in ascending order */
-        int32_t id = sr_vocab_special(v, (sr_special)s), at = m->special_count++;
-        for (; at > 0 && m->specials[at - 1] > id; at--) m->specials[at] = m->specials[at - 1];
-        m->specials[at] = id;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1) SR_TRY(sr_new(&m->specials, m->special_count));
+        int32_t count = 0;
+        for (int32_t id = 0; id < m->vocabulary; id++) {
+            size_t n;
+            bool never = sr_tokenizer_is_special(t, id) || sr_tokenizer_token(t, id, &n) == NULL;
+            if (never && pass == 1) m->specials[count] = id;
+            count += never;
+        }
+        m->special_count = count;
     }
     return SR_OK;
 }
 
 sr_status sr_masker_open(sr_masker *m, const sr_dataset *d) {
-    m->vocabulary = sr_vocab_size(d->vocab);
-    m->mask_id = sr_vocab_special(d->vocab, SR_TOKEN_MASK);
+    const sr_tokenizer *t = d->tokenizer;
+    m->vocabulary = sr_tokenizer_size(t);
+    m->mask_id = sr_tokenizer_special(t, SR_TOKEN_MASK);
     add_frames(m, d);
     m->by_place = d->word_starts != NULL;
-    if (!m->by_place) SR_TRY(find_continuations(m, d->vocab));
-    return find_specials(m, d->vocab);
+    if (!m->by_place && !sr_carried_starts(t)) SR_TRY(find_continuations(m, t));
+    return find_specials(m, t);
 }
 
 void sr_masker_close(sr_masker *m) {
@@ -93,11 +100,16 @@ sr_status sr_masker_check(const sr_masker *m) {
     if (m->max_predictions < 1)
         return sr_fail(SR_EINVAL, "mask: max_predictions is %d; must be >= 1", m->max_predictions);
     if (m->mask_id < 0 || m->mask_id >= m->vocabulary)
-        return sr_fail(SR_EINVAL, "mask: [MASK] is %d, outside the vocabulary of %d", m->mask_id,
-                       m->vocabulary);
+        return sr_fail(SR_EINVAL,
+                       m->mask_id < 0
+                           ? "mask: the tokenizer has no token to mask with (id %d of %d)"
+                           : "mask: [MASK] is %d, outside the vocabulary of %d",
+                       m->mask_id, m->vocabulary);
     if (m->whole_word && m->continues == NULL && !m->by_place)
         return sr_fail(SR_EINVAL,
-                       "mask: whole_word needs `continues`, the tokens that continue a word");
+                       "mask: whole_word needs to know which tokens continue a word, which neither "
+                       "the ids nor the data set tell; prepare it again from text, or set "
+                       "whole_word: false");
     return check_specials(m);
 }
 

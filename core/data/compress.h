@@ -9,8 +9,9 @@ extern "C" {
 #endif
 
 /* *out = bytes of the text after deflate (level 6, no header) over bytes before.  The text is the
- * tokens, with a space before each that does not continue a word. */
-sr_status sr_compress_ratio(double *out, sr_measuring *scratch, const sr_vocab *vocab,
+ * tokens of BERT's WordPiece, with a space before each that does not continue a word; of others
+ * what the tokenizer decodes. */
+sr_status sr_compress_ratio(double *out, sr_measuring *scratch, const sr_tokenizer *tokenizer,
                             const sr_segments *t);
 void sr_compress_close(void *deflate); /* may be NULL */
 

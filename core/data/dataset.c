@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,50 +23,49 @@ static sr_status read_column(void **out, const sr_dataset *d, const sr_column *c
     return sr_shard_read(d->shard, c, *out, 0, c->count);
 }
 
-/* ---- vocabulary ---- */
+/* ---- tokenizer ---- */
 
-sr_status sr_dataset_vocab_text(const sr_dataset *d, void **bytes, size_t *size) {
-    const sr_column *c;
-    *bytes = NULL;
-    *size = 0;
-    SR_TRY(sr_shard_want(&c, d->shard, "vocab", SR_COLUMN_BYTES));
-    if (c->count == 0 || c->count > SR_VOCAB_FILE_LIMIT) return wrong(d, "its vocabulary is empty");
-    sr_status st = read_column(bytes, d, c);
-    if (st != SR_OK) {
-        sr_free(*bytes);
-        *bytes = NULL;
-        return st;
-    }
-    *size = c->count;
-    return SR_OK;
+uint64_t sr_dataset_fingerprint(const sr_dataset *d) {
+    return d->plain ? sr_vocab_fingerprint(sr_tokenizer_vocab(d->tokenizer))
+                    : sr_tokenizer_fingerprint(d->tokenizer);
 }
 
-/* [CLS] A [SEP] B [SEP], with type 1 for B and what follows. */
-static void frame_as_bert(sr_dataset *d) {
-    int32_t cls = sr_vocab_special(d->vocab, SR_TOKEN_CLS);
-    int32_t sep = sr_vocab_special(d->vocab, SR_TOKEN_SEP);
-    sr_frame_part first = {.count = 1, .ids = {cls}}, end = {.count = 1, .ids = {sep}};
-    d->frame[0] = (sr_frame){.lead = first, .tail = end};
-    d->frame[1] = (sr_frame){.lead = first, .middle = end, .tail = end, .types = {0, 1}};
-    d->frame[1].tail.types[0] = 1;
+/* "WordPiece, 30522 tokens, uncased" */
+static void describe(char *out, size_t size, const sr_tokenizer *t) {
+    snprintf(out, size, "%s, %d tokens, %s", sr_tokenizer_kind_name(t), sr_tokenizer_size(t),
+             sr_tokenizer_lowercase(t) ? "uncased" : "cased");
 }
 
-static sr_status read_vocab(sr_dataset *d, const sr_vocab *wanted) {
-    void *bytes;
-    size_t size;
-    SR_TRY(sr_dataset_vocab_text(d, &bytes, &size));
-    sr_status st = sr_vocab_parse(&d->vocab, bytes, size, sr_shard_path(d->shard));
-    sr_free(bytes);
-    SR_TRY(st);
-    frame_as_bert(d);
-    if (wanted == NULL || sr_vocab_fingerprint(wanted) == sr_vocab_fingerprint(d->vocab))
-        return SR_OK;
+static sr_status check_tokenizer(const sr_dataset *d, const sr_tokenizer *wanted) {
+    char mine[80], theirs[80];
+    if (sr_tokenizer_fingerprint(wanted) == sr_tokenizer_fingerprint(d->tokenizer)) return SR_OK;
+    describe(mine, sizeof mine, d->tokenizer);
+    describe(theirs, sizeof theirs, wanted);
     return sr_fail(SR_EDATA,
-                   "%s: prepared with the vocabulary %016" PRIx64
-                   " of %d tokens, not with %016" PRIx64
-                   " of %d; prepare it again with that vocabulary, or use the one it contains",
-                   sr_shard_path(d->shard), sr_vocab_fingerprint(d->vocab), sr_vocab_size(d->vocab),
-                   sr_vocab_fingerprint(wanted), sr_vocab_size(wanted));
+                   "%s: prepared with the tokenizer %016" PRIx64 " (%s), not with %016" PRIx64
+                   " (%s); prepare it again with that tokenizer, or use the one it contains",
+                   sr_shard_path(d->shard), sr_tokenizer_fingerprint(d->tokenizer), mine,
+                   sr_tokenizer_fingerprint(wanted), theirs);
+}
+
+static sr_status check_vocab(const sr_dataset *d, const sr_vocab *wanted) {
+    if (sr_tokenizer_vocab(d->tokenizer) != NULL &&
+        sr_vocab_fingerprint(wanted) == sr_vocab_fingerprint(sr_tokenizer_vocab(d->tokenizer)))
+        return SR_OK;
+    return sr_fail(
+        SR_EDATA,
+        "%s: prepared with the vocabulary %016" PRIx64 " of %d tokens, not with %016" PRIx64
+        " of %d; prepare it again with that vocabulary, or use the one it contains",
+        sr_shard_path(d->shard), sr_dataset_fingerprint(d), sr_tokenizer_size(d->tokenizer),
+        sr_vocab_fingerprint(wanted), sr_vocab_size(wanted));
+}
+
+static sr_status read_tokenizer(sr_dataset *d, const sr_dataset_opts *opts) {
+    sr_tokenizer_opts options;
+    SR_TRY(sr_carried_read(&d->tokenizer, d->shard));
+    SR_TRY(sr_tokenizer_plain(&d->plain, &options, d->tokenizer));
+    if (opts->tokenizer != NULL) SR_TRY(check_tokenizer(d, opts->tokenizer));
+    return opts->vocab != NULL ? check_vocab(d, opts->vocab) : SR_OK;
 }
 
 /* ---- the index ---- */
@@ -210,8 +210,6 @@ static sr_status split(sr_dataset *d, const sr_dataset_opts *opts) {
 
 static sr_status read_kind(sr_dataset *d) {
     const char *kind = sr_shard_meta(d->shard, "kind");
-    const char *lowercase = sr_shard_meta(d->shard, "lowercase");
-    d->lowercase = lowercase != NULL && strcmp(lowercase, "true") == 0;
     if (kind != NULL && strcmp(kind, "text") == 0)
         d->kind = SR_DATA_TEXT;
     else if (kind != NULL && strcmp(kind, "examples") == 0)
@@ -232,7 +230,7 @@ static sr_status read_kind(sr_dataset *d) {
 static sr_status fill(sr_dataset *d, const char *path, const sr_dataset_opts *opts) {
     SR_TRY(sr_shard_open(&d->shard, path, opts->cache));
     SR_TRY(read_kind(d));
-    SR_TRY(read_vocab(d, opts->vocab));
+    SR_TRY(read_tokenizer(d, opts));
     if (d->kind == SR_DATA_TEXT) {
         SR_TRY(read_sentences(d));
         SR_TRY(read_documents(d));
@@ -270,7 +268,7 @@ void sr_dataset_close(sr_dataset *d) {
     sr_free(d->sentence_mark);
     sr_free(d->a_tokens);
     sr_fields_close(&d->fields);
-    sr_vocab_release(d->vocab);
+    sr_tokenizer_release(d->tokenizer);
     sr_shard_close(d->shard);
     sr_free(d);
 }
@@ -329,7 +327,7 @@ sr_status sr_dataset_ids(const sr_dataset *d, int32_t *out, uint64_t first, uint
     void *raw = narrow ? (void *)((uint16_t *)(void *)out + count) : (void *)out;
     SR_TRY(sr_shard_read(d->shard, d->ids, raw, first, count));
     if (narrow) widen(out, count);
-    uint32_t size = (uint32_t)sr_vocab_size(d->vocab);
+    uint32_t size = (uint32_t)sr_tokenizer_size(d->tokenizer);
     if (all_below(out, count, size)) return SR_OK;
     while ((uint32_t)*out < size) out++, first++;
     return sr_fail(SR_EDATA,

@@ -16,8 +16,7 @@
  *     source, offset      i32 or i64   optional: the example is a window of that source,
  *                                      starting at that token
  *
- * Both carry `vocab`, the bytes of the vocabulary file, and the metadata keys `lowercase` and
- * `vocab_fingerprint`, so that a data set is self-contained.
+ * Both carry their tokenizer (carried.h), so that a data set is self-contained.
  *
  * Memory: 2 bytes per sentence, 20 bytes per document; 16 bytes per example and 8 per list; never
  * the tokens.
@@ -27,10 +26,10 @@
 
 #include <stdbool.h>
 
+#include "core/data/carried.h"
 #include "core/data/field.h"
 #include "core/data/shard.h"
-#include "core/text/frame.h"
-#include "core/text/vocab.h"
+#include "core/text/tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,11 +46,12 @@ typedef enum sr_data_part { SR_PART_TRAIN, SR_PART_HELD, SR_PARTS } sr_data_part
 #define SR_HELD_USUAL (-1.0)
 
 typedef struct sr_dataset_opts {
-    double held;           /* fraction of the tokens to hold out, 0 <= held < 1; or SR_HELD_USUAL */
-    bool keyed;            /* hold out documents at random, keyed; false: the last ones */
-    uint64_t seed;         /* key of the random choice */
-    const sr_vocab *vocab; /* if set, reject another vocabulary */
-    size_t cache;          /* bytes of token blocks kept in memory, 0: SR_SHARD_CACHE */
+    double held;   /* fraction of the tokens to hold out, 0 <= held < 1; or SR_HELD_USUAL */
+    bool keyed;    /* hold out documents at random, keyed; false: the last ones */
+    uint64_t seed; /* key of the random choice */
+    const sr_tokenizer *tokenizer; /* if set, reject another tokenizer */
+    const sr_vocab *vocab;         /* if set, reject another vocabulary, whatever its casing */
+    size_t cache;                  /* bytes of token blocks kept in memory, 0: SR_SHARD_CACHE */
 } sr_dataset_opts;
 
 typedef struct sr_portion {
@@ -65,10 +65,9 @@ typedef struct sr_dataset {
     const sr_column *ids;
     const sr_column *word_starts; /* NULL: the tokenizer tells by the id */
     sr_data_kind kind;
-    sr_vocab *vocab;
-    sr_frame frame[2]; /* around one text, and around two */
-    bool lowercase;
-    bool cut; /* the corpus is one document, whose last sentences are held out as a second one */
+    sr_tokenizer *tokenizer;
+    bool plain; /* it is BERT's WordPiece, which a vocabulary describes whole */
+    bool cut;   /* the corpus is one document, whose last sentences are held out as a second one */
     int64_t tokens, sentences;
     int64_t units;        /* documents, after `cut` */
     uint64_t *unit_token; /* (units + 1) first token of each document (example) */
@@ -89,13 +88,14 @@ typedef struct sr_dataset {
  * on each side.  A corpus of one document is split between two sentences instead, and `cut` is set.
  *
  * Errors: SR_ENOENT, SR_EIO, SR_ENOMEM; SR_EDATA: not a data set, damaged, empty, columns that
- * contradict each other, another vocabulary than opts->vocab; SR_EINVAL: held is out of range. */
+ * contradict each other, another tokenizer or vocabulary than that of opts; SR_EINVAL: held is out
+ * of range. */
 sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_opts *opts);
 void sr_dataset_close(sr_dataset *d); /* may be NULL */
 
 /* The special tokens around an example with so many tokens of B. */
 static inline const sr_frame *sr_dataset_frame(const sr_dataset *d, int64_t b_tokens) {
-    return &d->frame[b_tokens > 0];
+    return sr_tokenizer_frame(d->tokenizer, b_tokens > 0);
 }
 
 /* Token ids first .. first + count - 1; any thread.  SR_EDATA also when an id is not below the
@@ -121,8 +121,8 @@ void sr_dataset_values(uint64_t *first, uint64_t *count, const sr_dataset *d, co
 /* Identifies the contents: the values of all columns, and the type and shape of fields. */
 uint64_t sr_dataset_digest(const sr_dataset *d);
 
-/* The bytes of the vocabulary file, freed by sr_free(). */
-sr_status sr_dataset_vocab_text(const sr_dataset *d, void **bytes, size_t *size);
+/* Identifies the tokenizer: the fingerprint of the vocabulary if that describes it whole. */
+uint64_t sr_dataset_fingerprint(const sr_dataset *d);
 
 const char *sr_data_part_name(sr_data_part part); /* "train", "held" */
 

@@ -193,7 +193,8 @@ sr_status sr_field_f32(sr_shard *s, const sr_field *f, float *out, uint64_t firs
 /* ---- writing ---- */
 
 static bool reserved(const char *name) {
-    static const char *const taken[] = {"ids", "a_tokens", "b_tokens", "vocab"};
+    static const char *const taken[] = {"ids",   "a_tokens",  "b_tokens",
+                                        "vocab", "tokenizer", "word_starts"};
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (strcmp(name, taken[i]) == 0) return true;
     size_t n = strlen(name), tail = sizeof SR_FIELD_COUNTS - 1;
@@ -205,7 +206,7 @@ static sr_status check_new(const char *name, sr_column_type type, bool per_token
     if (strlen(name) > most || reserved(name))
         return sr_fail(SR_EINVAL,
                        "column '%.80s': use another name; at most %zu bytes, not ids, a_tokens, "
-                       "b_tokens or vocab, no '%s' at its end",
+                       "b_tokens, vocab, tokenizer or word_starts, no '%s' at its end",
                        name, most, SR_FIELD_COUNTS);
     bool text = type == SR_COLUMN_BYTES;
     if (!text && type != SR_COLUMN_I32 && type != SR_COLUMN_I64 && type != SR_COLUMN_F32)

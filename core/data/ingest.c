@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/text/vocab.h"
+#include "core/data/carried.h"
 
 enum {
     STEP = 1 << 20,  /* bytes of text per step */
@@ -23,6 +23,7 @@ typedef struct piece {
 typedef struct group {
     size_t first, last; /* pieces [first, last) */
     int32_t *ids;
+    uint8_t *starts; /* of words; only where ids do not tell */
     size_t count, room;
 } group;
 
@@ -35,7 +36,11 @@ struct sr_ingest {
     sr_shard_writer *writer;
     int ids, sentence_tokens, document_sentences; /* columns */
     bool narrow;                                  /* ids fit into 16 bits */
-    sr_tokens *worker;                            /* (workers) */
+    bool starts;                                  /* there is a column word_starts */
+    int word_starts;
+    uint8_t bits;      /* of the column's next byte, */
+    int bit;           /* and how many they are */
+    sr_tokens *worker; /* (workers) */
     int workers;
     char *text; /* of the step's sentences */
     size_t used, text_room;
@@ -58,8 +63,10 @@ static sr_status add_columns(sr_ingest *in) {
     sr_column_type type = in->narrow ? SR_COLUMN_U16 : SR_COLUMN_U32;
     SR_TRY(sr_shard_add_column(in->writer, &in->ids, "ids", type));
     SR_TRY(sr_shard_add_column(in->writer, &in->sentence_tokens, "sentence_tokens", SR_COLUMN_U16));
-    return sr_shard_add_column(in->writer, &in->document_sentences, "document_sentences",
-                               SR_COLUMN_U32);
+    SR_TRY(sr_shard_add_column(in->writer, &in->document_sentences, "document_sentences",
+                               SR_COLUMN_U32));
+    if (!in->starts) return SR_OK;
+    return sr_shard_add_column(in->writer, &in->word_starts, "word_starts", SR_COLUMN_U8);
 }
 
 static sr_status begin(sr_ingest *in, const char *path) {
@@ -67,9 +74,11 @@ static sr_status begin(sr_ingest *in, const char *path) {
     if (in->opts.document_start != NULL)
         SR_TRY(sr_strdup(&in->document_start, in->opts.document_start));
     if (in->opts.source != NULL) SR_TRY(sr_strdup(&in->source_name, in->opts.source));
-    in->narrow = sr_vocab_size(sr_tokenizer_vocab(in->opts.tokenizer)) <= 65536;
+    in->narrow = sr_tokenizer_size(in->opts.tokenizer) <= 65536;
+    in->starts = sr_carried_starts(in->opts.tokenizer);
     in->workers = in->threads != NULL ? sr_threads_count(in->threads) : 1;
     SR_TRY(sr_new(&in->worker, in->workers));
+    for (int i = 0; i < in->workers; i++) in->worker[i].want_starts = in->starts;
     SR_TRY(sr_sentences_new(&in->sentences, in->source, &how));
     SR_TRY(sr_shard_create(&in->writer, path));
     return add_columns(in);
@@ -98,7 +107,10 @@ void sr_ingest_abort(sr_ingest *in) {
     sr_shard_abort(in->writer);
     sr_sentences_free(in->sentences);
     for (int i = 0; in->worker != NULL && i < in->workers; i++) sr_tokens_free(&in->worker[i]);
-    for (size_t i = 0; i < in->group_room; i++) sr_free(in->group[i].ids);
+    for (size_t i = 0; i < in->group_room; i++) {
+        sr_free(in->group[i].ids);
+        sr_free(in->group[i].starts);
+    }
     sr_tokenizer_release(in->opts.tokenizer);
     sr_free(in->document_start);
     sr_free(in->source_name);
@@ -209,9 +221,11 @@ static sr_status tokenize_group(void *context, int64_t i, int worker) {
     }
     if (t->count > g->room) {
         SR_TRY(sr_grow(&g->ids, t->count));
+        if (in->starts) SR_TRY(sr_grow(&g->starts, t->count));
         g->room = t->count;
     }
     if (t->count > 0) memcpy(g->ids, t->ids, t->count * sizeof *g->ids);
+    if (t->count > 0 && in->starts) memcpy(g->starts, t->starts, t->count);
     g->count = t->count;
     return SR_OK;
 }
@@ -227,6 +241,25 @@ static sr_status write_ids(sr_ingest *in, const group *g) {
     }
     for (size_t i = 0; i < g->count; i++) in->short_ids[i] = (uint16_t)g->ids[i];
     return sr_shard_append(in->writer, in->ids, in->short_ids, g->count);
+}
+
+static sr_status end_byte(sr_ingest *in) {
+    SR_TRY(sr_shard_append(in->writer, in->word_starts, &in->bits, 1));
+    in->bits = 0;
+    in->bit = 0;
+    return SR_OK;
+}
+
+static sr_status write_starts(sr_ingest *in, const group *g) {
+    for (size_t i = 0; i < g->count; i++) {
+        in->bits |= (uint8_t)(g->starts[i] << in->bit);
+        if (++in->bit == 8) SR_TRY(end_byte(in));
+    }
+    return SR_OK;
+}
+
+static sr_status end_starts(sr_ingest *in) {
+    return in->bit > 0 ? end_byte(in) : SR_OK;
 }
 
 /* Writes a sentence with more tokens than its column can represent as several. */
@@ -262,6 +295,7 @@ sr_status sr_ingest_step(sr_ingest *in, bool *done) {
     SR_TRY(cut_groups(in));
     SR_TRY(sr_threads_run(in->threads, tokenize_group, in, (int64_t)in->groups));
     for (size_t i = 0; i < in->groups; i++) SR_TRY(write_ids(in, &in->group[i]));
+    for (size_t i = 0; in->starts && i < in->groups; i++) SR_TRY(write_starts(in, &in->group[i]));
     for (size_t i = 0; i < in->pieces; i++) SR_TRY(write_sentence(in, &in->piece[i]));
     return SR_OK;
 }
@@ -281,30 +315,10 @@ sr_ingest_counts sr_ingest_count(const sr_ingest *in) {
 
 /* ---- the end ---- */
 
-static sr_status write_vocab(sr_shard_writer *w, const sr_vocab *v) {
-    int column;
-    SR_TRY(sr_shard_add_column(w, &column, "vocab", SR_COLUMN_BYTES));
-    for (int32_t id = 0; id < sr_vocab_size(v); id++) {
-        size_t size;
-        const char *token = sr_vocab_token(v, id, &size);
-        SR_TRY(sr_shard_append(w, column, token, size));
-        SR_TRY(sr_shard_append(w, column, "\n", 1));
-    }
-    return SR_OK;
-}
-
-/* The metadata of every .sqr file. */
-static sr_status write_meta(sr_ingest *in, const sr_vocab *v) {
+/* The metadata of every .sqr file of text, besides that of the tokenizer. */
+static sr_status write_meta(sr_ingest *in) {
     sr_shard_writer *w = in->writer;
-    char number[32];
-    SR_TRY(sr_shard_set_meta(w, "kind", "text"));
-    SR_TRY(sr_shard_set_meta(w, "lowercase", in->opts.lowercase ? "true" : "false"));
-    if (in->opts.keep_accents) SR_TRY(sr_shard_set_meta(w, "keep_accents", "true"));
     SR_TRY(sr_shard_set_meta(w, "format", in->opts.format == SR_TEXT_LINES ? "lines" : "prose"));
-    snprintf(number, sizeof number, "%d", sr_vocab_size(v));
-    SR_TRY(sr_shard_set_meta(w, "vocab_size", number));
-    snprintf(number, sizeof number, "%016" PRIx64, sr_vocab_fingerprint(v));
-    SR_TRY(sr_shard_set_meta(w, "vocab_fingerprint", number));
     if (in->document_start != NULL)
         SR_TRY(sr_shard_set_meta(w, "document_start", in->document_start));
     return in->source_name != NULL ? sr_shard_set_meta(w, "source", in->source_name) : SR_OK;
@@ -312,14 +326,15 @@ static sr_status write_meta(sr_ingest *in, const sr_vocab *v) {
 
 sr_status sr_ingest_finish(uint64_t *digest, sr_ingest *in) {
     if (in->finished) return sr_shard_finish(digest, in->writer);
-    const sr_vocab *v = sr_tokenizer_vocab(in->opts.tokenizer);
     if (in->counts.documents == 0)
         return sr_fail(SR_EDATA,
                        "prepare: the text has no words (%" PRIu64 " bytes in %" PRIu64
                        " files); use other text",
                        sr_source_count(in->source).bytes, sr_source_count(in->source).files);
-    SR_TRY(write_vocab(in->writer, v));
-    SR_TRY(write_meta(in, v));
+    if (in->starts) SR_TRY(end_starts(in));
+    SR_TRY(sr_shard_set_meta(in->writer, "kind", "text"));
+    SR_TRY(sr_carried_write(in->writer, in->opts.tokenizer));
+    SR_TRY(write_meta(in));
     in->finished = true;
     return sr_shard_finish(digest, in->writer);
 }

@@ -25,8 +25,6 @@ extern "C" {
 
 typedef struct sr_ingest_opts {
     sr_tokenizer *tokenizer; /* special tokens in the text are plain text */
-    bool lowercase;          /* options of the tokenizer; stored in the file */
-    bool keep_accents;
     sr_text_format format;
     const char *document_start; /* prefix of paragraphs that start a document; blank lines then
                                  * end paragraphs only; NULL: a blank line ends a document */
@@ -40,7 +38,7 @@ typedef struct sr_ingest_counts {
     uint64_t pieces;          /* more, of sentences with over 65,535 tokens */
     uint64_t documents;       /* written */
     uint64_t documents_empty; /* dropped: without sentences */
-    uint64_t tokens, unknown; /* written; of these, [UNK] */
+    uint64_t tokens, unknown; /* written; of these, unknown words */
     uint64_t bytes, invalid;  /* bytes of text; invalid UTF-8 sequences */
     uint64_t bytes_read, total /* bytes read from storage, and their total (0: unknown) */;
     uint64_t files, long_cut; /* splits of overlong lines and sentences */

@@ -41,7 +41,7 @@ double sr_rarity_coefficient(double largest, int64_t most) {
 
 sr_status sr_measure_rarity(sr_measure *out, sr_measure_kind kind, const sr_dataset *d,
                             const uint64_t *count, int64_t slots, int64_t most) {
-    int64_t size = sr_vocab_size(d->vocab);
+    int64_t size = sr_tokenizer_size(d->tokenizer);
     SR_TRY(sr_measure_plain(out, kind, d));
     if (slots < size)
         return sr_fail(SR_EINVAL, "rarity: %lld slots are fewer than the %lld tokens",
@@ -111,7 +111,7 @@ static void add_products(double *dot, double *square, const sr_measure *m, uint3
 static sr_status distance_of(double *out, const sr_measure *m, sr_measuring *s,
                              const sr_segments *t) {
     double dot = 0, square = 0;
-    if (s->times == NULL) SR_TRY(sr_new(&s->times, sr_vocab_size(m->data->vocab)));
+    if (s->times == NULL) SR_TRY(sr_new(&s->times, sr_tokenizer_size(m->data->tokenizer)));
     for (int32_t i = 0; i < t->a_count; i++) s->times[t->a[i]]++;
     for (int32_t i = 0; i < t->b_count; i++) s->times[t->b[i]]++;
     add_products(&dot, &square, m, s->times, t->a, t->a_count);
@@ -138,7 +138,7 @@ sr_status sr_measure_of(double *out, const sr_measure *m, sr_measuring *s, const
     case SR_MEASURE_TFIDF:
         return distance_of(out, m, s, t);
     case SR_MEASURE_COMPRESSIBILITY:
-        return sr_compress_ratio(out, s, m->data->vocab, t);
+        return sr_compress_ratio(out, s, m->data->tokenizer, t);
     default:
         return sr_fail(SR_EINVAL, "measure: unknown kind %d", (int)m->kind);
     }

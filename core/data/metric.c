@@ -240,7 +240,7 @@ sr_status sr_metric_check(const sr_metric *m, const sr_dataset *d, const sr_exam
     if (m->shard != NULL) {
         char digest[17], vocab[17], subject[SR_METRIC_SUBJECT];
         hex(digest, sr_dataset_digest(d));
-        hex(vocab, sr_vocab_fingerprint(d->vocab));
+        hex(vocab, sr_dataset_fingerprint(d));
         SR_TRY(check_entry(m, d, opts, "vocab", "vocabulary", vocab));
         SR_TRY(check_entry(m, d, opts, "data", "data set", digest));
         if (opts != NULL) {
@@ -266,7 +266,7 @@ struct sr_metric_writer {
 static sr_status describe(sr_shard_writer *w, const sr_metric_about *a) {
     char digest[17], vocab[17], subject[SR_METRIC_SUBJECT];
     hex(digest, sr_dataset_digest(a->d));
-    hex(vocab, sr_vocab_fingerprint(a->d->vocab));
+    hex(vocab, sr_dataset_fingerprint(a->d));
     sr_metric_subject(subject, a->d, a->examples);
     SR_TRY(sr_shard_set_meta(w, "kind", "metric"));
     SR_TRY(sr_shard_set_meta(w, "metric", a->name));

@@ -148,7 +148,7 @@ static sr_status count_part(void *context, int64_t part, int worker) {
 }
 
 static sr_status count_all(counting *c, sr_threads *threads, int workers) {
-    int64_t size = sr_vocab_size(c->s->d->vocab);
+    int64_t size = sr_tokenizer_size(c->s->d->tokenizer);
     for (int i = 0; i < workers; i++) SR_TRY(sr_new(&c->of[i].count, size));
     return sr_threads_run(threads, count_part, c, c->s->parts);
 }
@@ -156,7 +156,7 @@ static sr_status count_all(counting *c, sr_threads *threads, int workers) {
 sr_status sr_stream_counts(uint64_t *count, int64_t *sequences, int64_t *tokens, const sr_stream *s,
                            sr_threads *threads) {
     int workers = threads != NULL ? sr_threads_count(threads) : 1;
-    int32_t size = sr_vocab_size(s->d->vocab);
+    int32_t size = sr_tokenizer_size(s->d->tokenizer);
     counting c = {.s = s};
     *sequences = *tokens = 0;
     SR_TRY(sr_new(&c.of, workers));

@@ -28,7 +28,7 @@ static sr_status add_unit(counts *t, const sr_dataset *d, uint32_t unit) {
 }
 
 static sr_status count_portion(counts *t, const sr_dataset *d, const sr_portion *p) {
-    int64_t size = sr_vocab_size(d->vocab);
+    int64_t size = sr_tokenizer_size(d->tokenizer);
     SR_TRY(sr_new(&t->times, size));
     SR_TRY(sr_new(&t->units, size));
     SR_TRY(sr_new(&t->last, size));
@@ -41,7 +41,7 @@ static sr_status count_portion(counts *t, const sr_dataset *d, const sr_portion 
 }
 
 static sr_status vectors(sr_measure *m, const counts *t, const sr_dataset *d, int64_t units) {
-    int32_t size = sr_vocab_size(d->vocab);
+    int32_t size = sr_tokenizer_size(d->tokenizer);
     double square = 0;
     SR_TRY(sr_new(&m->weight, size));
     SR_TRY(sr_new(&m->center, size));
@@ -60,7 +60,7 @@ sr_status sr_measure_tfidf(sr_measure *out, const sr_dataset *d, const sr_datase
                            sr_data_part part) {
     const sr_portion *p = &other->part[part];
     SR_TRY(sr_measure_plain(out, SR_MEASURE_TFIDF, d));
-    if (sr_vocab_fingerprint(d->vocab) != sr_vocab_fingerprint(other->vocab))
+    if (sr_dataset_fingerprint(d) != sr_dataset_fingerprint(other))
         return sr_fail(SR_EDATA,
                        "%s: it has another vocabulary than the data set; prepare it with the "
                        "same one",

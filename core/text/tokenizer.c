@@ -276,6 +276,19 @@ sr_vocab *sr_tokenizer_vocab(const sr_tokenizer *t) {
     return t->fast != NULL ? t->fast->vocab : NULL;
 }
 
+sr_status sr_tokenizer_plain(bool *plain, sr_tokenizer_opts *opts, const sr_tokenizer *t) {
+    *plain = false;
+    if (t->fast == NULL) return SR_OK;
+    const sr_words_opts *words = &t->fast->words;
+    *opts = (sr_tokenizer_opts){.lowercase = words->lowercase,
+                                .keep_accents = words->lowercase && !words->strip_accents};
+    sr_tokenizer *same; /* but for the roles, special tokens and frames of a tokenizer.json */
+    SR_TRY(sr_tokenizer_new(&same, t->fast->vocab, opts));
+    *plain = same->fingerprint == t->fingerprint;
+    sr_tokenizer_release(same);
+    return SR_OK;
+}
+
 uint64_t sr_tokenizer_fingerprint(const sr_tokenizer *t) {
     return t->fingerprint;
 }

@@ -106,6 +106,9 @@ bool sr_tokenizer_lowercase(const sr_tokenizer *t);
 /* The vocabulary of WordPiece as BERT has it; NULL for all others. */
 sr_vocab *sr_tokenizer_vocab(const sr_tokenizer *t);
 
+/* Whether a tokenizer is BERT's WordPiece, so that its vocabulary and *opts say everything. */
+sr_status sr_tokenizer_plain(bool *plain, sr_tokenizer_opts *opts, const sr_tokenizer *t);
+
 /* A fingerprint of all that changes ids: vocabulary, merges, scores, casing, added tokens,
  * normalizer, pre-tokenizer, post-processor, roles; not of spacing or of truncation and padding. A
  * vocab.txt and the tokenizer.json that says the same have the same one. */

@@ -79,7 +79,7 @@ static int analysis_subject(lua_State *L) {
  */
 static int analysis_counts(lua_State *L) {
     const analysis *a = check_analysis(L);
-    int32_t size = sr_vocab_size(a->d->vocab);
+    int32_t size = sr_tokenizer_size(a->d->tokenizer);
     uint64_t *count = lsr_scratch(L, size, sizeof *count);
     int64_t sequences, tokens;
     sr_status st = sr_stream_counts(count, &sequences, &tokens, &a->stream, a->threads);
@@ -145,7 +145,7 @@ static int measure_kind(lua_State *L, int arg) {
 }
 
 static sr_status make_rarity(lua_State *L, analysis *a, sr_measure_kind kind) {
-    int32_t size = sr_vocab_size(a->d->vocab);
+    int32_t size = sr_tokenizer_size(a->d->tokenizer);
     uint64_t *count = lsr_scratch(L, size, sizeof *count);
     lua_getfield(L, 3, "counts");
     luaL_checktype(L, -1, LUA_TTABLE);

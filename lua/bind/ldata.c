@@ -18,7 +18,7 @@ sr_dataset *lsr_checkdataset(lua_State *L, int arg) {
 
 LSR_RELEASE(dataset_gc, LSR_DATASET, sr_dataset, sr_dataset_close)
 
-/* open(path, { held, split, seed, vocab, cache }) -> dataset | nil, message, code */
+/* open(path, { held, split, seed, vocab, tokenizer, cache }) -> dataset | nil, message, code */
 static int data_open(lua_State *L) {
     static const char *const splits[] = {"tail", "keyed", NULL};
     const char *path = luaL_checkstring(L, 1);
@@ -28,6 +28,7 @@ static int data_open(lua_State *L) {
                             .seed = (uint64_t)lsr_field_integer(L, 2, "seed", 0),
                             .cache = (size_t)lsr_field_integer(L, 2, "cache", 0)};
     if (lua_getfield(L, 2, "vocab") != LUA_TNIL) opts.vocab = lsr_checkvocab(L, -1);
+    if (lua_getfield(L, 2, "tokenizer") != LUA_TNIL) opts.tokenizer = lsr_checktokenizer(L, -1);
     sr_dataset **box = lsr_newbox(L, sizeof *box, LSR_DATASET);
     sr_status st = sr_dataset_open(box, path, &opts);
     return lsr_give(L, st);
@@ -50,14 +51,18 @@ static int dataset_info(lua_State *L) {
     lua_newtable(L);
     lsr_set_string(L, "path", sr_shard_path(d->shard));
     lsr_set_string(L, "kind", d->kind == SR_DATA_TEXT ? "text" : "examples");
-    lsr_set_bool(L, "lowercase", d->lowercase);
+    lsr_set_bool(L, "lowercase", sr_tokenizer_lowercase(d->tokenizer));
+    lsr_set_string(L, "tokenizer", sr_tokenizer_kind_name(d->tokenizer));
+    char print[17];
+    snprintf(print, sizeof print, "%016llx", (unsigned long long)sr_dataset_fingerprint(d));
+    lsr_set_string(L, "fingerprint", print);
     lsr_set_bool(L, "cut", d->cut);
     lsr_set_bool(L, "labelled", sr_fields_find(&d->fields, "label") != NULL);
     char digest[17];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)sr_dataset_digest(d));
     lsr_set_string(L, "digest", digest);
     lsr_set_integer(L, "bytes", (int64_t)sr_shard_bytes(d->shard));
-    lsr_set_integer(L, "vocab_size", sr_vocab_size(d->vocab));
+    lsr_set_integer(L, "vocab_size", sr_tokenizer_size(d->tokenizer));
     lsr_set_integer(L, "tokens", d->tokens);
     lsr_set_integer(L, "sentences", d->sentences);
     lsr_set_integer(L, d->kind == SR_DATA_TEXT ? "documents" : "examples", d->units - d->cut);
@@ -108,7 +113,7 @@ static int dataset_columns(lua_State *L) {
 static int dataset_counts(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     int part = luaL_checkoption(L, 2, "train", lsr_part_names);
-    int32_t size = sr_vocab_size(d->vocab);
+    int32_t size = sr_tokenizer_size(d->tokenizer);
     uint64_t *count = lsr_scratch(L, size, sizeof *count);
     sr_status st = sr_scan_tokens(count, d, (sr_data_part)part);
     if (st != SR_OK) return lsr_result(L, st);
@@ -164,14 +169,9 @@ static int dataset_verify(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* dataset:vocab_text() -> string | nil, message, code */
-static int dataset_vocab_text(lua_State *L) {
-    const sr_dataset *d = lsr_checkdataset(L, 1);
-    void **bytes = lsr_newbytes(L);
-    size_t size;
-    sr_status st = sr_dataset_vocab_text(d, bytes, &size);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushlstring(L, *bytes, size);
+/* dataset:tokenizer() -> Tokenizer */
+static int dataset_tokenizer(lua_State *L) {
+    lsr_pushtokenizer(L, lsr_checkdataset(L, 1)->tokenizer);
     return 1;
 }
 
@@ -253,7 +253,7 @@ static int dataset_value(lua_State *L) {
 static const luaL_Reg dataset_methods[] = {
     {"info", dataset_info},     {"meta", dataset_meta},       {"columns", dataset_columns},
     {"counts", dataset_counts}, {"repeats", dataset_repeats}, {"overlap", dataset_overlap},
-    {"longer", dataset_longer}, {"verify", dataset_verify},   {"vocab_text", dataset_vocab_text},
+    {"longer", dataset_longer}, {"verify", dataset_verify},   {"tokenizer", dataset_tokenizer},
     {"unit", dataset_unit},     {"value", dataset_value},     {NULL, NULL},
 };
 

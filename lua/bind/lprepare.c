@@ -49,8 +49,6 @@ int lsr_data_ingest(lua_State *L) {
     const char *const *paths = lsr_checkpaths(L, 2, &count);
     luaL_checktype(L, 4, LUA_TTABLE);
     sr_ingest_opts opts = {.tokenizer = lsr_checktokenizer(L, 3),
-                           .lowercase = lsr_field_bool(L, 4, "lowercase", true),
-                           .keep_accents = lsr_field_bool(L, 4, "keep_accents", false),
                            .format = (sr_text_format)lsr_field_choice(L, 4, "format", formats),
                            .document_start = lsr_field_string(L, 4, "document_start", NULL),
                            .source = lsr_field_string(L, 4, "source", NULL)};

@@ -14,6 +14,9 @@
 sr_vocab *lsr_checkvocab(lua_State *L, int arg);
 sr_tokenizer *lsr_checktokenizer(lua_State *L, int arg);
 
+/* Pushes a tokenizer, which it retains. */
+void lsr_pushtokenizer(lua_State *L, sr_tokenizer *t);
+
 /* A path, or a table of paths, as an array that lives as long as the argument and the userdata that
  * is pushed. */
 const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count);

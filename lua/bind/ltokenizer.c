@@ -25,6 +25,11 @@ sr_tokenizer *lsr_checktokenizer(lua_State *L, int arg) {
     return check_box(L, arg)->t;
 }
 
+void lsr_pushtokenizer(lua_State *L, sr_tokenizer *t) {
+    tokenizer_box *box = lsr_newbox(L, sizeof *box, TOKENIZER);
+    box->t = sr_tokenizer_retain(t);
+}
+
 static int tokenizer_release(lua_State *L) {
     tokenizer_box *box = lsr_checkbox(L, 1, TOKENIZER);
     sr_tokens_free(&box->ids);
@@ -193,6 +198,22 @@ static int tokenizer_text(lua_State *L) {
     lua_pushboolean(L, json);
     text = sr_tokenizer_config(t, &size);
     lua_pushlstring(L, text, size);
+    return 3;
+}
+
+/* tokenizer:plain() -> the text of a vocab.txt, lowercase, keep_accents | nil, if these do not say
+ * everything */
+static int tokenizer_plain(lua_State *L) {
+    const sr_tokenizer *t = lsr_checktokenizer(L, 1);
+    sr_tokenizer_opts opts;
+    bool plain;
+    size_t size;
+    lsr_check(L, sr_tokenizer_plain(&plain, &opts, t));
+    if (!plain) return 0;
+    const char *text = sr_vocab_text(sr_tokenizer_vocab(t), &size);
+    lua_pushlstring(L, text, size);
+    lua_pushboolean(L, opts.lowercase);
+    lua_pushboolean(L, opts.keep_accents);
     return 3;
 }
 
@@ -373,6 +394,7 @@ static const luaL_Reg methods[] = {
     {"frame", tokenizer_frame},
     {"fingerprint", tokenizer_fingerprint},
     {"text", tokenizer_text},
+    {"plain", tokenizer_plain},
     {"vocab", tokenizer_vocab},
     {"ids", tokenizer_ids},
     {"places", tokenizer_places},

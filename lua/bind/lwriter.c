@@ -2,9 +2,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/data/carried.h"
 #include "core/data/field.h"
 #include "lua/bind/ldata.h"
 #include "lua/bind/lcheck.h"
+#include "lua/bind/ltext.h"
 
 #define WRITER "seqrun.core.Writer"
 
@@ -148,6 +150,12 @@ static int writer_values(lua_State *L) {
 
 /* ---- the rest ---- */
 
+/* writer:tokenizer(tokenizer) -> true | nil, message, code */
+static int writer_tokenizer(lua_State *L) {
+    sr_shard_writer *w = check_writer(L);
+    return lsr_done(L, sr_carried_write(w, lsr_checktokenizer(L, 2)));
+}
+
 /* writer:meta(key, value) */
 static int writer_meta(lua_State *L) {
     sr_shard_writer *w = check_writer(L);
@@ -161,10 +169,10 @@ static int writer_commit(lua_State *L) {
     return lsr_done(L, sr_shard_commit(w));
 }
 
-static const luaL_Reg writer_methods[] = {{"column", writer_column}, {"field", writer_field},
-                                          {"append", writer_append}, {"values", writer_values},
-                                          {"meta", writer_meta},     {"commit", writer_commit},
-                                          {"close", writer_close},   {NULL, NULL}};
+static const luaL_Reg writer_methods[] = {
+    {"column", writer_column}, {"field", writer_field}, {"append", writer_append},
+    {"values", writer_values}, {"meta", writer_meta},   {"tokenizer", writer_tokenizer},
+    {"commit", writer_commit}, {"close", writer_close}, {NULL, NULL}};
 
 void lsr_open_writer(lua_State *L) {
     lsr_class(L, WRITER, writer_methods, writer_close);

@@ -22,7 +22,6 @@ local common = require("common")
 local json = require("seqrun.core.json")
 local peer = require("peer")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.core.text")
 
 local options = common.options({
   train = "", init = "", task = "classify", text = "1", pair = "", label = "2", header = false, sequences = 32,
@@ -43,10 +42,9 @@ local function column(value) return value ~= "" and (math.tointeger(tonumber(val
 
 ---The training file as a data set.
 local function read(out)
-  local vocab = sr.must(text.parse_vocab(facts.vocab_text, facts.path))
+  local vocab = sr.must(facts.tokenizer:open { literal = true })
   return sr.must(sr.data.read {
-    task = options.task, files = options.train, out = out, vocab = vocab, lowercase = facts.lowercase,
-    keep_accents = facts.keep_accents, keep_text = false,
+    task = options.task, files = options.train, out = out, vocab = vocab, keep_text = false,
     columns = {
       text = column(options.text), pair = column(options.pair), label = column(options.label), header = options.header,
     },

@@ -6,6 +6,7 @@ local evaluations = require("seqrun.run.evaluation.evaluations")
 local failure = require("seqrun.base.failure")
 local pretraining = require("seqrun.tasks.pretraining")
 local sr_data = require("seqrun.data")
+local vocabulary = require("seqrun.checkpoint.vocabulary")
 
 local mllog = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "log.lua")
 
@@ -71,9 +72,10 @@ local function eval_data(cfg, corpus)
   local file = cfg.mlperf.eval_file
   if not file then return corpus, "held" end
   local other = failure.must(sr_data.open(file, { held = 0 }))
-  if failure.must(other:vocab_text()) ~= failure.must(corpus:vocab_text()) then
-    failure.raise("data", "mlperf.eval_file: the vocabulary of %s differs from that of %s; prepare both with the same "
-      .. "vocab.file", file, cfg.data.file)
+  local difference = vocabulary.difference(other:tokenizer(), corpus:tokenizer())
+  if difference then
+    failure.raise("data", "mlperf.eval_file: the tokenizer of %s differs from that of %s (%s); prepare both with the "
+      .. "same vocab.file", file, cfg.data.file, difference)
   end
   return other, "train"
 end

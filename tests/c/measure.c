@@ -54,7 +54,7 @@ static void stream(const sr_dataset *d, const sr_examples_opts *opts) {
 /* The counts are those of a loop over all sequences, on any number of threads. */
 static void counts(const sr_dataset *d, const sr_examples_opts *opts) {
     static int32_t ids[SR_EXAMPLES_MOST], types[SR_EXAMPLES_MOST];
-    int32_t size = sr_vocab_size(d->vocab);
+    int32_t size = sr_tokenizer_size(d->tokenizer);
     uint64_t *want, *got;
     sr_examples *all;
     sr_stream s;
@@ -94,7 +94,7 @@ static double naive_rarity(const uint64_t *count, int32_t size, int64_t slots, c
 }
 
 static void rarity(const sr_dataset *d, const sr_examples_opts *opts) {
-    int32_t size = sr_vocab_size(d->vocab);
+    int32_t size = sr_tokenizer_size(d->tokenizer);
     uint64_t *count;
     int64_t sequences, tokens;
     sr_stream s;

@@ -9,6 +9,6 @@ local bert, facts, report = sr.must(sr.nn.pretrained(from))
 assert(#report.missing == 0 and #report.ignored == 0, tostring(report))
 local lock = sr.must(sr.checkpoint.lock(out))
 sr.must(sr.checkpoint.save(out, {
-  step = 0, model = bert.params, config = bert:hf_config(), vocab_text = facts.vocab_text, cased = not facts.lowercase,
+  step = 0, model = bert.params, config = bert:hf_config(), tokenizer = facts.tokenizer,
 }))
 lock:close()

@@ -76,7 +76,7 @@ for _, device in ipairs(sr.devices()) do
       assert.same({ batch.sequences }, nsp.labels:shape())
       assert.equal("i32", batch.ids:dtype())
       assert.same(batch.layout:starts(), nsp.rows:totable())
-      local ids, mask = batch.ids:totable(), corpus:vocab():special("mask")
+      local ids, mask = batch.ids:totable(), corpus:tokenizer():special("mask")
       local masked = 0
       for _, row in ipairs(mlm.rows:totable()) do masked = masked + (ids[row + 1] == mask and 1 or 0) end
       assert.is_true(masked > batch.masked / 2)

@@ -24,7 +24,7 @@ end
 setup(function()
   assert(sys.make_dirs(folder))
   corpus = require("tests.support.numbers").corpus(folder, 900, 0)
-  write_examples(folder .. "/fixed.sqr", corpus:vocab())
+  write_examples(folder .. "/fixed.sqr", corpus:tokenizer())
   fixed = assert(sr.data.open(folder .. "/fixed.sqr", { held = 0 }))
 end)
 
@@ -247,7 +247,7 @@ describe("lengths", function()
     local length = sr.schedule.new { kind = "length", min = 8, max = 40, total = 40, quantum = 8 }
     for _, data in ipairs { fixed, corpus } do
       local loader = open(sr.curriculum { sequences = 24, length = length }, { data = data, micro_packs = 2 })
-      local sep = data:vocab():special("sep")
+      local sep = data:tokenizer():special("sep")
       for _ = 1, 60 do
         local update = loader:next()
         local most = update.max_len or 64

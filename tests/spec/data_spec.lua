@@ -84,7 +84,7 @@ describe("prepare", function()
 
   it("trains a vocabulary if none is given, and stores it in and next to the data set", function()
     local ds = corpus { inputs = text, vocab = { size = 40, min_frequency = 1 } }
-    assert.equal(read(folder .. "/x.vocab.txt"), assert(ds:vocab_text()))
+    assert.equal(read(folder .. "/x.vocab.txt"), (ds:tokenizer():plain()))
     assert.equal(#assert(sr.text.vocab(folder .. "/x.vocab.txt")), ds:vocab_size())
   end)
 

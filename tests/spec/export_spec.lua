@@ -38,7 +38,8 @@ describe("an uncased tokenizer that keeps accents", function()
       local strips = found.strip_accents
       if strips == nil then strips = "absent" end
       assert.same({ true, wanted }, { found.do_lower_case, strips })
-      assert.equal(wanted == false, sr.must(sr.checkpoint.pretrained(base .. "/out")).keep_accents)
+      local kept = sr.must(sr.checkpoint.pretrained(base .. "/out")).tokenizer
+      assert.equal(wanted == false, kept.keep_accents)
     end
   end)
 

@@ -28,7 +28,7 @@ describe("filling in [MASK]", function()
     local found = fill:one(text)
     local ids = fill.tokenizer:encode(text, { specials = true })
     local batch = require("seqrun.predict.batches").make({ { a = table.move(ids, 2, #ids - 1, 1, {}) } },
-      fill.tokenizer.vocab)
+      fill.tokenizer.core)
     local probabilities = bert:head("mlm"):logits(bert:encode(batch)):softmax(-1):totable()[3]
     local list, sum = found.masks[1], 0
     assert.equal(#fill.tokenizer.vocab - 5, #list) -- without special tokens
@@ -107,7 +107,7 @@ describe("filling in [MASK]", function()
       if count <= 20 then lines[count] = line end
     end
     program.write(cut, "vocab.txt", table.concat(lines, "\n") .. "\n")
-    local warning = ("warning: .*: vocab.txt has 20 tokens, but the model has embeddings of %d; "):format(count)
+    local warning = ("warning: .*: the tokenizer has 20 tokens, but the model has embeddings of %d; "):format(count)
     for _, command in ipairs { { "fill", cut, "-t", "[MASK]" }, { "import", cut, dir .. "/imported" } } do
       local code, _, err = program.run(command)
       assert.equal(0, code, err)

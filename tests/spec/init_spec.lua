@@ -40,7 +40,7 @@ describe("a pretrained directory", function()
     assert.same({ "mlm", "nsp" }, facts.heads)
     assert.equal(32, facts.config.hidden_size)
     assert.is_nil(facts.kind)
-    assert.equal(sys.read_file(TINY .. "/vocab.txt"), facts.vocab_text)
+    assert.equal(sys.read_file(TINY .. "/vocab.txt"), facts.tokenizer.content)
     local bert, again, report = sr.must(sr.nn.pretrained(TINY))
     assert.same({ 0, "bert" }, { #report.missing, tostring(bert):match("^%a+") })
     assert.equal(facts.path, again.path)
@@ -49,18 +49,18 @@ describe("a pretrained directory", function()
   it("may come from Transformers 5: tokenizer.json alone, a limit above 64 bits, unknown keys", function()
     config { dtype = "float32", rope_parameters = json.null, some_future_key = { 1 } }
     tensors(same)
-    local vocab, id = {}, 0
-    for token in sr.must(sys.read_file(TINY .. "/vocab.txt")):gmatch("[^\n]+") do vocab[token], id = id, id + 1 end
-    program.write(dir, "tokenizer.json", json.encode { model = { type = "WordPiece", vocab = vocab } })
+    local vocab = sr.must(sys.read_file(TINY .. "/vocab.txt"))
+    program.write(dir, "tokenizer.json", require("seqrun.checkpoint.tokenizer_json")(vocab, { lowercase = true }))
     program.write(dir, "tokenizer_config.json",
       '{"do_lower_case": false, "strip_accents": null, "model_max_length": 1000000000000000019884624838656}')
     local facts = sr.must(checkpoint.pretrained(dir))
-    assert.equal(sys.read_file(TINY .. "/vocab.txt"), facts.vocab_text)
-    assert.is_false(facts.lowercase)
+    local opened = sr.must(facts.tokenizer:open { literal = true })
+    assert.same({ vocab, false, false }, { opened:plain() }) -- tokenizer_config.json decides on the casing
     assert.is_nil(facts.config.some_future_key)
-    vocab["[PAD]"] = 900 -- a gap in the ids
-    program.write(dir, "tokenizer.json", json.encode { model = { type = "WordPiece", vocab = vocab } })
-    assert.is_nil(sr.must(checkpoint.pretrained(dir)).vocab_text)
+    program.write(dir, "tokenizer.json", json.encode { model = { type = "WordPiece", vocab = { a = 7 } } })
+    local _, message, code = sr.must(checkpoint.pretrained(dir)).tokenizer:open { literal = true }
+    assert.equal("data", code)
+    assert.matches("tokenizer.json", message)
   end)
 
   it("may have no prefix, no pooler and no heads", function()
@@ -121,6 +121,7 @@ describe("a pretrained directory", function()
     config { hidden_act = "selu" }
     assert.matches("hidden_act 'selu' is not supported", (select(2, checkpoint.pretrained(dir))))
     config()
+    program.write(dir, "vocab.txt", sr.must(sys.read_file(TINY .. "/vocab.txt")))
     program.write(dir, "tokenizer_config.json", '{"tokenize_chinese_chars": false}')
     assert.matches("does not split Chinese", (select(2, checkpoint.pretrained(dir))))
     assert.equal("missing", (select(3, checkpoint.pretrained(dir .. "/nowhere"))))

@@ -22,7 +22,7 @@ end
 setup(function()
   assert(sys.make_dirs(folder))
   corpus = require("tests.support.numbers").corpus(folder, 900, 0)
-  write_examples(folder .. "/fixed.sqr", corpus:vocab())
+  write_examples(folder .. "/fixed.sqr", corpus:tokenizer())
   fixed = assert(sr.data.open(folder .. "/fixed.sqr", { held = 0 }))
 end)
 

@@ -138,7 +138,7 @@ describe("a prediction", function()
         sizes[#sizes + 1] = batch.tokens
         return {}
       end,
-      vocab = task_model.tokenizer().vocab, rows = 100,
+      tokenizer = task_model.tokenizer().core, rows = 100,
     }
     for item in each do order[#order + 1] = item.number end
     assert.same({ 1, 2, 3, 4, 5, 6, 7 }, order)

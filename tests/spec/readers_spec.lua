@@ -429,7 +429,7 @@ describe("the files of a run", function()
     assert.matches("label 0 is 'no', but 'yes' in the model", message)
     local other = put("other.txt", assert(sys.read_file(lab.vocab)) .. "other\n")
     _, message = files { train = made, vocab = other }
-    assert.matches("vocabulary", message)
+    assert.matches("prepared with the tokenizer .* %(WordPiece, %d+ tokens, uncased%), not with", message)
   end)
 end)
 

@@ -106,7 +106,7 @@ describe("the directory of a run", function()
 end)
 
 describe("init.from", function()
-  it("is refused where the vocabulary is another one, with both paths", function()
+  it("is refused where the tokenizer is another one, with both paths", function()
     local place = folder .. "/other"
     assert(sys.make_dirs(place))
     local text = assert(sys.read_file(folder .. "/corpus.txt")):gsub("teacher", "painter")
@@ -116,20 +116,20 @@ describe("init.from", function()
     local words = small.words(other, "--out", place .. "/run", "--max-steps", "2", "init.from=" .. first)
     local code, _, err = program.run(words)
     assert.equal(3, code)
-    local vocab = first .. "/step-000000002/vocab.txt"
-    assert.truthy(err:find(vocab .. " differs from that of the data set " .. other, 1, true), err)
-    assert.matches("first difference at id %d+: '", err)
+    local from = "tokenizer of " .. first .. "/step-000000002"
+    assert.truthy(err:find(from .. " differs from that of the data set " .. other, 1, true), err)
+    assert.matches("120 and 120 tokens, first difference at id %d+: '", err)
     assert.is_false(sys.exists(place .. "/run"))
   end)
 
-  it("of a checkpoint without a vocabulary is a warning", function()
+  it("of a checkpoint without a tokenizer is a warning", function()
     local bare = folder .. "/bare-weights"
     assert(sys.make_dirs(bare))
     local weights = assert(sys.read_file(first .. "/step-000000002/model.safetensors"))
     assert(sys.write_file(bare .. "/model.safetensors", weights))
     local code, _, err = run("--out", folder .. "/from-bare", "--max-steps", "1", "init.from=" .. bare)
     assert.equal(0, code, err)
-    assert.matches("bare%-weights has no vocab.txt", err)
+    assert.matches("bare%-weights has no tokenizer", err)
   end)
 
   it("initialises what the checkpoint lacks, and says so", function()

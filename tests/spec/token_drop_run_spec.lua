@@ -94,7 +94,7 @@ describe("token dropping of a loader's batches", function()
   end
 
   it("keeps the [SEP] of both segments, and masked tokens if asked", function()
-    local bert, sep = bert_with { keep = 0.1, masked = true }, corpus:vocab():special("sep")
+    local bert, sep = bert_with { keep = 0.1, masked = true }, corpus:tokenizer():special("sep")
     for batch in loader("packed"):next():batches() do
       local scope <close> = sr.scope()
       bert:losses(batch)

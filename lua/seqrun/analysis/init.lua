@@ -113,7 +113,7 @@ local function one(self, spec)
   local info = self.corpus:info()
   local path = type(spec) == "table" and spec.path or analysis.path_of(self.corpus, kind.name, self.t.out)
   local about = {
-    name = kind.name, data = info.digest, vocab = self.corpus:vocab():fingerprint(),
+    name = kind.name, data = info.digest, vocab = info.fingerprint,
     examples = self.analysis:subject(), options = kind.options,
   }
   local opened = found(path, about)

@@ -39,7 +39,7 @@ Sequence.__index = Sequence
 function Sequence:text()
   local ids = table.move(self.ids, 2, self.a_tokens + 1, 1, {})
   table.move(self.ids, self.a_tokens + 3, self.a_tokens + self.b_tokens + 2, #ids + 1, ids)
-  return (self.corpus:vocab():decode(ids))
+  return (self.corpus:tokenizer():decode(ids))
 end
 
 local kinds = {}

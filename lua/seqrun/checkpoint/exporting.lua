@@ -5,10 +5,10 @@ local json = require("seqrun.core.json")
 local kinds = require("seqrun.base.kinds")
 local pretrained = require("seqrun.checkpoint.pretrained")
 local pretty = require("seqrun.base.pretty_json")
+local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
 local tensor_file = require("seqrun.checkpoint.tensor_file")
 local tokenizer = require("seqrun.checkpoint.tokenizer")
-local tokenizer_json = require("seqrun.checkpoint.tokenizer_json")
 
 ---Keys of config.json that belong to heads.
 local OF_HEADS = { "id2label", "label2id", "problem_type", "num_labels", "seqrun_heads", "classifier_dropout" }
@@ -37,12 +37,11 @@ end
 local function texts_of(facts, config)
   local files = foreign.sentence_files(facts.path)
   files["config.json"] = pretty.encode(config)
-  if facts.vocab_text then
-    local options = { cased = not facts.lowercase, keep_accents = facts.keep_accents, config = facts.config }
-    files["vocab.txt"] = facts.vocab_text
-    files["tokenizer_config.json"] = pretty.encode(tokenizer.config(options))
-    files["tokenizer.json"] = tokenizer_json(facts.vocab_text, facts)
-  end
+  if not facts.tokenizer then return files end
+  local opened, message, code = tokenizer.open(facts)
+  if not opened then return nil, message, code end
+  local own = tokenizer.files(stored.of(opened), { config = config, complete = true })
+  for name, text in pairs(own) do files[name] = text end
   return files
 end
 
@@ -128,7 +127,9 @@ return function(path, out, options)
   local dtype = options.dtype or "f32"
   config.dtype, config.torch_dtype = DTYPES[dtype], DTYPES[dtype]
   tensors = convert(tensors, dtype)
-  local files = texts_of(facts, config)
+  local files
+  files, message, code = texts_of(facts, config)
+  if not files then return nil, message, code end
   local done, problem, status = write(out, files, tensors)
   if not done then return nil, problem, status end
   local list, parameters = foreign.list(tensors)

@@ -5,6 +5,7 @@ local foreign = require("seqrun.checkpoint.foreign")
 local json = require("seqrun.core.json")
 local pretrained = require("seqrun.checkpoint.pretrained")
 local sys = require("seqrun.core.sys")
+local tokenizer = require("seqrun.checkpoint.tokenizer")
 local writing = require("seqrun.checkpoint.writing")
 
 ---Weights of other formats, which are not read.
@@ -68,13 +69,16 @@ return function(path, run)
   config, message, code = foreign.config(facts)
   if not config then return nil, message, code end
   config.dtype, config.torch_dtype = "float32", nil
+  local opened
+  if facts.tokenizer then opened, message, code = tokenizer.open(facts) end
+  if facts.tokenizer and not opened then return nil, message, code end
   local existed = sys.exists(run)
   local lock, problem, status = directory.lock(run)
   if not lock then return nil, problem, status end
   local saved
   saved, message, code = writing.save(run, {
-    step = 0, model = store(tensors), config = config, vocab_text = facts.vocab_text, cased = not facts.lowercase,
-    keep_accents = facts.keep_accents, files = foreign.sentence_files(facts.path),
+    step = 0, model = store(tensors), config = config, tokenizer = opened,
+    files = foreign.sentence_files(facts.path),
   })
   lock:close()
   if not saved then

@@ -30,9 +30,7 @@ local pretrained = {}
 ---@field outputs? integer of the head
 ---@field max_len? integer of sentence-transformers: longer texts are truncated
 ---@field sentences seqrun.Sentences how sentence-transformers makes vectors with it
----@field lowercase boolean
----@field keep_accents boolean
----@field vocab_text string|nil
+---@field tokenizer? seqrun.text.Stored
 
 ---Pretraining heads by what a class of Transformers is for.
 local HEADS = { PreTraining = { "mlm", "nsp" }, MaskedLM = { "mlm" }, NextSentencePrediction = { "nsp" } }
@@ -153,7 +151,7 @@ function pretrained.read(path)
   if not good then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
   if not facts.kind and #facts.heads == 0 then facts.heads = heads_of_tensors(facts) end
   good, problem = tokenizer.read(facts, folder)
-  if not good then return nil, ("%s: %s, which is not supported"):format(folder, problem), "data" end
+  if not good then return nil, problem, "data" end
   return facts
 end
 

@@ -1,45 +1,97 @@
--- tokenizer.lua - the tokenizer of a directory: what is read from it, and what is written for Hugging Face's libraries.
+-- tokenizer.lua - the tokenizer of a checkpoint: what is read of a directory, and its files as Transformers reads them.
 
-local json_file = require("seqrun.base.json_file")
-local vocabulary = require("seqrun.checkpoint.vocabulary")
+local json = require("seqrun.core.json")
+local pretty = require("seqrun.base.pretty_json")
+local stored = require("seqrun.text.stored")
+local sys = require("seqrun.core.sys")
+local tokenizer_json = require("seqrun.checkpoint.tokenizer_json")
 
 local tokenizer = {}
 
----Adds the options and the vocabulary of a directory's tokenizer; a null means the default.
----@param facts table gets `lowercase`, `keep_accents`, `vocab_text`
+---Adds what a directory holds of a tokenizer; `tokenizer` stays nil where there is none.
+---@param facts table gets `tokenizer`, a seqrun.text.Stored
 ---@param folder string
 ---@return boolean|nil
----@return string? problem
+---@return string? message
 function tokenizer.read(facts, folder)
-  local config = json_file.read(folder .. "/tokenizer_config.json") or {}
-  if config.do_lower_case == nil then
-    local normalizer = (json_file.read(folder .. "/tokenizer.json") or {}).normalizer
-    if type(normalizer) == "table" then
-      config = {
-        do_lower_case = normalizer.lowercase, strip_accents = normalizer.strip_accents,
-        tokenize_chinese_chars = normalizer.handle_chinese_chars,
-      }
-    end
-  end
-  if config.tokenize_chinese_chars == false then return nil, "its tokenizer does not split Chinese characters" end
-  facts.lowercase = config.do_lower_case ~= false
-  if not facts.lowercase and config.strip_accents == true then return nil, "its tokenizer strips accents only" end
-  facts.keep_accents = facts.lowercase and config.strip_accents == false
-  facts.vocab_text = vocabulary.read(folder)
+  local found, message = stored.read(folder)
+  if message then return nil, message end
+  facts.tokenizer = found
   return true
 end
 
----tokenizer_config.json of a BertTokenizer.
----@param t { cased?: boolean, keep_accents?: boolean, config?: table }
----@return table
-function tokenizer.config(t)
-  local strip = nil -- by default, lowercasing strips accents
-  if t.keep_accents and not t.cased then strip = false end
-  return {
-    do_lower_case = not t.cased, strip_accents = strip, tokenizer_class = "BertTokenizer",
-    model_max_length = t.config and t.config.max_position_embeddings or 512,
-    cls_token = "[CLS]", sep_token = "[SEP]", pad_token = "[PAD]", unk_token = "[UNK]", mask_token = "[MASK]",
+---The tokenizer of a directory, open; special tokens written in a text are plain text.
+---@param facts seqrun.Pretrained
+---@return seqrun.core.text.tokenizer|nil
+---@return string? message
+---@return string? code
+function tokenizer.open(facts)
+  if not facts.tokenizer then
+    return nil, ("%s has neither tokenizer.json nor vocab.txt; copy the tokenizer of the model there"):format(
+      facts.path), "data"
+  end
+  return facts.tokenizer:open { literal = true }
+end
+
+-- ---- files -------------------------------------------------------------------------------------
+
+---Keys that every tokenizer_config.json has; models without token types must not be given any.
+local function config_of(class, roles, config)
+  local has_types = not config or (tonumber(config.type_vocab_size) or 0) > 0
+  local all = {
+    tokenizer_class = class, model_max_length = config and config.max_position_embeddings or 512,
+    model_input_names = not has_types and json.array { "input_ids", "attention_mask" } or nil,
   }
+  for role, token in pairs(roles) do all[role] = token end
+  return all
+end
+
+local BERT = {
+  cls_token = "[CLS]", sep_token = "[SEP]", pad_token = "[PAD]", unk_token = "[UNK]", mask_token = "[MASK]",
+}
+
+---tokenizer_config.json of a BertTokenizer.
+local function bert_config(t, config)
+  local all = config_of("BertTokenizer", BERT, config)
+  all.do_lower_case = t.lowercase
+  if t.lowercase and t.keep_accents then all.strip_accents = false end -- by default, lowercasing strips accents
+  return all
+end
+
+---The files of a tokenizer, by name.
+---@param t seqrun.text.Stored
+---@param options { config?: table, complete?: boolean } config: config.json of the model; complete: tokenizer.json for
+---  programs that do not read vocab.txt
+---@return table<string, string>
+function tokenizer.files(t, options)
+  local files = {}
+  if t.json then
+    local roles = t.roles or {}
+    files["tokenizer.json"] = t.content
+    files["tokenizer_config.json"] = pretty.encode(config_of("PreTrainedTokenizerFast", roles, options.config))
+    files["special_tokens_map.json"] = pretty.encode(roles)
+    return files
+  end
+  files["vocab.txt"] = t.content
+  files["tokenizer_config.json"] = pretty.encode(bert_config(t, options.config))
+  files["tokenizer.json"] = options.complete and tokenizer_json(t.content, t) or nil
+  return files
+end
+
+---What a recipe saves as the tokenizer: `tokenizer`, or the vocabulary `vocab_text`, or the path `vocab` of one.
+---@param t seqrun.Saved
+---@return seqrun.text.Stored|nil # nil without a message where there is none
+---@return string? message
+---@return string? code
+function tokenizer.of_saved(t)
+  if t.tokenizer then return type(t.tokenizer) == "userdata" and stored.of(t.tokenizer) or t.tokenizer end
+  local text = t.vocab_text
+  if t.vocab then
+    local message, code
+    text, message, code = sys.read_file(t.vocab)
+    if not text then return nil, message, code end
+  end
+  return text and { content = text, json = false, lowercase = not t.cased, keep_accents = t.keep_accents } or nil
 end
 
 return tokenizer

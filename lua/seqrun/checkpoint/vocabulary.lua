@@ -1,71 +1,96 @@
--- vocabulary.lua - whether a checkpoint and a data set have the same vocabulary
+-- vocabulary.lua - whether a checkpoint and a data set have the same tokenizer, and whether it fits a model
 
-local json = require("seqrun.core.json")
-local sys = require("seqrun.core.sys")
+local stored = require("seqrun.text.stored")
 
 local vocabulary = {}
 
-local MOST_BYTES = 1 << 26
-
----The tokens of a vocabulary's text, one per line.
-local function tokens_of(text)
-  local tokens = {}
-  for line in text:gsub("\n$", ""):gmatch("([^\n]*)\n?") do tokens[#tokens + 1] = (line:gsub("\r$", "")) end
-  if tokens[#tokens] == "" then tokens[#tokens] = nil end -- gmatch ends with an empty match
-  return tokens
-end
-
----The tokens of tokenizer.json as the text of a vocab.txt; nil if they are not a WordPiece vocabulary without gaps.
-local function from_tokenizer(tree)
-  local model = type(tree) == "table" and tree.model
-  if type(model) ~= "table" or model.type ~= "WordPiece" or type(model.vocab) ~= "table" then return nil end
-  local tokens, count = {}, 0
-  local function add(token, id)
-    if tokens[id + 1] == nil then count = count + 1 end
-    tokens[id + 1] = token
-  end
-  for token, id in pairs(model.vocab) do add(token, id) end
-  for _, added in ipairs(tree.added_tokens or {}) do add(added.content, added.id) end
-  for i = 1, count do
-    if tokens[i] == nil then return nil end
-  end
-  return table.concat(tokens, "\n") .. "\n"
-end
-
----The vocabulary of a checkpoint's directory, of vocab.txt or tokenizer.json; nil if absent.
+---The tokenizer of a checkpoint's directory; nil without a message where there is none.
 ---@param folder string
----@return string|nil
+---@return seqrun.core.text.tokenizer|nil
+---@return string? message
+---@return string? code
 function vocabulary.read(folder)
-  local text = sys.read_file(folder .. "/vocab.txt", MOST_BYTES)
-  if text then return text end
-  local tokenizer = sys.read_file(folder .. "/tokenizer.json", MOST_BYTES)
-  return tokenizer and from_tokenizer(json.decode(tokenizer)) or nil
+  local found, message, code = stored.read(folder)
+  if not found then return nil, message, code end
+  return found:open { literal = true }
 end
 
----How two vocabularies differ, in a sentence; nil if they are equal.
----@param mine string
----@param theirs string
----@return string|nil
-function vocabulary.difference(mine, theirs)
-  if mine == theirs then return nil end
-  local a, b = tokens_of(mine), tokens_of(theirs)
-  for i = 1, math.max(#a, #b) do
-    if a[i] ~= b[i] then
+---The first token in which two tokenizers differ.
+local function other_token(a, b)
+  for id = 0, math.max(#a, #b) - 1 do
+    local mine, theirs = a:token(id), b:token(id)
+    if mine ~= theirs then
       local text = "%d and %d tokens, first difference at id %d: '%s' and '%s'"
-      return text:format(#a, #b, i - 1, a[i] or "", b[i] or "")
+      return text:format(#a, #b, id, mine or "", theirs or "")
     end
   end
 end
 
+local function casing(tokenizer)
+  local _, lowercase, keep_accents = tokenizer:plain()
+  return lowercase and (keep_accents and "uncased with accents" or "uncased") or "cased"
+end
+
+---The first role that two tokenizers give to different tokens.
+local function other_role(a, b)
+  for _, role in ipairs { "pad", "unk", "cls", "sep", "mask" } do
+    local mine, theirs = a:special(role), b:special(role)
+    if mine ~= theirs then
+      local function shown(tokenizer, id) return id and ("'%s' (%d)"):format(tokenizer:token(id), id) or "none" end
+      return ("the %s token is %s and %s"):format(role, shown(a, mine), shown(b, theirs))
+    end
+  end
+end
+
+---A pair as it is framed: "[CLS] A [SEP] B [SEP]".
+local function framed(tokenizer)
+  local frame, words = tokenizer:frame(true), {}
+  local function add(part)
+    for _, id in ipairs(part.ids) do words[#words + 1] = tokenizer:token(id) end
+  end
+  add(frame.lead)
+  words[#words + 1] = "A"
+  add(frame.middle)
+  words[#words + 1] = "B"
+  add(frame.tail)
+  return table.concat(words, " ")
+end
+
+---How two tokenizers differ, in a sentence; nil if they give the same ids.
+---@param mine seqrun.core.text.tokenizer
+---@param theirs seqrun.core.text.tokenizer
+---@return string|nil
+function vocabulary.difference(mine, theirs)
+  if mine:fingerprint() == theirs:fingerprint() then return nil end
+  if mine:kind() ~= theirs:kind() then return ("%s and %s"):format(mine:kind(), theirs:kind()) end
+  local found = other_token(mine, theirs)
+  if found then return found end
+  if casing(mine) ~= casing(theirs) then return ("%s and %s"):format(casing(mine), casing(theirs)) end
+  found = other_role(mine, theirs)
+  if found then return found end
+  if framed(mine) ~= framed(theirs) then return ("pairs are %s and %s"):format(framed(mine), framed(theirs)) end
+  return "the same tokens, but other merges, scores, special tokens or rules of splitting; fingerprints "
+    .. mine:fingerprint() .. " and " .. theirs:fingerprint()
+end
+
 local MOST_UNUSED = 0.1 -- of the rows: sizes are rounded up to multiples of 64 or 128
 
----A warning about a vocabulary much smaller than the model's embeddings, as of a file that was cut; nil otherwise.
+---A warning about a tokenizer much smaller than the model's embeddings, as of a file that was cut; nil otherwise.
 ---@param tokens integer
 ---@param rows integer
 ---@return string|nil
 function vocabulary.too_small(tokens, rows)
   if tokens >= rows * (1 - MOST_UNUSED) then return nil end
-  return ("vocab.txt has %d tokens, but the model has embeddings of %d; is the file complete?"):format(tokens, rows)
+  return ("the tokenizer has %d tokens, but the model has embeddings of %d; is the file complete?"):format(tokens, rows)
+end
+
+---Why a tokenizer has ids that the model has no embeddings of; nil otherwise.
+---@param tokens integer
+---@param rows integer
+---@return string|nil
+function vocabulary.too_large(tokens, rows)
+  if tokens <= rows then return nil end
+  return ("the vocabulary has %d tokens, but the model only %d"):format(tokens, rows)
 end
 
 return vocabulary

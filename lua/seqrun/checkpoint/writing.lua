@@ -2,7 +2,6 @@
 
 local exact = require("seqrun.base.exact")
 local pretty = require("seqrun.base.pretty_json")
-local sys = require("seqrun.core.sys")
 local together = require("seqrun.checkpoint.together")
 local tokenizer = require("seqrun.checkpoint.tokenizer")
 local train = require("seqrun.core.train")
@@ -14,15 +13,9 @@ local function text_files(t)
   local state = { step = t.step, state = t.state or {}, optimizer = t.moments.values }
   local files = { ["trainer/state.json"] = exact.encode(state) }
   if t.config then files["config.json"] = pretty.encode(t.config) end
-  local vocab = t.vocab_text
-  if t.vocab then
-    local message, code
-    vocab, message, code = sys.read_file(t.vocab)
-    if not vocab then return nil, message, code end
-  end
-  if vocab then
-    files["vocab.txt"], files["tokenizer_config.json"] = vocab, pretty.encode(tokenizer.config(t))
-  end
+  local kept, message, code = tokenizer.of_saved(t)
+  if message then return nil, message, code end
+  for name, text in pairs(kept and tokenizer.files(kept, t) or {}) do files[name] = text end
   for name, text in pairs(t.files or {}) do files[name] = text end
   return files
 end
@@ -63,8 +56,9 @@ end
 ---@field model seqrun.Params
 ---@field opt? seqrun.Optimizer
 ---@field config? table Hugging Face's config.json, the result of model:hf_config()
----@field vocab? string path of vocab.txt
----@field vocab_text? string or its contents, as a data set has them
+---@field tokenizer? seqrun.core.text.tokenizer|seqrun.text.Stored as a data set has it
+---@field vocab? string or a path of vocab.txt
+---@field vocab_text? string or its contents
 ---@field cased? boolean the vocabulary is cased
 ---@field keep_accents? boolean lowercasing keeps accents
 ---@field state? table plain values: cursor, totals, seeds; kept exactly

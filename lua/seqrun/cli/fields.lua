@@ -179,6 +179,7 @@ elements, bytes, dtypes.*, metadata?.*
   { "of a data set", [[
 holds                          text or examples
 tokens, sentences?, documents?, examples?, vocab_size, lowercase, bytes, digest
+tokenizer, fingerprint         WordPiece, BPE or Unigram; of the tokenizer inside
 train.tokens, train.units, held.tokens, held.units   units: documents or examples
 cut                            true: the held-out part is the end of the one document
 labelled?, task?, labels?[]
@@ -255,6 +256,7 @@ runs[].checkpoint?, runs[].bytes   step of the newest one, and bytes of all
 
 fields.stats = { { "", [[
 path, kind, bytes, digest      kind: text or examples
+tokenizer, fingerprint         WordPiece, BPE or Unigram; of the tokenizer inside
 tokens, unknown, unknown_rate, unigram_entropy   unknown: [UNK]; entropy in nats per token
 documents?, sentences?, examples?, repeated_documents, repeated_sentences
 vocab_size, vocab_used, vocab_coverage, lowercase   used: tokens that occur; coverage: their part

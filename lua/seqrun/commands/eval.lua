@@ -70,7 +70,7 @@ local function loader_of(args, opened)
     failure.raise("data", "%s has no heads to score; fine-tune it first", opened.facts.path)
   end
   local loader, what = masked.open(opened.facts, opened.model, files, arguments, {
-    vocab = opened.tokenizer.vocab, part = args.part, max_len = args.max_len, batch_tokens = args.batch_tokens,
+    vocab = opened.tokenizer.core, part = args.part, max_len = args.max_len, batch_tokens = args.batch_tokens,
   })
   return loader, what.part == "held" and opened.model:baselines(what.corpus) or {}, what
 end

@@ -43,7 +43,7 @@ function command.run(args)
   local missing = facts and missing_of(args.dir) or {}
   local done, message, code = checkpoint.import(args.dir, args.out)
   if not done then return nil, message, code end
-  if facts and facts.vocab_text then verb.tokenizer(facts) end -- warns
+  if facts and facts.tokenizer then verb.tokenizer(facts) end -- warns
   done.missing = json.array(missing)
   if args.json then
     print(json.encode(done))

@@ -51,7 +51,7 @@ local function token_stats(report, corpus)
     for i, count in ipairs(held) do counts[i] = counts[i] + count end
   end
   local total = report.tokens
-  report.unknown = counts[corpus:vocab():special("unk") + 1]
+  report.unknown = counts[(corpus:tokenizer():special("unk") or -1) + 1] or 0
   report.unknown_rate = report.unknown / total
   report.vocab_used, report.coverage = coverage(counts, total)
   report.vocab_coverage = report.vocab_used / report.vocab_size

@@ -42,7 +42,7 @@ end
 
 function make.corpus(sample) return sr.must(sr.data.open(sample.data, { held = 0.1 })) end
 
-function make.vocab(sample) return sample.corpus:vocab() end
+function make.vocab(sample) return sample.corpus:tokenizer():vocab() end
 
 function make.tokenizer(sample) return sr.text.tokenizer { vocab = sample.vocab } end
 
@@ -82,7 +82,7 @@ function make.run(sample)
   local path = sample.folder .. "/run"
   sr.must(sys.make_dirs(path))
   sr.must(sr.checkpoint.save(path, { step = 1, model = sample.params, config = sample.model:hf_config(),
-    vocab_text = sample.corpus:vocab_text() }))
+    tokenizer = sample.corpus:tokenizer() }))
   return path
 end
 

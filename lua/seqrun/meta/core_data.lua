@@ -28,7 +28,7 @@ function data.open(path, options) end
 ---@param path string
 ---@param inputs string|string[]
 ---@param tokenizer seqrun.core.text.tokenizer
----@param options { lowercase?: boolean, keep_accents?: boolean, format?: "prose"|"lines", document_start?: string, source?: string, threads?: integer }
+---@param options { format?: "prose"|"lines", document_start?: string, source?: string, threads?: integer }
 ---@return seqrun.core.data.ingest? ingest
 ---@return string? message
 ---@return string? code
@@ -41,7 +41,7 @@ function data.ingest(path, inputs, tokenizer, options) end
 ---@return string? code
 function data.writer(path) end
 
----Its contents: kind, tokens, sentences, documents or examples, vocab_size, lowercase, cut, labelled, digest, bytes, and for train and held { units, tokens }.
+---Its contents: kind, tokens, sentences, documents or examples, vocab_size, tokenizer (its model), fingerprint (of it), lowercase, cut, labelled, digest, bytes, and for train and held { units, tokens }.
 ---@return table
 function dataset:info() end
 
@@ -86,11 +86,9 @@ function dataset:longer(max_len) end
 ---@return string? code
 function dataset:verify() end
 
----The bytes of the vocabulary file inside.
----@return string? text
----@return string? message
----@return string? code
-function dataset:vocab_text() end
+---The tokenizer inside; special tokens written in a text are plain text to it.
+---@return seqrun.core.text.tokenizer
+function dataset:tokenizer() end
 
 ---Document (or example) i, from 1: its ids, and the lengths of its sentences (of A and B).
 ---@param i integer
@@ -166,6 +164,13 @@ function writer:values(column, list, name, example, most, each) end
 ---@return string? message
 ---@return string? code
 function writer:append(column, bytes) end
+
+---Adds the tokenizer that the ids are of.
+---@param t seqrun.core.text.tokenizer
+---@return true? done
+---@return string? message
+---@return string? code
+function writer:tokenizer(t) end
 
 ---Sets a metadata entry.
 ---@param key string

@@ -215,6 +215,12 @@ function tokenizer:text() end
 ---@return string
 function tokenizer:decode(ids, specials) end
 
+---The text of a vocab.txt, where that and two options say everything: BERT's WordPiece; nil for all others.
+---@return string? vocab
+---@return boolean? lowercase
+---@return boolean? keep_accents
+function tokenizer:plain() end
+
 ---The vocabulary of BERT's WordPiece, nil for all others.
 ---@return seqrun.core.text.vocab?
 function tokenizer:vocab() end

@@ -1,5 +1,6 @@
 -- batches.lua - sequences laid end to end in their order: inference needs neither packs nor padding nor sorting.
 
+local frames = require("seqrun.text.frames")
 local tensor = require("seqrun.tensor")
 
 local batches = {}
@@ -14,28 +15,13 @@ local MULTIPLE = 128
 
 local INT = { dtype = "i32" }
 
----Appends [CLS] A [SEP], or [CLS] A [SEP] B [SEP]; returns the number of tokens.
-local function append(ids, types, sequence, cls, sep)
-  local first = #ids
-  ids[first + 1] = cls
-  table.move(sequence.a, 1, #sequence.a, first + 2, ids)
-  ids[#ids + 1] = sep
-  for i = first + 1, #ids do types[i] = 0 end
-  if sequence.b then
-    local at = #ids
-    table.move(sequence.b, 1, #sequence.b, at + 1, ids)
-    ids[#ids + 1] = sep
-    for i = at + 1, #ids do types[i] = 1 end
-  end
-  return #ids - first
-end
-
 ---Rows that the head reads: [CLS] of each sequence, or the listed tokens.
-local function rows_of(sequences, starts)
-  local rows = {}
-  for i, sequence in ipairs(sequences) do
+local function rows_of(batch)
+  local rows, starts = {}, batch.starts
+  for i, sequence in ipairs(batch.list) do
+    local before = starts[i] + batch.frames:lead(sequence.b) - 1
     if not sequence.rows then rows[#rows + 1] = starts[i] end
-    for _, place in ipairs(sequence.rows or {}) do rows[#rows + 1] = starts[i] + place end
+    for _, place in ipairs(sequence.rows or {}) do rows[#rows + 1] = before + place end
   end
   return rows
 end
@@ -63,28 +49,30 @@ local function span_target(starts)
   }
 end
 
----Tokens of a sequence with [CLS] and [SEP].
+---Tokens of a sequence with its special ones.
 ---@param sequence seqrun.InferenceSequence
+---@param frame seqrun.text.Frames
 ---@return integer
-function batches.tokens(sequence) return #sequence.a + 2 + (sequence.b and #sequence.b + 1 or 0) end
+function batches.tokens(sequence, frame)
+  return #sequence.a + (sequence.b and #sequence.b or 0) + frame:size(sequence.b)
+end
 
 ---A batch of sequences, with the tensors that models and heads read.
 ---@param sequences seqrun.InferenceSequence[]
----@param vocab seqrun.core.text.vocab
+---@param tokenizer seqrun.core.text.tokenizer
 ---@return table batch like seqrun.Batch, without targets
-function batches.make(sequences, vocab)
-  local ids, types, lens, starts = {}, {}, {}, {}
-  local cls, sep = vocab:special("cls"), vocab:special("sep")
+function batches.make(sequences, tokenizer)
+  local ids, types, lens, starts, frame = {}, {}, {}, {}, frames.of(tokenizer)
   for i, sequence in ipairs(sequences) do
     starts[i] = #ids
-    lens[i] = append(ids, types, sequence, cls, sep)
+    lens[i] = frame:append(ids, types, sequence.a, sequence.b)
   end
   local tokens = #ids
   local rows = math.ceil(tokens / MULTIPLE) * MULTIPLE
-  for i = tokens + 1, rows do ids[i], types[i] = vocab:special("pad"), 0 end
+  for i = tokens + 1, rows do ids[i], types[i] = frame.pad, 0 end
   return {
     layout = tensor.layout { lens = lens, rows = rows },
-    ids = tensor.tensor(ids, INT), types = tensor.tensor(types, INT),
+    ids = tensor.tensor(ids, INT), types = tensor.tensor(types, INT), frames = frame,
     sequences = #sequences, tokens = tokens, slots = rows, starts = starts, list = sequences, targets = {},
   }
 end
@@ -95,7 +83,7 @@ end
 ---@return table target
 function batches.target(batch, reads)
   if reads == "spans" then return span_target(batch.starts) end
-  return row_target(batch, reads, rows_of(batch.list, batch.starts))
+  return row_target(batch, reads, rows_of(batch))
 end
 
 return batches

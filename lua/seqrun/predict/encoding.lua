@@ -67,7 +67,7 @@ function encoding.each(items, t)
     return framed(t.prompt and { text = t.prompt .. item.text, pair = item.pair } or item)
   end
   local next_item = stream {
-    items = items, sequences = sequences, compute = compute, vocab = t.tokenizer.vocab, rows = t.rows or 2048,
+    items = items, sequences = sequences, compute = compute, tokenizer = t.tokenizer.core, rows = t.rows or 2048,
   }
   return function()
     local item = next_item()

@@ -1,4 +1,4 @@
--- fill - what a masked-LM model puts in the place of [MASK].
+-- fill - what a masked-LM model puts in the place of [MASK], or of what its tokenizer has for it, such as <mask>.
 --
 --     local fill = sr.must(sr.fill.open("runs/pretrain"))
 --     local found = fill:one("She was very [MASK].")
@@ -7,6 +7,7 @@
 
 local batches = require("seqrun.predict.batches")
 local check = require("seqrun.base.check")
+local frames = require("seqrun.text.frames")
 local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
 local stream = require("seqrun.predict.stream")
@@ -20,11 +21,12 @@ local fill = {}
 ---@field max_len integer
 ---@field top integer candidates of each [MASK]
 ---@field words boolean only whole words are candidates
+---@field mask string how a mask is written in a text
 local Filler = {}
 Filler.__index = Filler
 Filler.__name = "seqrun.Filler"
 require("seqrun.base.strict").seal(Filler, "the filler",
-  { "model", "tokenizer", "max_len", "top", "words", "rows", "candidates", "allowed" })
+  { "model", "tokenizer", "max_len", "top", "words", "rows", "mask", "candidates", "allowed" })
 
 ---@class seqrun.Filled
 ---@field text string the text with the best candidates in place of [MASK]; several are chosen one after the other, the
@@ -32,23 +34,36 @@ require("seqrun.base.strict").seal(Filler, "the filler",
 ---@field masks seqrun.FillCandidate[][] for each [MASK], the candidates that the text as given leads to
 
 ---@class seqrun.FillCandidate
----@field token string as the vocabulary spells it
+---@field token string as the tokenizer decodes it: "happy", "##ing", " happy" of byte-level BPE
 ---@field id integer
 ---@field probability number among all tokens of the vocabulary
 
 local OPTIONS = { top = true, words = true, max_len = true, rows = true, precision = true }
 
+---The text that a token adds to a text before it, which shows the space that a word begins with.
+local function added_by(tokenizer, id)
+  local before = tokenizer:ids("a")
+  local size = #tokenizer:decode(before, true)
+  before[#before + 1] = id
+  return tokenizer:decode(before, true):sub(size + 1)
+end
+
 ---Whether a token can stand alone as a word; letters beyond ASCII are bytes of 0x80 and more.
-local function is_word(token)
-  return token:find("^[%w\x80-\xff]") ~= nil and not token:find("^%[unused")
+local function is_word(tokenizer, id)
+  if tokenizer:vocab() then
+    local token = tokenizer:token(id)
+    return token:find("^[%w\x80-\xff]") ~= nil
+  end
+  return added_by(tokenizer, id):find("^ [%w\x80-\xff]") ~= nil
 end
 
 ---The ids that may be candidates.
-local function candidates(vocab, words_only)
+local function candidates(tokenizer, words_only)
   local ids, special = {}, {}
-  for _, name in ipairs { "pad", "unk", "cls", "sep", "mask" } do special[vocab:special(name)] = true end
-  for id = 0, #vocab - 1 do
-    if not special[id] and (not words_only or is_word(vocab:token(id))) then ids[#ids + 1] = id end
+  for _, id in ipairs(tokenizer:specials()) do special[id] = true end
+  for id = 0, #tokenizer - 1 do
+    local known = not special[id] and tokenizer:token(id)
+    if known and (not words_only or is_word(tokenizer, id)) then ids[#ids + 1] = id end
   end
   return ids
 end
@@ -102,7 +117,10 @@ function fill.open(path, options)
   self.tokenizer, message, code = opening.tokenizer(facts, { literal = false })
   if not self.tokenizer then return nil, message, code end
   model.training = false
-  self.candidates = candidates(self.tokenizer.vocab, self.words)
+  local core = self.tokenizer.core
+  if not core:special("mask") then return nil, ("%s: its tokenizer has no mask token"):format(facts.path), "data" end
+  self.mask = core:token(core:special("mask"))
+  self.candidates = candidates(core, self.words)
   self.allowed = allowed(self.candidates, facts.design.vocabulary)
   return setmetatable(self, Filler)
 end
@@ -119,7 +137,7 @@ local function best_of(self, probabilities)
       best[self.top + 1] = nil
     end
   end
-  for _, one in ipairs(best) do one.token = self.tokenizer.vocab:token(one.id) end
+  for _, one in ipairs(best) do one.token = self.tokenizer.core:decode({ one.id }, true) end
   return best
 end
 
@@ -147,36 +165,48 @@ end
 
 local LIKE = { "%[[Mm][Aa][Ss][Kk]%]", "<[Mm][Aa][Ss][Kk]>", "{[Mm][Aa][Ss][Kk]}", "__+" }
 
----Why a text without [MASK] cannot be used.
-local function no_mask(text)
+---Why a text without a mask cannot be used.
+local function no_mask(text, mask)
   for _, pattern in ipairs(LIKE) do
     local written = text:match(pattern)
-    if written then return ("no [MASK]; did you mean it by '%s'?"):format(written) end
+    if written then return ("no %s; did you mean it by '%s'?"):format(mask, written) end
   end
-  return "no [MASK]; write it where a word is to be filled in"
+  return ("no %s; write it where a word is to be filled in"):format(mask)
 end
 
 ---The sequence of an item; none, and `wrong`, the reason, if it cannot be used.
 local function sequences_of(self, item)
   if item.wrong then return { wrong = item.wrong } end
-  local ids, mask = self.tokenizer.core:ids(item.text), self.tokenizer.vocab:special("mask")
+  local tokenizer = self.tokenizer.core
+  local ids, mask = tokenizer:ids(item.text), tokenizer:special("mask")
   local rows = {}
   for i, id in ipairs(ids) do
     if id == mask then rows[#rows + 1] = i end
   end
-  local room = self.max_len - 2
-  if #rows == 0 then return { wrong = no_mask(item.text) } end
+  local room = frames.of(tokenizer):room(self.max_len)
+  if #rows == 0 then return { wrong = no_mask(item.text, self.mask) } end
   if rows[#rows] > room then
-    local long = "a [MASK] is token %d, but the model reads %d tokens; shorten the text"
-    return { wrong = long:format(rows[#rows], room) }
+    local long = "a %s is token %d, but the model reads %d tokens; shorten the text"
+    return { wrong = long:format(self.mask, rows[#rows], room) }
   end
   return { { a = table.move(ids, 1, math.min(#ids, room), 1, {}), rows = rows } }
 end
 
----Puts a token in the place of the first [MASK] of a text; pieces are joined to what stands before them.
-local function put(text, token)
-  local first, last = text:find("[MASK]", 1, true)
+---Whether a mask takes the space before it.
+local function eats_space(tokenizer, mask) return #tokenizer:ids("a " .. mask) == #tokenizer:ids("a") + 1 end
+
+---Puts a token in the place of the first mask of a text; pieces are joined to what stands before them.
+local function put(self, text, id)
+  local tokenizer = self.tokenizer.core
+  local first, last = text:find(self.mask, 1, true)
   local before, after = text:sub(1, first - 1), text:sub(last + 1)
+  if not tokenizer:vocab() then
+    local added = added_by(tokenizer, id) -- with the space that a word begins with
+    if eats_space(tokenizer, self.mask) then before = before:gsub("%s+$", "") end
+    if before == "" or before:find("%s$") then added = added:gsub("^ ", "") end
+    return before .. added, after
+  end
+  local token = tokenizer:token(id)
   local piece = token:match("^##(.+)")
   if piece then return before:gsub("%s+$", "") .. piece, after end
   if before:find("^%s*$") or before:find("[.!?]%s+$") then token = token:gsub("^%l", string.upper) end
@@ -189,7 +219,7 @@ local function update_best(self, ids, open)
   local quiet <close> = tensor.no_grad()
   local rows = {}
   for i, one in ipairs(open) do rows[i] = one.row end
-  local batch = batches.make({ { a = ids, rows = rows } }, self.tokenizer.vocab)
+  local batch = batches.make({ { a = ids, rows = rows } }, self.tokenizer.core)
   local probabilities = probabilities_of(self, batch) * self.allowed
   local best, most = probabilities:argmax(2):totable(), probabilities:max(2):totable()
   for i, one in ipairs(open) do one.id, one.probability = best[i], most[i] end
@@ -204,7 +234,7 @@ end
 ---Of more masks than this, several are filled in at a time.
 local PASSES = 32
 
----The tokens of all masks, the most probable first; each is chosen with those before it in place.
+---The ids of all masks, the most probable first; each is chosen with those before it in place.
 local function choose(self, sequence)
   local chosen, open, ids = {}, {}, table.move(sequence.a, 1, #sequence.a, 1, {})
   for m, row in ipairs(sequence.rows) do
@@ -215,7 +245,7 @@ local function choose(self, sequence)
   while #open > 0 do
     table.sort(open, by_probability)
     for _, one in ipairs(table.move(open, 1, math.min(at_once, #open), 1, {})) do
-      chosen[one.mask], ids[one.row] = self.tokenizer.vocab:token(one.id), one.id
+      chosen[one.mask], ids[one.row] = one.id, one.id
     end
     open = table.move(open, at_once + 1, #open, 1, {})
     table.sort(open, function(a, b) return a.row < b.row end)
@@ -228,7 +258,7 @@ local function result(self, item)
   if item.sequences.wrong then return { error = item.sequences.wrong } end
   local sequence = item.sequences[1]
   local done, rest = "", item.text
-  for _, token in ipairs(choose(self, sequence)) do done, rest = put(done .. rest, token) end
+  for _, id in ipairs(choose(self, sequence)) do done, rest = put(self, done .. rest, id) end
   return { text = done .. rest, masks = sequence.output }
 end
 
@@ -245,7 +275,7 @@ function Filler:each(items)
     end,
     sequences = function(item) return sequences_of(self, item) end,
     compute = function(batch) return compute(self, batch) end,
-    vocab = self.tokenizer.vocab, rows = self.rows or 2048,
+    tokenizer = self.tokenizer.core, rows = self.rows or 2048,
   }
   return function()
     local item = next_done()
@@ -254,7 +284,7 @@ function Filler:each(items)
 end
 
 ---What fills one text.
----@param text string with [MASK]
+---@param text string with a mask
 ---@return seqrun.Filled
 function Filler:one(text)
   local found = self:each { text }()
@@ -263,7 +293,7 @@ function Filler:one(text)
 end
 
 function Filler:__tostring()
-  return ("fills in [MASK]: %d candidates, %s, at most %d tokens"):format(self.top,
+  return ("fills in %s: %d candidates, %s, at most %d tokens"):format(self.mask, self.top,
     self.words and "whole words" or "all tokens", self.max_len)
 end
 

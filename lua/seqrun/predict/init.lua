@@ -114,7 +114,7 @@ function Predictor:each(items)
   local kind = self.kind
   local frame = texts.framing(self.tokenizer, self.max_len, self.counts)
   local next_done = stream {
-    items = require("seqrun.predict.items")(items), vocab = self.tokenizer.vocab, rows = self.rows or 2048,
+    items = require("seqrun.predict.items")(items), tokenizer = self.tokenizer.core, rows = self.rows or 2048,
     sequences = function(item)
       if item.wrong then return {} end
       return kind.sequences and kind.sequences(item, self) or frame(item)

@@ -83,7 +83,7 @@ local function made(files, cfg, facts, t)
   local out = os.tmpname()
   os.remove(out)
   out = out .. ".sqr"
-  local options = { out = out, vocab = t.vocab, lowercase = facts.lowercase, keep_accents = facts.keep_accents }
+  local options = { out = out, vocab = t.vocab }
   local done, message, code
   if formats.of(files[1]) then
     local rows
@@ -127,7 +127,7 @@ end
 ---@param model seqrun.Bert
 ---@param files string[] one data set, or text files, or tables
 ---@param arguments string[] KEY=VALUE
----@param t { vocab: seqrun.core.text.vocab, part?: "train"|"held", max_len?: integer, batch_tokens: integer }
+---@param t { vocab: seqrun.core.text.tokenizer, part?: "train"|"held", max_len?: integer, batch_tokens: integer }
 ---@return seqrun.Loader
 ---@return { corpus: seqrun.Corpus, part: "train"|"held"|"all", seen: "no"|"maybe"|"yes", heads: string[] } what seen:
 ---  whether the model was trained on these texts

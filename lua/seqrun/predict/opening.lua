@@ -1,6 +1,7 @@
 -- opening.lua - what the directory of a model decides for inference: its tokenizer, the longest text.
 
 local text = require("seqrun.text")
+local tokenizers = require("seqrun.checkpoint.tokenizer")
 local vocabulary = require("seqrun.checkpoint.vocabulary")
 
 local opening = {}
@@ -16,22 +17,16 @@ opening.LEAST, opening.MOST = 4, 65535
 ---@return string? message
 ---@return string? code
 function opening.tokenizer(facts, options)
-  if not facts.vocab_text then
-    return nil, ("%s has neither vocab.txt nor a WordPiece tokenizer.json; copy its vocabulary there"):format(
-      facts.path), "data"
-  end
-  local vocab, message, code = require("seqrun.core.text").parse_vocab(facts.vocab_text, facts.path .. "/vocab.txt")
-  if not vocab then return nil, message, code end
-  local size = facts.design.vocabulary
-  if #vocab > size then
-    return nil, ("%s: the vocabulary has %d tokens, but the model only %d"):format(facts.path, #vocab, size), "data"
-  end
-  local problem = vocabulary.too_small(#vocab, size)
-  if problem then io.stderr:write(("seqrun: warning: %s: %s\n"):format(facts.path, problem)) end
-  return text.tokenizer {
-    vocab = vocab, lowercase = facts.lowercase or facts.sentences.lower, literal = not options or options.literal,
-    keep_accents = facts.keep_accents or not facts.lowercase,
+  if not facts.tokenizer then return nil, select(2, tokenizers.open(facts)), "data" end
+  local tokenizer, message, code = facts.tokenizer:open {
+    literal = not options or options.literal ~= false, lowercase = facts.sentences.lower,
   }
+  if not tokenizer then return nil, message, code end
+  local problem = vocabulary.too_large(#tokenizer, facts.design.vocabulary)
+  if problem then return nil, ("%s: %s"):format(facts.path, problem), "data" end
+  problem = vocabulary.too_small(#tokenizer, facts.design.vocabulary)
+  if problem then io.stderr:write(("seqrun: warning: %s: %s\n"):format(facts.path, problem)) end
+  return text.tokenizer { vocab = tokenizer }
 end
 
 ---The longest text, in tokens: as wanted, else as the directory says, else as many as the model has positions.

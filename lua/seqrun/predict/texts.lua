@@ -1,5 +1,6 @@
 -- texts.lua - a text, or a pair of them, as one sequence that fits the model.
 
+local frames = require("seqrun.text.frames")
 local truncate = require("seqrun.data.truncate")
 
 local texts = {}
@@ -10,10 +11,11 @@ local texts = {}
 ---@param counts table `cut` counts the truncated ones
 ---@return fun(item: table): seqrun.InferenceSequence[]
 function texts.framing(tokenizer, max_len, counts)
+  local frame = frames.of(tokenizer.core)
   return function(item)
     local a = tokenizer.core:ids(item.text)
     local b = item.pair and tokenizer.core:ids(item.pair)
-    if truncate(a, b, max_len - (b and 3 or 2)) then counts.cut = (counts.cut or 0) + 1 end
+    if truncate(a, b, frame:room(max_len, b)) then counts.cut = (counts.cut or 0) + 1 end
     return { { a = a, b = b } }
   end
 end

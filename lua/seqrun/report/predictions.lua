@@ -25,15 +25,21 @@ local function tidied(sentence)
   return (sentence:gsub("(%w) ' (%w)", "%1'%2"):gsub(" +([,;:.!?)])", "%1"):gsub("%( +", "("))
 end
 
+---Whether a word is one token, after a space.
+local function is_token(tokenizer, word)
+  local ids = tokenizer:ids(" " .. word)
+  return #ids == 1 and ids[1] ~= tokenizer:special("unk")
+end
+
 ---The word to hide: one of the longer ones that are a token of their own; nil if there is none.
 ---@return { before: string, word: string, after: string }|nil
-local function hidden(sentence, vocab, turn)
+local function hidden(sentence, tokenizer, turn)
   local words, count = {}, 0
   for _ in sentence:gmatch("%S+") do count = count + 1 end
   if count < FEWEST or count > MOST or sentence:find("[", 1, true) then return nil end
   for first, word, last in sentence:gmatch("()(%a+)()") do
     local alone = not sentence:sub(first - 1, first - 1):find("[%w']") and not sentence:sub(last, last):find("[%w']")
-    if #word >= LEAST_LETTERS and alone and vocab:id(word) then words[#words + 1] = { first, last } end
+    if #word >= LEAST_LETTERS and alone and is_token(tokenizer, word) then words[#words + 1] = { first, last } end
   end
   if #words == 0 then return nil end
   local at = words[math.floor((turn * 0.618034 + 0.35) % 1 * #words) + 1]
@@ -47,14 +53,14 @@ local function collect(corpus, count)
   local info, list = corpus:info(), {}
   local units = info.documents or info.examples
   local first = info.cut and 1 or units - info.held.units
-  local tries, vocab = 40 * count, corpus:vocab()
+  local tries, tokenizer = 40 * count, corpus:tokenizer()
   for try = 0, tries - 1 do
     local unit = math.min(units, first + 1 + math.floor((units - first) * ((try * 0.618034) % 1)))
     local sentences = {}
     for line in (corpus:decode(unit) or ""):gmatch("[^\n]+") do sentences[#sentences + 1] = line end
     local from = info.cut and math.floor(0.96 * #sentences) or 0
     local sentence = sentences[from + 1 + (try * 31) % math.max(1, #sentences - from)]
-    local item = sentence and hidden(tidied(sentence), vocab, try)
+    local item = sentence and hidden(tidied(sentence), tokenizer, try)
     if item and not list[sentence] then list[#list + 1], list[sentence] = item, true end
     if #list == count then break end
   end
@@ -64,12 +70,12 @@ end
 ---Fills the items in; items whose text the model cannot read are left out.
 local function fill_in(filler, items)
   local list, texts = {}, {}
-  for i, item in ipairs(items) do texts[i] = { text = item.before .. "[MASK]" .. item.after, item = item } end
+  for i, item in ipairs(items) do texts[i] = { text = item.before .. filler.mask .. item.after, item = item } end
   for found, given in filler:each(texts) do
     local item = given.item
     item.candidates = found.masks and found.masks[1]
     for rank, one in ipairs(item.candidates or {}) do
-      if one.token:lower() == item.word:lower() then item.rank = rank end
+      if one.token:match("^%s*(.*)$"):lower() == item.word:lower() then item.rank = rank end
     end
     if item.candidates then list[#list + 1] = item end
   end

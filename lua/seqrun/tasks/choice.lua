@@ -6,6 +6,7 @@
 
 local decode = require("seqrun.scores.decode")
 local failure = require("seqrun.base.failure")
+local frames = require("seqrun.text.frames")
 local origin = require("seqrun.data.items")
 local json = require("seqrun.core.json")
 local labels = require("seqrun.data.readers.labels")
@@ -198,7 +199,7 @@ function prediction.sequences(item, t)
   local list, cut = {}, false
   for i, one in ipairs(item.choices) do
     local a, b = t.tokenizer.core:ids(item.text), t.tokenizer.core:ids(one)
-    cut = truncate(a, b, t.max_len - 3) or cut
+    cut = truncate(a, b, frames.of(t.tokenizer.core):room(t.max_len, true)) or cut
     list[i] = { a = a, b = b }
   end
   if cut then t.counts.cut = (t.counts.cut or 0) + 1 end

@@ -3,6 +3,7 @@
 local counted = require("seqrun.base.format").counted
 local decode = require("seqrun.scores.decode")
 local formats = require("seqrun.data.readers.formats")
+local frames = require("seqrun.text.frames")
 local origin = require("seqrun.data.items")
 local json = require("seqrun.core.json")
 local labels = require("seqrun.data.readers.labels")
@@ -166,17 +167,17 @@ end
 function Words:make(record)
   local kind, why = check(self, record)
   if kind then return nil, kind, why end
-  local ids, tags, words = {}, {}, record.text
+  local labels_of, tags, words, used = {}, {}, record.text, 0
   for i, word in ipairs(words) do
-    local id
-    id, kind, why = id_of(self, record.label and record.label[i], word)
-    if not id then return nil, kind, why end
-    local pieces = self.job.tokenizer:ids(word)
-    self.dropped = self.dropped + (#pieces == 0 and 1 or 0)
-    for k, piece in ipairs(pieces) do
-      ids[#ids + 1], tags[#tags + 1] = piece, k == 1 and id or -100
-    end
+    labels_of[i], kind, why = id_of(self, record.label and record.label[i], word)
+    if not labels_of[i] then return nil, kind, why end
   end
+  local ids, numbers = self.job.tokenizer:words(words)
+  for i, number in ipairs(numbers) do
+    local first = number ~= numbers[i - 1]
+    tags[i], used = first and labels_of[number] or -100, used + (first and 1 or 0)
+  end
+  self.dropped = self.dropped + #words - used
   if #ids == 0 then return nil, "empty", "the sentence has no tokens" end
   local example = self.job:stamp({ a = ids, tags = tags }, record)
   if self.job.keep_text then example.text = table.concat(words, " ") end
@@ -272,10 +273,14 @@ local prediction = {
   reads = "rows",
 }
 
----A word that the tokenizer drops, such as a control character.
-local function ids_of(tokenizer, word)
-  local ids = tokenizer.core:ids(word)
-  return #ids > 0 and ids or { tokenizer.vocab:special("unk") }
+---The ids of each word; of one that the tokenizer drops, such as a control character, that of an unknown one.
+local function ids_of(tokenizer, words)
+  local ids, numbers = tokenizer:words(words)
+  local list, unknown = {}, tokenizer:special("unk") or tokenizer:special("pad") or 0
+  for i = 1, #words do list[i] = {} end
+  for i, id in ipairs(ids) do table.insert(list[numbers[i]], id) end
+  for i = 1, #words do list[i][1] = list[i][1] or unknown end
+  return list
 end
 
 local function words_of(text)
@@ -286,9 +291,9 @@ end
 
 function prediction.sequences(item, t)
   item.words = item.words or words_of(item.text or "")
-  local room, list, current = t.max_len - 2, {}, nil
-  for _, word in ipairs(item.words) do
-    local ids = ids_of(t.tokenizer, word)
+  local tokenizer = t.tokenizer.core
+  local room, list, current = frames.of(tokenizer):room(t.max_len), {}, nil
+  for _, ids in ipairs(ids_of(tokenizer, item.words)) do
     local size = math.min(#ids, room)
     if not current or #current.a + size > room then
       current = { a = {}, rows = {} }

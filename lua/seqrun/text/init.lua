@@ -7,6 +7,7 @@
 
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.text")
+local stored = require("seqrun.text.stored")
 
 local text = {}
 
@@ -37,7 +38,7 @@ local TOKENIZER = { vocab = true, path = true, lowercase = true, keep_accents = 
 
 ---@class seqrun.text.tokenizer
 ---@field path? string
----@field vocab? string|seqrun.core.text.vocab
+---@field vocab? string|seqrun.core.text.vocab|seqrun.core.text.tokenizer
 ---@field lowercase? boolean
 ---@field keep_accents? boolean
 ---@field literal? boolean
@@ -58,14 +59,10 @@ function text.tokenizer(t)
   if from == nil then
     check.fail("text.tokenizer: 'path' and 'vocab' are missing; give a directory, a tokenizer.json or a vocabulary")
   end
-  local options = { lowercase = t.lowercase ~= false, keep_accents = t.keep_accents, specials = not t.literal }
-  local tokenizer, message, code
-  if type(from) == "string" then
-    tokenizer, message, code = core.load_tokenizer(from, options)
-    if not tokenizer then return nil, message, code end
-  else
-    tokenizer = core.tokenizer(from, options)
-  end
+  local tokenizer, message, code = stored.tokenizer(from, {
+    lowercase = t.lowercase, keep_accents = t.keep_accents, literal = t.literal == true,
+  })
+  if not tokenizer then return nil, message, code end
   local fields = { core = tokenizer, vocab = tokenizer:vocab() or false, lowercase = tokenizer:lowercase() }
   return setmetatable(fields, Tokenizer)
 end

@@ -4,23 +4,32 @@ local check = require("seqrun.base.check")
 local kinds = require("seqrun.base.kinds")
 local commas = require("seqrun.base.format").commas
 local core = require("seqrun.core.data")
+local stored = require("seqrun.text.stored")
+local sys = require("seqrun.core.sys")
 
 ---@class seqrun.Corpus
 ---@field core seqrun.core.data.dataset
 ---@field private about table what core:info() says
 local Corpus = {}
 Corpus.__index = Corpus
-require("seqrun.base.strict").seal(Corpus, "the data set", { "core", "about", "words" })
+require("seqrun.base.strict").seal(Corpus, "the data set", { "core", "about" })
 Corpus.__name = "seqrun.Corpus"
 
 ---@class seqrun.OpenOptions
 ---@field held? number fraction of the tokens held out
 ---@field split? "tail"|"keyed" the last documents, or documents by a keyed coin
 ---@field seed? integer of that coin
----@field vocab? string|seqrun.core.text.vocab another one is refused
+---@field vocab? string|seqrun.core.text.vocab|seqrun.core.text.tokenizer another one is refused; of a vocab.txt without
+---  its casing
 ---@field cache? integer bytes of tokens kept in memory
 
 local OPEN = { held = true, split = true, seed = true, vocab = true, cache = true }
+
+---Whether this is a vocabulary, which does not tell the casing.
+local function is_vocabulary(given)
+  if type(given) == "string" then return not given:find("%.json$") and not sys.is_dir(given) end
+  return type(given) == "userdata" and not given.frame
+end
 
 ---@param path string
 ---@param options? seqrun.OpenOptions
@@ -29,14 +38,16 @@ local OPEN = { held = true, split = true, seed = true, vocab = true, cache = tru
 ---@return string? code
 function Corpus.open(path, options)
   options = check.options("data.open", options, OPEN)
-  local vocab = options.vocab
-  if type(vocab) == "string" then
-    local loaded, message, code = require("seqrun.core.text").vocab(vocab)
-    if not loaded then return nil, message, code end
-    vocab = loaded
+  local vocab, tokenizer
+  if options.vocab then
+    local problem, why
+    tokenizer, problem, why = stored.tokenizer(options.vocab, { literal = true })
+    if not tokenizer then return nil, problem, why end
+    if is_vocabulary(options.vocab) then vocab, tokenizer = tokenizer:vocab(), nil end
   end
   local opened, message, code = core.open(path, {
     held = options.held, split = options.split, seed = options.seed, cache = options.cache, vocab = vocab,
+    tokenizer = tokenizer,
   })
   if not opened then return nil, message, code end
   return setmetatable({ core = opened, about = opened:info() }, Corpus)
@@ -45,10 +56,11 @@ end
 function Corpus:__tostring()
   local a = self.about
   local held = a.kind == "text" and a.cut and "the last sentences of the one document" or commas(a.held.units)
+  local casing = a.tokenizer ~= "WordPiece" and a.tokenizer or a.lowercase and "uncased" or "cased"
   return ("data set %s: %s tokens, %s%s, vocabulary %s (%s), held-out %s with %s tokens"):format(
     a.path, commas(a.tokens), a.kind == "text" and commas(a.sentences) .. " sentences in " or "",
     a.kind == "text" and commas(a.documents) .. " documents" or commas(a.examples) .. " examples",
-    commas(a.vocab_size), a.lowercase and "uncased" or "cased", held, commas(a.held.tokens))
+    commas(a.vocab_size), casing, held, commas(a.held.tokens))
 end
 
 ---What is in it: kind, tokens, sentences, documents (or examples), vocab_size, lowercase, digest and,
@@ -101,15 +113,9 @@ function Corpus:vocab_size() return self.about.vocab_size end
 ---@return boolean
 function Corpus:lowercase() return self.about.lowercase end
 
----Whether lowercasing kept the accents.
----@return boolean
-function Corpus:keep_accents() return self.core:meta().keep_accents == "true" end
-
----The bytes of the vocabulary file.
----@return string? text
----@return string? message
----@return string? code
-function Corpus:vocab_text() return self.core:vocab_text() end
+---The tokenizer that it carries; special tokens written in a text are plain text to it.
+---@return seqrun.core.text.tokenizer
+function Corpus:tokenizer() return self.core:tokenizer() end
 
 ---How often each token occurs in a part: counts[id + 1].
 ---@param part? "train"|"held"
@@ -117,17 +123,6 @@ function Corpus:vocab_text() return self.core:vocab_text() end
 ---@return string? message
 ---@return string? code
 function Corpus:counts(part) return self.core:counts(part) end
-
----The vocabulary, as seqrun.text has it.
----@return seqrun.core.text.vocab
-function Corpus:vocab()
-  if not self.words then
-    local failure = require("seqrun.base.failure")
-    local text = failure.must(self.core:vocab_text())
-    self.words = failure.must(require("seqrun.core.text").parse_vocab(text, self.about.path))
-  end
-  return self.words
-end
 
 ---Document (or example) number i, from 1, as text: its sentences (or segments), one per line.
 ---@param i integer
@@ -137,9 +132,9 @@ end
 function Corpus:decode(i)
   local ids, lengths, code = self.core:unit(i)
   if not ids then return nil, lengths, code end
-  local lines, at = {}, 1
+  local lines, at, tokenizer = {}, 1, self:tokenizer()
   for _, length in ipairs(lengths) do
-    lines[#lines + 1] = self:vocab():decode(table.move(ids, at, at + length - 1, 1, {}))
+    lines[#lines + 1] = tokenizer:decode(table.move(ids, at, at + length - 1, 1, {}))
     at = at + length
   end
   return table.concat(lines, "\n")

@@ -6,16 +6,17 @@ local core = require("seqrun.core.data")
 local replace = require("seqrun.data.dataset.replace")
 local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
+local stored = require("seqrun.text.stored")
 local text = require("seqrun.core.text")
 
 ---@class seqrun.PrepareOptions
 ---@field inputs string|string[] files, directories, .gz, "-"
 ---@field out string the .sqr file
----@field vocab string|seqrun.core.text.vocab|table a path, a vocabulary, or { size =, min_frequency = } to train one
----of 30,522 tokens by default
+---@field vocab string|seqrun.core.text.vocab|seqrun.core.text.tokenizer|table a directory, a tokenizer.json, a
+---vocab.txt, what was read from one, or { size =, min_frequency = } to train a vocabulary, of 30,522 tokens by default
 ---@field vocab_out? string where a trained vocabulary goes; OUT with .vocab.txt for .sqr by default
----@field lowercase? boolean true
----@field keep_accents? boolean
+---@field lowercase? boolean of a vocabulary; true
+---@field keep_accents? boolean of a vocabulary
 ---@field format? "prose"|"lines"
 ---@field document_start? string a paragraph that begins so starts a document; blank lines then do not
 ---@field threads? integer
@@ -32,6 +33,9 @@ local TRAIN = { size = true, min_frequency = true }
 local function say(options, format, ...)
   if options.progress then options.progress(live.fit_output(format:format(...))) end
 end
+
+---Whether this says how to train a vocabulary.
+local function is_recipe(vocab) return type(vocab) == "table" and getmetatable(vocab) == nil end
 
 ---Trains a vocabulary on the text.
 local function train(options, inputs)
@@ -53,12 +57,19 @@ local function train(options, inputs)
   return trained
 end
 
----The vocabulary to use.
-local function vocabulary(options, inputs)
-  local vocab = options.vocab
-  if type(vocab) == "userdata" then return vocab end
-  if type(vocab) == "string" then return text.vocab(vocab) end
-  return train(options, inputs)
+---The tokenizer to use, and the vocabulary if it was trained.
+local function tokenizer_of(options, inputs)
+  local trained
+  if is_recipe(options.vocab) then
+    local problem, why
+    trained, problem, why = train(options, inputs)
+    if not trained then return nil, problem, why end
+  end
+  local tokenizer, message, code = stored.tokenizer(trained or options.vocab, {
+    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
+  })
+  if not tokenizer then return nil, message, code end
+  return tokenizer, trained
 end
 
 ---Tells how many bytes of the files were read; the number of tokens and the speed beside it.
@@ -123,7 +134,7 @@ end
 ---Puts the data set in its place, and beside it the vocabulary when it was trained.
 local function commit(options, ingest, vocab)
   local done, message, code = true, nil, nil
-  if type(options.vocab) == "table" then
+  if vocab then
     done, message, code = vocab:save(options.vocab_out or options.out:gsub("%.sqr$", "") .. ".vocab.txt")
   end
   if done then done, message, code = ingest:commit() end
@@ -133,42 +144,48 @@ end
 ---The metadata of how a data set was made.
 local function settings_of(options, source)
   return {
-    source = source, lowercase = tostring(options.lowercase ~= false), format = options.format or "prose",
-    document_start = options.document_start or "none", kind = "text",
-    keep_accents = options.keep_accents and "true" or "none",
+    source = source, format = options.format or "prose", document_start = options.document_start or "none",
+    kind = "text",
   }
 end
 
----The vocabulary, and the existing data set at `out`, if any, which looks like the new one.
+---The metadata of its tokenizer.
+local function tokenizer_settings(tokenizer)
+  local vocab, _, keep = tokenizer:plain()
+  local lowercase = tostring(tokenizer:lowercase())
+  if not vocab then return { lowercase = lowercase, tokenizer_fingerprint = tokenizer:fingerprint() } end
+  local fingerprint = tokenizer:vocab():fingerprint()
+  return { lowercase = lowercase, keep_accents = keep and "true" or "none", vocab_fingerprint = fingerprint }
+end
+
+---The tokenizer, the vocabulary if it was trained, and the existing data set at `out`, if any, which looks like the new
+---one.
 local function begin(options, inputs, source)
   local done, message, code = make_place(options.out)
   if not done then return nil, message, code end
   tell_leftovers(options)
-  local before, vocab
+  local before, tokenizer, trained
   before, message, code = replace.before(options.out, options.overwrite)
   if message then return nil, message, code end
   if before then done, message, code = replace.check_settings(before, options.out, settings_of(options, source)) end
   if not done then return nil, message, code end
-  vocab, message, code = vocabulary(options, inputs)
-  if vocab and before then
-    done, message, code = replace.check_settings(before, options.out, { vocab_fingerprint = vocab:fingerprint() })
+  tokenizer, trained, code = tokenizer_of(options, inputs)
+  if not tokenizer then return nil, trained, code end
+  if before then
+    done, message, code = replace.check_settings(before, options.out, tokenizer_settings(tokenizer))
+    if not done then return nil, message, code end
   end
-  if not vocab or not done then return nil, message, code end
-  return vocab, before
+  return tokenizer, trained, before
 end
 
 local function prepare(options, inputs)
   local done, message, code, ingest, counts
   if #inputs == 0 then return nil, "prepare: inputs is empty; give files or directories, or - for stdin", "config" end
   local source = table.concat(inputs, " "):sub(1, 4096)
-  local vocab, before, why = begin(options, inputs, source)
-  if not vocab then return nil, before, why end
-  local lowercase = options.lowercase ~= false
-  local tokenizer = text.tokenizer(vocab, {
-    lowercase = lowercase, keep_accents = options.keep_accents, specials = false,
-  })
+  local tokenizer, trained, before = begin(options, inputs, source)
+  if not tokenizer then return nil, trained, before end
   ingest, message, code = core.ingest(options.out, inputs, tokenizer, {
-    lowercase = lowercase, keep_accents = options.keep_accents, format = options.format,
+    format = options.format,
     document_start = options.document_start, threads = options.threads, source = source,
   })
   if not ingest then return nil, message, code end
@@ -176,7 +193,7 @@ local function prepare(options, inputs)
   counts, message, code = work(ingest, options)
   if counts and before then done, message, code = replace.check_text(before, options.out, ingest) end
   if not counts or done == nil and before then return nil, message, code end
-  done, message, code = commit(options, ingest, vocab)
+  done, message, code = commit(options, ingest, trained)
   if not done then return nil, message, code end
   return counts
 end
@@ -189,9 +206,9 @@ end
 return function(options)
   check.options("data.prepare", options, OPTIONS)
   if not options.inputs or not options.out or not options.vocab then
-    check.fail("data.prepare: give inputs, out and vocab (a path, or { size = N } to train one)")
+    check.fail("data.prepare: give inputs, out and vocab (a directory, a file, or { size = N } to train one)")
   end
-  if type(options.vocab) == "table" then check.options("data.prepare: vocab", options.vocab, TRAIN) end
+  if is_recipe(options.vocab) then check.options("data.prepare: vocab", options.vocab, TRAIN) end
   local inputs = type(options.inputs) == "table" and options.inputs or { options.inputs }
   local counts, message, code = prepare(options, inputs)
   if code == "stopped" then message = "prepare: stopped on request; no data set was written" end

@@ -44,6 +44,7 @@ function replace.check_settings(before, out, wanted)
     local old, new = before.meta[key] or "none", wanted[key]
     if key == "source" then old, new = base_names(old), base_names(new) end
     if old ~= new and key == "vocab_fingerprint" then return refuse(out, "has another vocabulary") end
+    if old ~= new and key == "tokenizer_fingerprint" then return refuse(out, "has another tokenizer") end
     if old ~= new then return refuse(out, "was made with %s '%s', not '%s'", (key:gsub("_", " ")), old, new) end
   end
   return true

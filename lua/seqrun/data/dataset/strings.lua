@@ -3,7 +3,6 @@
 --     { text = "where is it", pair = "in the garden", label = "fact" }   instead of   { a = ids, b = ids, label = 0 }
 
 local check = require("seqrun.base.check")
-local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 
 local strings = {}
@@ -13,7 +12,7 @@ local function bad(number, format, ...) error(("data.write: example %d: " .. for
 ---The ids of a text.
 local function encode(tokenizer, name, text, number)
   if type(text) ~= "string" then bad(number, "'%s' must be a string, got %s", name, check.show(text)) end
-  local ids = tokenizer:encode(text)
+  local ids = tokenizer:ids(text)
   if #ids == 0 then bad(number, "'%s' has no tokens: %s", name, check.show(text)) end
   return ids
 end
@@ -45,7 +44,7 @@ end
 ---@param options seqrun.WriteOptions
 ---@return fun(example: table, number: integer): table
 function strings.encoder(options)
-  local classes, tokenizer = {}, nil
+  local classes, tokenizer = {}, options.vocab
   for i, name in ipairs(options.labels or {}) do classes[name] = i - 1 end
   return function(example, number)
     if type(example) ~= "table" then return example end
@@ -59,9 +58,6 @@ function strings.encoder(options)
         example.label)
     end
     if example.a ~= nil or example.text == nil then return made end
-    tokenizer = tokenizer or failure.must(require("seqrun.text").tokenizer {
-      vocab = options.vocab, lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
-    })
     made.a = encode(tokenizer, "text", example.text, number)
     if example.pair ~= nil then made.b = encode(tokenizer, "pair", example.pair, number) end
     return made

@@ -12,6 +12,7 @@
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.data")
 local guess = require("seqrun.base.guess")
+local stored = require("seqrun.text.stored")
 local strings = require("seqrun.data.dataset.strings")
 local sys = require("seqrun.core.sys")
 
@@ -22,15 +23,16 @@ local sys = require("seqrun.core.sys")
 
 ---@class seqrun.WriteOptions
 ---@field out string the .sqr file
----@field vocab string|seqrun.core.text.vocab
+---@field vocab string|seqrun.core.text.vocab|seqrun.core.text.tokenizer a directory, a tokenizer.json, a vocab.txt, or
+---  what was read from one
 ---@field examples table|fun(): table?, string?, string? a list or an iterator of { a = ids, b = ids, NAME = value };
 ---ids is a list, or a string of tokenizer:packed(); or of { text = string, pair = string, NAME = value }.  An iterator
 ---that returns nil, message, code ends the work, and nothing is written
 ---@field labels? string[] names of classes: `label` may be such a name; else it is its number, from 0
 ---@field columns? table<string, seqrun.ColumnOptions> what examples have besides a and b; by default label, an i32, if
 ---the first example has one
----@field lowercase? boolean option of the tokenizer, true
----@field keep_accents? boolean another option of it
+---@field lowercase? boolean of a vocabulary, true
+---@field keep_accents? boolean of a vocabulary
 ---@field source? string where the examples come from, for the metadata
 ---@field meta? table<string, string>|fun(): table<string, string> more metadata; a function is called after the last
 ---example
@@ -103,6 +105,8 @@ local function add_columns(writer, options, first)
   local columns = { width = narrow and 2 or 4, last_id = #options.vocab - 1, known = { a = true, b = true } }
   columns.ids = writer:column("ids", narrow and "u16" or "u32")
   columns.cls, columns.sep = options.vocab:special("cls"), options.vocab:special("sep")
+  columns.cls_text = columns.cls and options.vocab:token(columns.cls)
+  columns.sep_text = columns.sep and options.vocab:token(columns.sep)
   columns.a = new_queue(writer:column("a_tokens", "u32"), "a")
   columns.b = new_queue(writer:column("b_tokens", "u32"), "b")
   local given = strings.columns(options.columns, first)
@@ -155,9 +159,9 @@ end
 
 local function check_segment(columns, name, ids, number)
   if type(ids) ~= "table" then bad(number, "%s must be a list of token ids, got a %s", name, type(ids)) end
-  if ids[1] == columns.cls or #ids > 0 and ids[#ids] == columns.sep then
-    bad(number, "%s %s; give segments without them, batches add [CLS] and [SEP]", name,
-      ids[1] == columns.cls and "begins with [CLS]" or "ends with [SEP]")
+  if #ids > 0 and (ids[1] == columns.cls or ids[#ids] == columns.sep) then
+    bad(number, "%s %s; give segments without special tokens, batches add them", name,
+      ids[1] == columns.cls and "begins with " .. columns.cls_text or "ends with " .. columns.sep_text)
   end
 end
 
@@ -214,15 +218,11 @@ local function flush_all(writer, columns)
   return done, message, code
 end
 
-local function finish(writer, vocab_text, options)
-  local words = writer:column("vocab", "bytes")
-  local done, message, code = writer:append(words, vocab_text)
-  if not done then return nil, message, code end
+local function finish(writer, options)
+  local done, message, code
   writer:meta("kind", "examples")
-  writer:meta("lowercase", tostring(options.lowercase ~= false))
-  if options.keep_accents then writer:meta("keep_accents", "true") end
-  writer:meta("vocab_size", tostring(#options.vocab))
-  writer:meta("vocab_fingerprint", options.vocab:fingerprint())
+  done, message, code = writer:tokenizer(options.vocab)
+  if not done then return nil, message, code end
   if options.source then writer:meta("source", options.source) end
   if options.labels then writer:meta("labels.label", require("seqrun.core.json").encode(options.labels)) end
   local meta, keys = options.meta or {}, {}
@@ -275,10 +275,10 @@ return function(options)
   local count, done, message, code
   local o = {}
   for key, value in pairs(options) do o[key] = value end
-  if type(o.vocab) == "string" then
-    o.vocab, message, code = require("seqrun.core.text").vocab(options.vocab)
-    if not o.vocab then return nil, message, code end
-  end
+  o.vocab, message, code = stored.tokenizer(options.vocab, {
+    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
+  })
+  if not o.vocab then return nil, message, code end
   local folder = o.out:match("^(.+)/[^/]*$")
   if folder then
     done, message, code = sys.make_dirs(folder)
@@ -290,7 +290,7 @@ return function(options)
   local guard <close> = writer
   count, message, code = write_all(writer, o)
   if not count then return nil, message, code end
-  done, message, code = finish(writer, require("seqrun.data.dataset.words")(o.vocab), o)
+  done, message, code = finish(writer, o)
   if not done then return nil, message, code end
   return count
 end

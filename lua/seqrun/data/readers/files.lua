@@ -12,9 +12,9 @@ local corpus = require("seqrun.data.dataset.corpus")
 local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local readers = require("seqrun.data.readers")
+local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
 local training = require("seqrun.tensor.training")
-local words = require("seqrun.core.text")
 
 ---Raised when the same files and options give another data set.
 local VERSION = 2
@@ -25,7 +25,7 @@ local VERSION = 2
 ---@field dev? string|string[]
 ---@field held? number of train, where there is no dev; 0
 ---@field seed? integer of the choice of what is held out
----@field vocab string|seqrun.core.text.vocab another vocabulary in a .sqr is refused
+---@field vocab string|seqrun.core.text.vocab|seqrun.core.text.tokenizer another tokenizer in a .sqr is refused
 ---@field labels? string[] of the checkpoint
 ---@field max_len? integer 128, squad: 384
 ---@field too_long? "truncate"|"error"
@@ -68,12 +68,20 @@ local function digest_of(path)
   return nil, ("%s%s"):format(message, hint and ("; did you mean '%s%s'?"):format(folder or "", hint) or ""), code
 end
 
+---What identifies a tokenizer.
+local function add_tokenizer(key, tokenizer)
+  local vocab, lowercase, keep_accents = tokenizer:plain()
+  key.vocab = vocab and tokenizer:vocab():fingerprint() or tokenizer:fingerprint()
+  key.lowercase, key.keep_accents = lowercase, keep_accents
+end
+
 ---Where the data set of these files is, or will be.
 local function path_of(options, given)
-  local key = { version = VERSION, vocab = options.vocab:fingerprint(), files = {} }
+  local key = { version = VERSION, files = {} }
   for name, value in pairs(given) do
     if name ~= "files" and name ~= "vocab" and name ~= "progress" then key[name] = value end
   end
+  add_tokenizer(key, options.vocab)
   for i, path in ipairs(given.files) do
     local digest, message, code = digest_of(path)
     if not digest then return nil, message, code end
@@ -154,7 +162,7 @@ local function check_length(notes, set, name, options)
   local count, first, longest = set.core:longer(max_len)
   if count == 0 then return nil end
   if options.too_long == "error" then
-    return ("%s: longer than data.max_len, %d tokens with [CLS] and [SEP] (%s of %s examples of %s are, up to %s "
+    return ("%s: longer than data.max_len, %d tokens with special ones (%s of %s examples of %s are, up to %s "
       .. "tokens); raise data.max_len, or set data.too_long=truncate"):format(set:place(first), max_len, commas(count),
       commas(set:info().examples), name, commas(longest))
   end
@@ -209,15 +217,18 @@ local function add_dev(sets, options)
   return sets
 end
 
----The options with the vocabulary as an object.
+---The options with the tokenizer as an object.
 local function complete(given)
   check.options("data.files", given, OPTIONS)
   if not given.train or not given.vocab or not given.task then check.fail("data.files: give task, train and vocab") end
   local reader, problem = readers.of(given.task)
   if not reader then check.fail("data.files: %s", problem) end
-  local options, message, code = { max_len = reader.windows and 384 or 128, reader = reader }, nil, nil
+  local options = { max_len = reader.windows and 384 or 128, reader = reader }
   for key, value in pairs(given) do options[key] = value end
-  if type(given.vocab) == "string" then options.vocab, message, code = words.vocab(given.vocab) end
+  local message, code
+  options.vocab, message, code = stored.tokenizer(given.vocab, {
+    lowercase = given.lowercase, keep_accents = given.keep_accents, literal = true,
+  })
   if not options.vocab then return nil, message, code end
   return options
 end

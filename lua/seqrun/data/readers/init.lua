@@ -17,15 +17,16 @@ local problems = require("seqrun.data.readers.problems")
 local records = require("seqrun.data.readers.records")
 local shown = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.core.text")
+local stored = require("seqrun.text.stored")
 
 ---@class seqrun.ReadOptions
 ---@field task string name of a task, or "none": rows without labels
 ---@field files string|string[]
 ---@field out string the .sqr file
----@field vocab string|seqrun.core.text.vocab
----@field lowercase? boolean true
----@field keep_accents? boolean
+---@field vocab string|seqrun.core.text.vocab|seqrun.core.text.tokenizer a directory, a tokenizer.json, a vocab.txt, or
+---  what was read from one
+---@field lowercase? boolean of a vocabulary, true
+---@field keep_accents? boolean of a vocabulary
 ---@field format? "auto"|"csv"|"tsv"|"jsonl"|"conll"|"squad" auto: by the name of the file
 ---@field delimiter? string one byte
 ---@field quotes? "auto"|"yes"|"no" whether quotes enclose cells; auto: in CSV
@@ -304,15 +305,14 @@ local function meta_of(options, stream, maker)
   end
 end
 
-local function write(options, vocab, job, maker)
+local function write(options, job, maker)
   local source, message, code = source_of(options)
   if not source then return nil, message, code end
   local guard <close> = source
   local stream = stream_of(options, source, maker)
   local count
   count, message, code = require("seqrun.data.dataset.write") {
-    out = options.out, vocab = vocab, lowercase = options.lowercase ~= false, keep_accents = options.keep_accents,
-    columns = columns_to_write(job, maker),
+    out = options.out, vocab = job.tokenizer, columns = columns_to_write(job, maker),
     examples = function() return stream:next() end, meta = meta_of(options, stream, maker),
     source = table.concat(options.files, " "):sub(1, 4096),
   }
@@ -331,12 +331,12 @@ end
 function readers.read(given)
   local options, message, code = complete(given)
   if not options then return nil, message, code end
-  local vocab = options.vocab
-  if type(vocab) == "string" then
-    vocab, message, code = text.vocab(options.vocab)
-    if not vocab then return nil, message, code end
-  end
-  local job = jobs.new(options, vocab)
+  local tokenizer
+  tokenizer, message, code = stored.tokenizer(options.vocab, {
+    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
+  })
+  if not tokenizer then return nil, message, code end
+  local job = jobs.new(options, tokenizer)
   local maker = options.reader.new(job)
   if maker.survey and not maker.map then
     local done
@@ -346,7 +346,7 @@ function readers.read(given)
   message = too_large("labels", maker.map and maker.map.names) or too_large("names of files", options.files)
   if message then return nil, message, "data" end
   if maker.shape then maker:shape() end
-  return write(options, vocab, job, maker)
+  return write(options, job, maker)
 end
 
 ---Streams records without making a data set.

@@ -1,7 +1,5 @@
 -- job.lua - what all readers share: the tokenizer, the options, and the columns of every example.
 
-local text = require("seqrun.core.text")
-
 ---@class seqrun.readers.Job
 ---@field options table
 ---@field tokenizer seqrun.core.text.tokenizer
@@ -12,15 +10,13 @@ local Job = {}
 Job.__index = Job
 
 ---@param options table those of sr.data.read
----@param vocab seqrun.core.text.vocab
+---@param tokenizer seqrun.core.text.tokenizer special tokens are plain text to it
 ---@return seqrun.readers.Job
-local function new(options, vocab)
+local function new(options, tokenizer)
   return setmetatable({
     options = options, keep_text = options.keep_text ~= false, unlabelled = options.unlabelled == true,
     labels = options.labels and require("seqrun.data.readers.labels").map(options.labels) or nil,
-    tokenizer = text.tokenizer(vocab, {
-      lowercase = options.lowercase ~= false, keep_accents = options.keep_accents, specials = false,
-    }),
+    tokenizer = tokenizer,
     wants_pair = options.reader.pairs or options.columns.pair ~= nil,
   }, Job)
 end

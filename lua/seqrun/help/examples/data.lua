@@ -9,6 +9,7 @@ return {
   ["sr.text.sentences"] = "for sentence, document in sr.text.sentences { files = sample.text, limit = 100 } do\n"
     .. "  first = first or sentence\nend\nfirst",
   ["Tokenizer"] = 'sample.tokenizer:encode("The cat.")',
+  ["Stored"] = "#sr.must(sr.checkpoint.pretrained(sample.run).tokenizer:open { literal = true })",
   ["vocab"] = 'sample.vocab:id("[MASK]"), sample.vocab:token(4)',
   ["sr.data.prepare"] = 'sr.data.prepare { inputs = sample.text, out = sample.folder .. "/new.sqr", vocab = { size = 90 } }',
   ["sr.data.open"] = "sr.data.open(sample.data)",

@@ -25,8 +25,9 @@ return {
   ["sr.checkpoint.read_tensors"] = 'sr.checkpoint.write_tensors(sample.folder .. "/r.safetensors", { x = sr.ones(2) })\n'
     .. 'sr.checkpoint.read_tensors(sample.folder .. "/r.safetensors").x',
   ["sr.checkpoint.vocabulary.read"] = "sr.checkpoint.vocabulary.read(sr.checkpoint.latest(sample.run))",
+  ["sr.checkpoint.vocabulary.too_large"] = "sr.checkpoint.vocabulary.too_large(4000, 100)",
   ["sr.checkpoint.vocabulary.too_small"] = "sr.checkpoint.vocabulary.too_small(100, 4000)",
-  ["sr.checkpoint.vocabulary.difference"] = "print(sr.checkpoint.vocabulary.difference(sample.vocab, sample.vocab))",
+  ["sr.checkpoint.vocabulary.difference"] = "print(sr.checkpoint.vocabulary.difference(sample.tokenizer.core, sample.tokenizer.core))",
   ["sr.config.load"] = CONFIG .. 'config = sr.must(c.load { schema = schema, arguments = { "size=4" } })\nconfig.values.size',
   ["Config"] = CONFIG .. 'config = sr.must(c.load { schema = schema, arguments = { "size=4" } })\nconfig:explain()',
   ["sr.config.map"] = CONFIG .. "schema",

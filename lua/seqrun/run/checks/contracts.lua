@@ -15,7 +15,7 @@ local WANTED = {
   optimizer = {
     like = "sr.optim.adamw (seqrun/optim/init.lua)", methods = { "step", "read_results", "counts", "state", "restore" },
   },
-  corpus = { like = "sr.data.open (seqrun/data/dataset/corpus.lua)", methods = { "info", "vocab_text", "lowercase" } },
+  corpus = { like = "sr.data.open (seqrun/data/dataset/corpus.lua)", methods = { "info", "tokenizer" } },
 }
 
 ---Parts in the order of checking; true: optional.

@@ -115,20 +115,20 @@ end
 
 -- ---- another run's ---------------------------------------------------------------------------
 
----Fails if the vocabulary of a checkpoint is not that of the data set.
-local function check_vocabulary(t, folder)
+---Fails if the tokenizer of a checkpoint is not that of the data set.
+local function check_tokenizer(t, folder)
   if not t.corpus then return end
-  local theirs = checkpoint.vocabulary.read(folder)
+  local theirs, message, code = checkpoint.vocabulary.read(folder)
+  if message then failure.raise(code, "init.from: %s", message) end
   if not theirs then
-    t.screen:warn("%s has no vocab.txt, so its vocabulary cannot be compared with that of %s", folder,
-      t.corpus:info().path)
+    t.screen:warn("%s has no tokenizer, so it cannot be compared with that of %s", folder, t.corpus:info().path)
     return
   end
-  local difference = checkpoint.vocabulary.difference(theirs, (failure.must(t.corpus:vocab_text())))
+  local difference = checkpoint.vocabulary.difference(theirs, t.corpus:tokenizer())
   if not difference then return end
-  failure.raise("data", "init.from: the vocabulary %s/vocab.txt differs from that of the data set %s (%s); prepare the "
-    .. "data with vocab.file=%s/vocab.txt, or train from scratch with init.from=none", folder, t.corpus:info().path,
-    difference, folder)
+  failure.raise("data", "init.from: the tokenizer of %s differs from that of the data set %s (%s); prepare the data "
+    .. "with vocab.file=%s, or train from scratch with init.from=none", folder, t.corpus:info().path, difference,
+    folder)
 end
 
 ---Names of the parameters that are initialized although the checkpoint has them: `fresh` of run:start, and those of all
@@ -148,7 +148,7 @@ function resuming.start_from(t)
   local init = t.config.init
   if not init.from or init.carry == "none" then return nil end
   local folder = checkpoint.resolve(init.from)
-  if folder and sys.is_dir(folder) then check_vocabulary(t, folder) end
+  if folder and sys.is_dir(folder) then check_tokenizer(t, folder) end
   local parts = {
     model = t.model.params, opt = t.optimizer, carry = init.carry, seed = t.config.seed, fresh = fresh_parameters(t),
   }

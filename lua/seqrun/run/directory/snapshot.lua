@@ -2,7 +2,6 @@
 
 local autotune = require("seqrun.run.ranks.autotune")
 local devices = require("seqrun.tensor.devices")
-local failure = require("seqrun.base.failure")
 local resuming = require("seqrun.run.directory.resuming")
 
 ---What it has besides the tensors, as plain values.
@@ -27,9 +26,6 @@ return function(t)
     config = model.hf_config and model:hf_config(), files = t.loaders:plans(),
   }
   parts.files["trainer/config.yaml"], parts.files[autotune.FILE] = t.loaded:dump(), autotune.text()
-  if corpus then
-    parts.vocab_text, parts.cased = failure.must(corpus:vocab_text()), not corpus:lowercase()
-    parts.keep_accents = corpus.keep_accents and corpus:keep_accents()
-  end
+  parts.tokenizer = corpus and corpus:tokenizer()
   return parts
 end

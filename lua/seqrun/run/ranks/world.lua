@@ -106,7 +106,7 @@ function world.check_parts(w, parts)
   local function add_text(name, value) add(name, value and sys.hash(value):sub(1, 16) or "absent") end
   if parts.corpus then
     add("the data set", ("%s (%s)"):format(parts.corpus:info().path, tostring(parts.corpus:info().digest)))
-    add_text("the vocabulary", (parts.corpus:vocab_text()))
+    add("the tokenizer", parts.corpus:tokenizer():fingerprint())
   end
   for file, plan in pairs(parts.plans) do -- without how long the solver took
     local lasting = plan:gsub("\nmilliseconds [^\n]*", ""):gsub("\nchecksum [^\n]*", "")

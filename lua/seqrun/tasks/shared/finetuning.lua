@@ -16,6 +16,7 @@ local nn = require("seqrun.nn")
 local parts = require("seqrun.tasks.shared.parts")
 local ranks = require("seqrun.tensor.ranks")
 local sr_data = require("seqrun.data")
+local tokenizer = require("seqrun.checkpoint.tokenizer")
 local vocabulary = require("seqrun.checkpoint.vocabulary")
 
 ---@class seqrun.FinetuningTask: seqrun.Keys
@@ -62,8 +63,7 @@ end
 ---Options for sr.data.files.
 local function file_options(self, cfg, pretrained)
   local options = {
-    task = self.kind, columns = cfg.columns, seed = cfg.seed, lowercase = pretrained.lowercase,
-    keep_accents = pretrained.keep_accents, labels = inherited_labels(self, cfg, pretrained),
+    task = self.kind, columns = cfg.columns, seed = cfg.seed, labels = inherited_labels(self, cfg, pretrained),
   }
   for key, value in pairs(cfg.data) do
     if key ~= "prefetch" and key ~= "workers" then options[key] = value end
@@ -79,13 +79,19 @@ local function pretrained_of(cfg)
     local way = "; give a run, a checkpoint or a Hugging Face directory (`make demo` trains a small encoder)"
     failure.raise(code, "init.from: %s%s", message, code == "missing" and way or "")
   end
-  if not pretrained.vocab_text then
-    failure.raise("data", "init.from: %s has no vocab.txt; put the vocabulary of the model there", pretrained.path)
-  end
   return pretrained
 end
 
----Opens the data of a config, reading its files with the vocabulary of init.from.
+---The tokenizer of init.from, which must fit the model.
+local function tokenizer_of(pretrained)
+  local opened, message, code = tokenizer.open(pretrained)
+  if not opened then failure.raise(code, "init.from: %s", message) end
+  local problem = vocabulary.too_large(#opened, pretrained.design.vocabulary)
+  if problem then failure.raise("data", "init.from: %s: %s", pretrained.path, problem) end
+  return opened
+end
+
+---Opens the data of a config, reading its files with the tokenizer of init.from.
 ---@param cfg table
 ---@return seqrun.FinetuningData
 function Task:data(cfg)
@@ -93,7 +99,7 @@ function Task:data(cfg)
   local pretrained = pretrained_of(cfg)
   local shorter = fit_length(cfg, pretrained)
   local options = file_options(self, cfg, pretrained)
-  options.vocab = failure.must(require("seqrun.core.text").parse_vocab(pretrained.vocab_text, pretrained.path))
+  options.vocab = tokenizer_of(pretrained)
   local data, message, code = ranks.in_turn(function() return sr_data.files(options) end)
   if not data then
     local own = inherited_labels(self, cfg, pretrained) and message:find("label", 1, true)

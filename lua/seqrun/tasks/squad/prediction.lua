@@ -5,6 +5,7 @@
 -- `null_threshold`.  first and last count code points of the context from 0, last excluded.
 
 local decode = require("seqrun.scores.decode")
+local frames = require("seqrun.text.frames")
 local json = require("seqrun.core.json")
 
 local prediction = {
@@ -17,15 +18,17 @@ local QUESTION = 64
 ---Each window has room for a token of the context, and begins after the one before it.
 function prediction.sequences(item, t)
   local question = t.tokenizer.core:ids(item.question)
-  for i = #question, math.min(QUESTION, t.max_len // 2, t.max_len - 4) + 1, -1 do question[i] = nil end
+  local frame = frames.of(t.tokenizer.core)
+  local both = frame:room(t.max_len, true)
+  for i = #question, math.min(QUESTION, t.max_len // 2, both - 1) + 1, -1 do question[i] = nil end
   local context, places = t.tokenizer.core:ids(item.context, true)
   item.places = places
-  local room = t.max_len - #question - 3
+  local room, before = both - #question, frame:lead(true) + #question + frame:middle()
   local step = math.min(t.stride or 128, room)
   local list, first = {}, 1
   repeat
     local last = math.min(#context, first + room - 1)
-    list[#list + 1] = { a = question, b = table.move(context, first, last, 1, {}), offset = first - 1 }
+    list[#list + 1] = { a = question, b = table.move(context, first, last, 1, {}), offset = first - 1, before = before }
     first = first + step
   until last >= #context
   return list
@@ -40,7 +43,7 @@ local function spans_of(item, of)
   local spans, null, nothing = {}, nil, nil
   for _, sequence in ipairs(item.sequences) do
     local first, last = sequence.output[1], sequence.output[2]
-    local from = #sequence.a + 2
+    local from = sequence.before -- tokens before the context
     local function in_context(i) return i > from and i <= from + #sequence.b end
     for _, span in ipairs(of(first, last, in_context)) do
       span.logits = { first[span.first], last[span.last] }

@@ -1,12 +1,13 @@
 -- reader.lua - SQuAD 1.1 and 2.0 JSON to windows of a context.
 --
--- A window is [CLS] question [SEP] part of the context [SEP].  Windows start `stride` tokens after each other
+-- A window is a pair, [CLS] question [SEP] part of the context [SEP].  Windows start `stride` tokens after each other
 -- until one reaches the end of the context.  A token that is in several windows is the `best` token of the one in
 -- which it has most context on both sides.
 --
 -- Source: Devlin et al. 2018, arXiv:1810.04805, and the program published with it (windows, best context).
 
 local json = require("seqrun.core.json")
+local frames = require("seqrun.text.frames")
 local one_line = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
 local words = require("seqrun.core.text")
@@ -275,7 +276,8 @@ function Squad:make(record)
   if not texts then return nil, first, last end
   local question = question_of(self, record.text)
   if #question == 0 or #ids == 0 then return nil, "empty", "the question or its context has no tokens" end
-  local windows = cut(#ids, self.job.options.max_len - #question - 3, self.job.options.stride)
+  local options, frame = self.job.options, frames.of(self.job.tokenizer)
+  local windows = cut(#ids, frame:room(options.max_len, true) - #question, options.stride)
   local context = { ids = ids, places = places, windows = windows, best = best_windows(windows) }
   local list, answers = {}, json.encode(texts)
   for w = 1, #windows do

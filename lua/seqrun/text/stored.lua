@@ -1,0 +1,139 @@
+-- stored.lua - a tokenizer as texts: what a directory, a data set or a checkpoint holds of it.
+--
+--     local stored = sr.must(stored.read("some/model"))      tokenizer.json, else vocab.txt; nil where there is neither
+--     local tokenizer = sr.must(stored:open { literal = true })
+
+local core = require("seqrun.core.text")
+local json = require("seqrun.core.json")
+local json_file = require("seqrun.base.json_file")
+local sys = require("seqrun.core.sys")
+
+---@class seqrun.text.Stored
+---@field content string the text of a tokenizer.json or a vocab.txt
+---@field json boolean it is a tokenizer.json
+---@field name string the file, for messages
+---@field roles? table the special tokens by role, with the keys of tokenizer_config.json
+---@field lowercase? boolean of a vocab.txt; of a tokenizer.json nil, unless another file tells otherwise
+---@field keep_accents? boolean
+local Stored = {}
+Stored.__index = Stored
+Stored.__name = "seqrun.text.Stored"
+
+local stored = {}
+
+local MOST_BYTES = 1 << 28
+
+---Keys of tokenizer_config.json and special_tokens_map.json that name special tokens.
+local ROLES = { "pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token" }
+
+---The special tokens that the files beside a tokenizer.json name; the first file wins.
+local function roles_of(...)
+  local roles = {}
+  for _, file in ipairs { ... } do
+    for _, key in ipairs(ROLES) do
+      if roles[key] == nil and file[key] ~= json.null then roles[key] = file[key] end
+    end
+  end
+  return roles
+end
+
+---The casing that tokenizer_config.json tells: it wins over a tokenizer.json of BERT's WordPiece, as in Transformers.
+local function casing_of(config)
+  if type(config.do_lower_case) ~= "boolean" then return nil end
+  if config.do_lower_case then return true, config.strip_accents == false end
+  if config.strip_accents == true then return nil, nil, "its tokenizer strips accents only" end
+  return false, false
+end
+
+---What a directory holds of a tokenizer.
+---@param folder string
+---@return seqrun.text.Stored|nil # nil without a message where there is none
+---@return string? message
+---@return string? code
+function stored.read(folder)
+  local config = json_file.read(folder .. "/tokenizer_config.json") or {}
+  local found = { roles = roles_of(config, json_file.read(folder .. "/special_tokens_map.json") or {}) }
+  local problem
+  found.lowercase, found.keep_accents, problem = casing_of(config)
+  for _, name in ipairs { "tokenizer.json", "vocab.txt" } do
+    found.name, found.json = folder .. "/" .. name, name == "tokenizer.json"
+    found.content = found.content or sys.read_file(found.name, MOST_BYTES)
+    if found.content then break end
+  end
+  if not found.content then return nil end
+  if not found.json then
+    if found.lowercase == nil then found.lowercase, found.keep_accents = true, config.strip_accents == false end
+    if config.tokenize_chinese_chars == false then problem = "its tokenizer does not split Chinese characters" end
+    if problem then return nil, ("%s: %s, which is not supported"):format(folder, problem), "data" end
+  end
+  found.chinese = config.tokenize_chinese_chars ~= false
+  return setmetatable(found, Stored)
+end
+
+---A tokenizer as texts: a vocabulary where that says everything.
+---@param tokenizer seqrun.core.text.tokenizer
+---@return seqrun.text.Stored
+function stored.of(tokenizer)
+  local vocab, lowercase, keep_accents = tokenizer:plain()
+  local content, is_json, roles = tokenizer:text()
+  if vocab then content, is_json = vocab, false end
+  return setmetatable({
+    content = content, json = is_json, name = "tokenizer", roles = json.decode(roles), lowercase = lowercase,
+    keep_accents = keep_accents,
+  }, Stored)
+end
+
+---Vocabularies of BERT follow the casing that is stored beside them.
+local function recased(self, tokenizer, literal)
+  if self.lowercase == nil or not tokenizer:plain() then return tokenizer end
+  if self.chinese == false then
+    local problem = "%s: its tokenizer does not split Chinese characters, which is not supported"
+    return nil, problem:format(self.name), "data"
+  end
+  return core.tokenizer(tokenizer:vocab(), {
+    lowercase = self.lowercase, keep_accents = self.keep_accents, specials = not literal,
+  })
+end
+
+---The tokenizer.  Special tokens written in a text, such as [MASK], are plain text if `literal`.
+---@param options { literal: boolean, lowercase?: boolean } lowercase: of BERT's WordPiece, also where it is cased
+---@return seqrun.core.text.tokenizer|nil
+---@return string? message
+---@return string? code
+function Stored:open(options)
+  local lowercase, keep = self.lowercase, self.keep_accents
+  if options.lowercase and not lowercase then lowercase, keep = true, true end
+  local tokenizer, message, code = core.parse_tokenizer(self.content, self.name, {
+    lowercase = lowercase, keep_accents = keep, specials = not options.literal,
+    config = self.json and self.roles and next(self.roles) and json.encode(self.roles) or nil,
+  })
+  if not tokenizer or not self.json then return tokenizer, message, code end
+  if options.lowercase and not tokenizer:plain() then
+    local problem = "%s: sentence_bert_config.json lower-cases texts, which is supported with BERT's WordPiece only"
+    return nil, problem:format(self.name), "data"
+  end
+  return recased(setmetatable({ lowercase = lowercase, keep_accents = keep }, { __index = self }), tokenizer,
+    options.literal)
+end
+
+---The core tokenizer of what a caller gives: a core tokenizer, which is taken as it is, one of sr.text.tokenizer, a
+---vocabulary of BERT, or the path of a directory, a tokenizer.json or a vocab.txt.  `lowercase` (on unless false) and
+---`keep_accents` are of a vocabulary.
+---@param given any
+---@param options { lowercase?: boolean, keep_accents?: boolean, literal: boolean }
+---@return seqrun.core.text.tokenizer|nil
+---@return string? message
+---@return string? code
+function stored.tokenizer(given, options)
+  local how = {
+    lowercase = options.lowercase ~= false, keep_accents = options.keep_accents, specials = not options.literal,
+  }
+  if type(given) == "table" then return stored.of(given.core):open { literal = options.literal } end
+  if type(given) == "userdata" then return given.frame and given or core.tokenizer(given, how) end
+  if not sys.is_dir(given) then return core.load_tokenizer(given, how) end
+  local found, message, code = stored.read(given)
+  if found then return found:open { literal = options.literal } end
+  return nil, message or ("%s: no tokenizer.json and no vocab.txt in this directory"):format(given), code or "missing"
+end
+
+return stored
