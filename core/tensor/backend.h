@@ -116,6 +116,9 @@ typedef struct sr_attention_opts {
     sr_dropout drop;     /* of the probabilities */
 } sr_attention_opts;
 
+/* Optimizers; see `step` in slots.h. */
+typedef enum sr_method { SR_ADAMW, SR_LAMB, SR_STABLE_ADAMW, SR_MUON, SR_METHOD_COUNT } sr_method;
+
 /* One parameter in the flat store, as the optimizer sees it. */
 typedef struct sr_segment {
     int64_t offset, size; /* elements */
@@ -123,6 +126,8 @@ typedef struct sr_segment {
     double decay;         /* decoupled weight decay */
     bool trust;           /* LAMB: scale the update by ||w|| / ||u|| */
     bool frozen;
+    int64_t rows, columns; /* Muon: of a matrix that is updated by it; 0: by AdamW */
+    double scale;          /* Muon: factor on the orthogonal matrix */
 } sr_segment;
 
 /* A piece of a segment: norms are summed over chunks in order, in f64, and the store is cut between
@@ -134,7 +139,7 @@ typedef struct sr_chunk {
 } sr_chunk;
 
 typedef struct sr_step {
-    bool lamb;             /* else AdamW */
+    sr_method method;
     sr_tensor *value;      /* flat f32 (f64 on ref) masters */
     const sr_tensor *grad; /* flat */
     sr_tensor *m, *v;      /* flat moments, starting at element `base` of the store */
@@ -147,10 +152,13 @@ typedef struct sr_step {
     const sr_chunk *chunks; /* of all segments that are not frozen, in order */
     int64_t chunk_count;
     int64_t first, last; /* the chunks to update: [first, last) */
-    sr_tensor *norms;    /* LAMB: (chunk_count, 2) f64, squared norms of w and u of each chunk */
+    sr_tensor *norms;    /* (chunk_count, 2) f64, sums over each chunk that `moments` sets; not of
+                            AdamW */
     double rate, beta1, beta2, eps;
-    double clip; /* largest global norm; 0: none.  Factor 1 when norm <= clip, else
-                    clip / norm; with clip_eps min(1, clip / (norm + 1e-6)) */
+    double momentum; /* Muon: of matrices */
+    bool nesterov;   /* Muon: the direction is the gradient moved towards the momentum */
+    double clip;     /* largest global norm; 0: none.  Factor 1 when norm <= clip, else
+                        clip / norm; with clip_eps min(1, clip / (norm + 1e-6)) */
     bool clip_eps;
     sr_tensor *result; /* (4) real: in [0] global norm, [1] 1 when finite; out [2] 1 when applied;
                           in and out [3] updates applied so far */
@@ -159,6 +167,12 @@ typedef struct sr_step {
 /* Bias correction 1 - beta^t of the update that follows `applied` others. */
 static inline double sr_step_correction(double beta, double applied) {
     return 1.0 - pow(beta, applied + 1.0);
+}
+
+/* StableAdamW: the beta of that update, whose moments need no correction: 0 for the first. */
+static inline double sr_step_beta(double beta, double applied) {
+    double power = pow(beta, applied + 1.0);
+    return (beta - power) / (1.0 - power);
 }
 
 /* The work of an update as one recorded piece; see `capture`. */

@@ -117,9 +117,9 @@ SR_SLOT(cross_entropy, OUT(total), OUT(nll), OUT(correct), OUT(dlogits), IN(logi
     IN(weights))
 
 /* ---- optimizer ------------------------------------------------------------------------ */
-/* A step is grad_squares, grad_norm, lamb_moments when it is LAMB, and step; where several
- * devices share the work, each takes its chunks, and squares and norms are exchanged in
- * between.  Segments and chunks are valid during the call only. */
+/* A step is grad_squares, grad_norm, moments unless it is AdamW, and step; where several devices
+ * share the work, each takes its chunks, and squares and norms are exchanged in between.  Segments
+ * and chunks are valid during the call only. */
 
 /* squares[c] = sum of the squares of grad in chunk c, for c in [first, last); (chunks) f64 */
 SR_SLOT(grad_squares, OUT(squares), IN(grad), VALUE(const sr_chunk *, chunks),
@@ -127,13 +127,23 @@ SR_SLOT(grad_squares, OUT(squares), IN(grad), VALUE(const sr_chunk *, chunks),
 /* result[0] = root of the sum of squares (count) in order; result[1] = 1 when it is finite and
  * so is the loss (scalar, real), which may be NULL */
 SR_SLOT(grad_norm, OUT(result), IN(squares), VALUE(int64_t, count), IN(loss))
-/* Moves the moments of the chunks and sets their norms; nothing when result[1] is 0. */
-SR_SLOT(lamb_moments, VALUE(const sr_step *, step))
-/* One AdamW or LAMB step of the chunks; leaves everything untouched when result[1] is 0.
+/* Moves the moments of the chunks and sets their norms; nothing when result[1] is 0.
+ * LAMB: norms = { w^2, u^2 }; StableAdamW: { g^2 / max(v, eps^2), 0 }.
+ * Muon, of matrices only: m = momentum m + (1 - momentum) g; v = the direction, m, or with nesterov
+ * (1 - momentum) g + momentum m; norms = { v^2, 0 }. */
+SR_SLOT(moments, VALUE(const sr_step *, step))
+/* Muon: v /= the norm of v over its matrix, from norms, or 1 where that is 0.  The caller then makes
+ * it orthogonal (core/train/muon.h). */
+SR_SLOT(directions, VALUE(const sr_step *, step))
+/* One step of the chunks; leaves everything untouched when result[1] is 0.
  * AdamW: w -= rate (m^ / (sqrt(v^) + eps) + decay w).
  * LAMB: u = m^ / (sqrt(v^) + eps) + decay w; w -= rate ratio u, ratio = ||w|| / ||u|| for a
  * trust segment when both are above 0, else 1; the norms are summed over the segment's chunks.
- * Source: Loshchilov and Hutter 2017, arXiv:1711.05101; You et al. 2019, arXiv:1904.00962. */
+ * StableAdamW: rate' = rate / max(1, root of the mean of g^2 / max(v, eps^2) over the segment);
+ * w *= 1 - rate' decay; w -= rate' m / (sqrt(v) + eps).
+ * Muon: of matrices w -= rate (scale v + decay w), of the others as AdamW.
+ * Source: Loshchilov and Hutter 2017, arXiv:1711.05101; You et al. 2019, arXiv:1904.00962;
+ * Wortsman et al. 2023, arXiv:2304.13013; Jordan 2024, kellerjordan.github.io/posts/muon. */
 SR_SLOT(step, VALUE(const sr_step *, step))
 
 /* clang-format on */

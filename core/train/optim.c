@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/train/muon.h"
 
 enum { MOST_PENDING = 64 };
 
@@ -16,12 +17,23 @@ static sr_status check_opts(const sr_optim_opts *o) {
         return sr_fail(SR_EINVAL, "optimizer: eps is %g; must be > 0", o->eps);
     if (!(o->power > 0 && isfinite(o->power)))
         return sr_fail(SR_EINVAL, "optimizer: the power of the betas is %g; must be > 0", o->power);
+    if (!(o->momentum >= 0 && o->momentum < 1))
+        return sr_fail(SR_EINVAL, "optimizer: momentum is %g; must be in [0, 1)", o->momentum);
     if (o->max_skipped < 1)
         return sr_fail(SR_EINVAL, "optimizer: max_skipped is %d; must be >= 1", o->max_skipped);
     return SR_OK;
 }
 
-static sr_status check_segment(const sr_segment *s, const char *name) {
+static sr_status check_segment(const sr_segment *s, const sr_param *p) {
+    const char *name = p->name;
+    bool matrix = s->rows > 0 || s->columns > 0;
+    if (matrix && (s->rows < 1 || s->columns < 1 || s->rows * s->columns != p->size || !p->whole))
+        return sr_fail(SR_EINVAL,
+                       "optimizer: '%s' has %" PRId64 " elements, not a matrix of %" PRId64
+                       " x %" PRId64 " that is kept whole",
+                       name, p->size, s->rows, s->columns);
+    if (!isfinite(s->scale))
+        return sr_fail(SR_EINVAL, "optimizer: '%s' has scale %g; must be finite", name, s->scale);
     if (!(s->rate >= 0 && isfinite(s->rate)) || !(s->decay >= 0 && isfinite(s->decay)))
         return sr_fail(SR_EINVAL,
                        "optimizer: '%s' has rate %g and decay %g; neither may be "
@@ -34,7 +46,7 @@ static sr_status fill_segments(sr_optim *o, const sr_segment *segments) {
     const sr_params *p = o->params;
     SR_TRY(sr_new(&o->segments, p->count));
     for (int64_t i = 0; i < p->count; i++) {
-        SR_TRY(check_segment(&segments[i], p->list[i].name));
+        SR_TRY(check_segment(&segments[i], &p->list[i]));
         o->segments[i] = segments[i];
         o->segments[i].offset = p->list[i].offset;
         o->segments[i].size = p->list[i].size;
@@ -48,18 +60,39 @@ static int64_t chunks_of(int64_t size) {
     return (size + SR_CHUNK - 1) / SR_CHUNK;
 }
 
-sr_range sr_optim_cut(const sr_params *p, int part, int parts) {
-    int64_t goal[2] = {p->stored / parts * part, p->stored / parts * (part + 1)};
-    int64_t cut[2] = {part == 0 ? 0 : p->stored, p->stored};
-    for (int k = 0; k < 2; k++) {
-        if (part + k == 0 || part + k == parts) continue;
-        for (int64_t i = 0; i < p->count && cut[k] == p->stored; i++) {
-            const sr_param *param = &p->list[i];
-            int64_t c = param->offset < goal[k] ? chunks_of(goal[k] - param->offset) : 0;
-            if (c < chunks_of(param->size)) cut[k] = param->offset + c * SR_CHUNK;
-        }
+/* The work of a parameter beyond an element's of AdamW for each of its elements. */
+static int64_t extra_work(const sr_param *p) {
+    int64_t rows = p->shape[0], columns = p->size / p->shape[0];
+    return p->whole ? p->stored * ((rows < columns ? rows : columns) / 8) : 0;
+}
+
+/* The first place in parameter p to cut at or after `goal`, both in elements of work from its
+ * start; -1: behind p. */
+static int64_t cut_inside(const sr_param *p, int64_t goal) {
+    bool behind =
+        p->offset == 0 || goal > (p->stored + extra_work(p)) / 2; /* not before the first */
+    if (p->whole) return behind ? -1 : 0;
+    int64_t c = goal > 0 ? chunks_of(goal) : 0;
+    return c < chunks_of(p->size) ? c * SR_CHUNK : -1;
+}
+
+/* The place to cut after `goal` elements of work. */
+static int64_t cut_at(const sr_params *p, int64_t goal) {
+    int64_t extra = 0;
+    for (int64_t i = 0; i < p->count; i++) {
+        const sr_param *param = &p->list[i];
+        int64_t at = cut_inside(param, goal - extra - param->offset);
+        if (at >= 0) return param->offset + at;
+        extra += extra_work(param);
     }
-    return (sr_range){cut[0], cut[1]};
+    return p->stored;
+}
+
+sr_range sr_optim_cut(const sr_params *p, int part, int parts) {
+    int64_t all = p->stored;
+    for (int64_t i = 0; i < p->count; i++) all += extra_work(&p->list[i]);
+    return (sr_range){part == 0 ? 0 : cut_at(p, all / parts * part),
+                      part + 1 == parts ? p->stored : cut_at(p, all / parts * (part + 1))};
 }
 
 static sr_status cut_chunks(sr_optim *o) {
@@ -112,6 +145,27 @@ static sr_status set_range(sr_optim *o, sr_range range) {
     return SR_OK;
 }
 
+static bool owns_any(const sr_optim *o, const sr_segment *s) {
+    return !s->frozen && s->offset < o->range.last && s->offset + s->size > o->range.first;
+}
+
+/* Muon: room for the largest matrix of the range, which must not cut one. */
+static sr_status set_work(sr_optim *o) {
+    int64_t most = 0;
+    for (int64_t i = 0; i < o->params->count; i++) {
+        const sr_segment *s = &o->segments[i];
+        if (s->rows == 0 || !owns_any(o, s)) continue;
+        if (s->offset < o->range.first || s->offset + s->size > o->range.last)
+            return sr_fail(SR_EINVAL,
+                           "optimizer: elements %" PRId64 " to %" PRId64
+                           " cut the matrix '%s'; use sr_optim_cut()",
+                           o->range.first, o->range.last, o->params->list[i].name);
+        int64_t room = sr_muon_room(s->rows, s->columns);
+        if (room > most) most = room;
+    }
+    return most > 0 ? sr_params_flat(&o->work, o->params->device, most) : SR_OK;
+}
+
 static sr_status new_sums(sr_tensor **out, sr_optim *o, int64_t columns) {
     int64_t n = columns * (o->chunk_count > 0 ? o->chunk_count : 1);
     return sr_params_store(out, o->params->device, SR_F64, n);
@@ -126,7 +180,8 @@ static sr_status build(sr_optim *o, const sr_segment *segments) {
     SR_TRY(sr_params_flat(&o->m, device, elements > 0 ? elements : 1));
     SR_TRY(sr_params_flat(&o->v, device, elements > 0 ? elements : 1));
     SR_TRY(new_sums(&o->squares, o, 1));
-    if (o->opts.lamb) SR_TRY(new_sums(&o->norms, o, 2));
+    if (o->opts.method != SR_ADAMW) SR_TRY(new_sums(&o->norms, o, 2));
+    if (o->opts.method == SR_MUON) SR_TRY(set_work(o));
     SR_TRY(sr_params_flat(&o->result, device, 4));
     SR_TRY(sr_params_flat(&o->history, device, 4 * o->room));
     return sr_new(&o->results, o->room);
@@ -160,6 +215,7 @@ void sr_optim_free(sr_optim *o) {
     sr_free(o->results);
     sr_tensor_release(o->squares);
     sr_tensor_release(o->norms);
+    sr_tensor_release(o->work);
     sr_free(o->segments);
     sr_free(o->chunks);
     sr_free(o);
@@ -187,7 +243,7 @@ static bool is_whole(const sr_optim *o) {
 static sr_step describe(const sr_optim *o, double rate, double clip) {
     double beta1 = pow(o->opts.beta1, o->opts.power), beta2 = pow(o->opts.beta2, o->opts.power);
     return (sr_step){
-        .lamb = o->opts.lamb,
+        .method = o->opts.method,
         .value = o->params->value,
         .bf16_copy = o->params->bf16,
         .weights = o->params->read,
@@ -207,6 +263,8 @@ static sr_step describe(const sr_optim *o, double rate, double clip) {
         .beta1 = beta1,
         .beta2 = beta2,
         .eps = o->opts.eps,
+        .momentum = o->opts.momentum,
+        .nesterov = o->opts.nesterov,
         .clip = clip,
         .clip_eps = o->opts.clip_eps,
         .result = o->result,
@@ -228,8 +286,10 @@ static sr_status check_backend(const sr_optim *o) {
     const sr_backend *b = o->params->device->backend;
     if (b->grad_squares == NULL) return sr_backend_lacks(o->params->device, "grad_squares");
     if (b->grad_norm == NULL) return sr_backend_lacks(o->params->device, "grad_norm");
-    if (o->opts.lamb && b->lamb_moments == NULL)
-        return sr_backend_lacks(o->params->device, "lamb_moments");
+    if (o->opts.method != SR_ADAMW && b->moments == NULL)
+        return sr_backend_lacks(o->params->device, "moments");
+    if (o->opts.method == SR_MUON && (b->directions == NULL || b->matmul == NULL))
+        return sr_backend_lacks(o->params->device, b->matmul == NULL ? "matmul" : "directions");
     if (b->step == NULL) return sr_backend_lacks(o->params->device, "step");
     return SR_OK;
 }
@@ -251,10 +311,28 @@ sr_status sr_optim_moments(sr_optim *o, const sr_tensor *loss) {
     const sr_backend *backend = o->params->device->backend;
     SR_TRY(sr_optim_check_loss(o, loss));
     SR_TRY(backend->grad_norm(o->result, o->squares, o->chunk_count, loss));
-    return o->opts.lamb ? backend->lamb_moments(&o->step) : SR_OK;
+    return o->opts.method != SR_ADAMW ? backend->moments(&o->step) : SR_OK;
+}
+
+bool sr_optim_shares_norms(const sr_optim *o) {
+    return o->opts.method == SR_LAMB || o->opts.method == SR_STABLE_ADAMW;
+}
+
+/* Makes the directions of the matrices of the range orthogonal. */
+static sr_status orthogonalise(sr_optim *o) {
+    const sr_backend *backend = o->params->device->backend;
+    SR_TRY(backend->directions(&o->step));
+    for (int64_t i = 0; i < o->params->count; i++) {
+        const sr_segment *s = &o->segments[i];
+        if (s->rows == 0 || !owns_any(o, s)) continue;
+        SR_TRY(
+            sr_muon_orthogonalise(o->v, s->offset - o->range.first, s->rows, s->columns, o->work));
+    }
+    return SR_OK;
 }
 
 sr_status sr_optim_update(sr_optim *o) {
+    if (o->opts.method == SR_MUON) SR_TRY(orthogonalise(o));
     sr_params_before_step(o->params);
     return o->params->device->backend->step(&o->step);
 }

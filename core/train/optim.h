@@ -1,4 +1,4 @@
-/* optim.h - AdamW and LAMB: the host side of one fused update over the whole store.
+/* optim.h - AdamW, LAMB, StableAdamW, Muon: the host side of one fused update over the whole store.
  *
  * A step is two calls of the backend: the global norm with its finite check, then norm clip and
  * update where the parameters live.  The host does not wait: the results of steps collect in a
@@ -14,11 +14,15 @@
  * sr_optim_finish() the values (sharded.h).  Ranges begin and end at chunks, over which norms are
  * summed in order, so the result is bit-identical to one optimizer.
  *
+ * With Muon matrices are segments with rows and columns; the others are updated by AdamW.  Only the
+ * first moment of a matrix is state: the second holds its direction during a step.
+ *
  * Batch size on packs: with `power` p the moments decay by beta^p an update, as if p updates of one
  * sequence each had been merged (packing paper); bias corrections use the same effective betas.
  *
  * Source: Loshchilov and Hutter 2017, arXiv:1711.05101; You et al. 2019, arXiv:1904.00962;
- * Krell et al. 2021, arXiv:2107.02027 (effective betas).
+ * Krell et al. 2021, arXiv:2107.02027 (effective betas); StableAdamW: Wortsman et al. 2023,
+ * arXiv:2304.13013; Muon: muon.h.
  */
 #ifndef SR_TRAIN_OPTIM_H
 #define SR_TRAIN_OPTIM_H
@@ -35,8 +39,10 @@ extern "C" {
 #endif
 
 typedef struct sr_optim_opts {
-    bool lamb; /* else AdamW */
+    sr_method method;
     double beta1, beta2, eps;
+    double momentum; /* Muon: of matrices, with or without nesterov; see `moments` in slots.h */
+    bool nesterov;
     double power;    /* effective betas are beta^power; 1 is the plain optimizer */
     bool clip_eps;   /* clip by clip / (norm + 1e-6) instead of clip / norm */
     int max_skipped; /* stop after this many skipped steps in a row; at least 1 */
@@ -59,7 +65,8 @@ typedef struct sr_optim {
     int64_t chunk_count;
     int64_t from, upto; /* those of the range */
     sr_tensor *squares; /* (chunk_count) f64: of the gradient */
-    sr_tensor *norms;   /* (chunk_count, 2) f64: of weight and update; NULL for AdamW */
+    sr_tensor *norms;   /* (chunk_count, 2) f64: what `moments` sums; NULL for AdamW */
+    sr_tensor *work;    /* Muon: room for its largest matrix, or NULL */
     sr_step step;       /* in progress */
     sr_optim_opts opts;
     int64_t steps;            /* steps applied */
@@ -75,18 +82,20 @@ typedef struct sr_optim {
 
 /* An optimizer with zero moments.
  *
- *   segments  (params->count) rate, decay, trust and frozen of each parameter, in the order of the
- *             list; offset and size are filled in here
+ *   segments  (params->count) rate, decay, trust, frozen, rows, columns and scale of each
+ * parameter, in the order of the list; offset and size are filled in here
  *
- * Errors: SR_EINVAL  a beta outside [0, 1), eps or power not above 0, a negative rate or decay
+ * Errors: SR_EINVAL  a beta outside [0, 1), eps or power not above 0, a negative rate or decay, a
+ *                    matrix that is none, or of which the range has a part
  *         SR_ENOMEM
  */
 sr_status sr_optim_new(sr_optim **out, sr_params *params, const sr_segment *segments,
                        const sr_optim_opts *opts);
 void sr_optim_free(sr_optim *optim); /* may be NULL */
 
-/* The part of params' store that belongs to owner `part` of `parts` (from 0): about as much for
- * each, cut between chunks; empty when there are more parts than chunks. */
+/* The part of params' store that belongs to owner `part` of `parts` (from 0): about as much work
+ * for each, cut between chunks, but not inside of parameters that are kept whole; empty when there
+ * are more parts than places to cut. */
 sr_range sr_optim_cut(const sr_params *params, int part, int parts);
 
 /* One update with the gradients in the store, which are left as they are.
@@ -99,6 +108,9 @@ sr_range sr_optim_cut(const sr_params *params, int part, int parts);
  *         SR_EINVAL    the optimizer owns only a part of the store
  */
 sr_status sr_optim_step(sr_optim *optim, double rate, double clip, const sr_tensor *loss);
+
+/* Whether a step needs the norms of all owners before sr_optim_update(). */
+bool sr_optim_shares_norms(const sr_optim *optim);
 
 /* The same in four calls. */
 sr_status sr_optim_begin(sr_optim *optim, double rate, double clip); /* squares of the range */

@@ -59,6 +59,7 @@ typedef struct sr_param {
                         grad is a view of the gradients */
     sr_tensor *master; /* view of the values; the leaf itself when that is one */
     bool keep_f32;
+    bool whole; /* belongs to one owner where a store is cut over ranks: a matrix of Muon */
     sr_init init;
     double std;
     int32_t fused; /* index of its fuse group, or -1 */

@@ -111,7 +111,7 @@ static sr_status update(sr_sharded *s, const sr_tensor *loss) {
     SR_TRY(wait(s));
     SR_TRY(s->comm->device->backend->reduce(s->loss, s->losses, SR_SUM));
     SR_TRY(sr_optim_moments(o, s->loss));
-    if (o->opts.lamb) {
+    if (sr_optim_shares_norms(o)) {
         SR_TRY(sr_all_gather(s->comm, o->norms, s->chunks, 2));
         SR_TRY(wait(s));
     }

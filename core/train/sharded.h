@@ -6,11 +6,11 @@
  * all-gather gives the others:
  *
  *   squares of the gradient    -> global norm, finite check and clip
- *   LAMB: norms of chunks      -> trust ratios
+ *   LAMB: norms of chunks      -> trust ratios; StableAdamW: its divisors
  *   values                     -> or their bf16 copy, where ops read that
  *
  * Chunk sums are f64 and are added in the order of the chunks, so the result is bit-identical to
- * one optimizer over the whole store, on any number of ranks.
+ * one optimizer over the whole store, on any number of ranks.  A matrix of Muon has one owner.
  *
  * With a bf16 copy, the f32 masters of other parts are not updated and take no memory on a host;
  * a checkpoint needs sr_sharded_gather().  Weights that ops read in f32 are always gathered.

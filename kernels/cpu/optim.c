@@ -1,6 +1,6 @@
-/* optim.c - the global gradient norm, AdamW and LAMB over the flat parameter store.
+/* optim.c - the global gradient norm, AdamW, LAMB, StableAdamW and Muon over the flat store.
  *
- * Traffic   norm 4 bytes per element, AdamW 28, LAMB 40: memory bound.
+ * Traffic   norm 4 bytes per element, AdamW 28, LAMB and StableAdamW 40: memory bound.
  * Order     a chunk is a task; norms are summed over chunks in order, in f64.
  */
 #include <math.h>
@@ -66,22 +66,25 @@ static float clip_factor(const sr_step *u) {
     return norm <= u->clip ? 1.0f : (float)(u->clip / norm);
 }
 
-static void set_scalars(job *j, const sr_step *u) {
-    float clip = clip_factor(u);
-    double applied = SR_DATA(float, u->result)[3];
-    double correct1 = sr_step_correction(u->beta1, applied);
-    double correct2 = sr_step_correction(u->beta2, applied);
-    for (int64_t s = 0; s < u->count; s++)
-        j->scalars[s] = (sr_adam){.rate = (float)(u->rate * u->segments[s].rate),
-                                  .beta1 = (float)u->beta1,
-                                  .beta2 = (float)u->beta2,
-                                  .rest1 = (float)(1 - u->beta1),
-                                  .rest2 = (float)(1 - u->beta2),
-                                  .eps = (float)u->eps,
-                                  .decay = (float)u->segments[s].decay,
-                                  .correct1 = (float)(1 / correct1),
-                                  .correct2 = (float)(1 / correct2),
-                                  .clip = clip};
+/* The constants of a segment; `applied`: updates before this one. */
+static sr_adam scalars_of(const sr_step *u, const sr_segment *segment, double applied) {
+    bool stable = u->method == SR_STABLE_ADAMW;
+    double beta1 = stable ? sr_step_beta(u->beta1, applied) : u->beta1;
+    double beta2 = stable ? sr_step_beta(u->beta2, applied) : u->beta2;
+    return (sr_adam){.rate = (float)(u->rate * segment->rate),
+                     .beta1 = (float)beta1,
+                     .beta2 = (float)beta2,
+                     .rest1 = (float)(1 - beta1),
+                     .rest2 = (float)(1 - beta2),
+                     .eps = (float)u->eps,
+                     .decay = (float)segment->decay,
+                     .correct1 = (float)(1 / sr_step_correction(u->beta1, applied)),
+                     .correct2 = (float)(1 / sr_step_correction(u->beta2, applied)),
+                     .clip = clip_factor(u),
+                     .least = (float)(u->eps * u->eps),
+                     .momentum = (float)u->momentum,
+                     .scale = (float)segment->scale,
+                     .nesterov = u->nesterov};
 }
 
 static sr_status begin(job *j, const sr_step *u) {
@@ -98,7 +101,8 @@ static sr_status begin(job *j, const sr_step *u) {
                .v = SR_DATA(float, u->v),
                .scalars = cpu->shared.data,
                .bf16 = u->bf16_copy != NULL ? SR_DATA(sr_bf16, u->bf16_copy) : NULL};
-    set_scalars(j, u);
+    double applied = SR_DATA(float, u->result)[3];
+    for (int64_t s = 0; s < u->count; s++) j->scalars[s] = scalars_of(u, &u->segments[s], applied);
     return SR_OK;
 }
 
@@ -106,59 +110,94 @@ static void refresh_bf16(const job *j, const sr_chunk *c) {
     if (j->bf16 != NULL) j->simd->narrow(j->bf16 + c->from, j->w + c->from, c->size);
 }
 
-static sr_status adamw_task(void *context, int64_t i, int worker) {
-    (void)worker;
-    job *j = context;
-    const sr_chunk *c = j->chunks + i;
-    int64_t at = c->from - j->step->base;
-    j->simd->adamw(j->w + c->from, j->m + at, j->v + at, j->g + c->from, c->size,
-                   j->scalars + c->segment);
-    refresh_bf16(j, c);
-    return SR_OK;
-}
-
 static sr_status moments_task(void *context, int64_t i, int worker) {
     (void)worker;
     job *j = context;
     const sr_chunk *c = j->chunks + i;
+    const sr_adam *a = j->scalars + c->segment;
     int64_t at = c->from - j->step->base;
     double *norms = SR_DATA(double, j->step->norms) + 2 * (j->step->first + i);
-    j->simd->lamb_moments(norms, j->w + c->from, j->m + at, j->v + at, j->g + c->from, c->size,
-                          j->scalars + c->segment);
+    const float *g = j->g + c->from;
+    if (j->step->method == SR_LAMB) {
+        j->simd->lamb_moments(norms, j->w + c->from, j->m + at, j->v + at, g, c->size, a);
+        return SR_OK;
+    }
+    norms[0] = norms[1] = 0;
+    if (j->step->method == SR_STABLE_ADAMW)
+        norms[0] = j->simd->stable_moments(j->m + at, j->v + at, g, c->size, a);
+    else if (j->step->segments[c->segment].rows > 0)
+        norms[0] = j->simd->muon_moments(j->m + at, j->v + at, g, c->size, a);
     return SR_OK;
 }
 
-static sr_status apply_task(void *context, int64_t i, int worker) {
+/* The direction of a chunk over the norm of its matrix. */
+static sr_status direction_task(void *context, int64_t i, int worker) {
     (void)worker;
     job *j = context;
     const sr_chunk *c = j->chunks + i;
+    float norm = j->scalars[c->segment].norm;
+    if (j->step->segments[c->segment].rows > 0 && norm > 0)
+        j->simd->muon_direction(j->v + c->from - j->step->base, c->size, norm);
+    return SR_OK;
+}
+
+static sr_status step_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    job *j = context;
+    const sr_chunk *c = j->chunks + i;
+    const sr_adam *a = j->scalars + c->segment;
     int64_t at = c->from - j->step->base;
-    j->simd->lamb_apply(j->w + c->from, j->m + at, j->v + at, c->size, j->scalars + c->segment);
+    float *w = j->w + c->from, *m = j->m + at, *v = j->v + at;
+    if (j->step->method == SR_LAMB)
+        j->simd->lamb_apply(w, m, v, c->size, a);
+    else if (j->step->method == SR_STABLE_ADAMW)
+        j->simd->stable_apply(w, m, v, c->size, a);
+    else if (j->step->method == SR_MUON && j->step->segments[c->segment].rows > 0)
+        j->simd->muon_apply(w, v, c->size, a);
+    else
+        j->simd->adamw(w, m, v, j->g + c->from, c->size, a);
     refresh_bf16(j, c);
     return SR_OK;
 }
 
-/* Multiplies the rate of each segment with trust by ||w|| / ||u||. */
-static void set_ratios(job *j) {
+/* Sets what follows from the sums of a segment: its rate, or the norm of its direction. */
+static void use_sums(const sr_step *step, int64_t s, sr_adam *a, const double sum[2]) {
+    const sr_segment *segment = &step->segments[s];
+    if (step->method == SR_LAMB && segment->trust && sum[0] > 0 && sum[1] > 0)
+        a->rate *= (float)(sqrt(sum[0]) / sqrt(sum[1]));
+    if (step->method == SR_STABLE_ADAMW)
+        a->rate =
+            (float)(step->rate * segment->rate / fmax(1.0, sqrt(sum[0] / (double)segment->size)));
+    if (step->method == SR_MUON) a->norm = (float)sqrt(sum[0]);
+}
+
+static void use_norms(job *j) {
     const sr_step *step = j->step;
     const double *norms = SR_DATA(double, step->norms);
     for (int64_t i = 0; i < step->chunk_count;) {
         int64_t s = step->chunks[i].segment;
-        double w = 0, u = 0;
+        double sum[2] = {0, 0};
         for (; i < step->chunk_count && step->chunks[i].segment == s; i++) {
-            w += norms[2 * i];
-            u += norms[2 * i + 1];
+            sum[0] += norms[2 * i];
+            sum[1] += norms[2 * i + 1];
         }
-        if (step->segments[s].trust && w > 0 && u > 0)
-            j->scalars[s].rate *= (float)(sqrt(w) / sqrt(u));
+        use_sums(step, s, &j->scalars[s], sum);
     }
 }
 
-sr_status sr_cpu_lamb_moments(const sr_step *u) {
+sr_status sr_cpu_moments(const sr_step *u) {
     job j;
     if (SR_DATA(float, u->result)[1] == 0.0f) return SR_OK;
     SR_TRY(begin(&j, u));
     return sr_cpu_run_whole(u->value, moments_task, &j, u->last - u->first);
+}
+
+sr_status sr_cpu_directions(const sr_step *u) {
+    job j;
+    if (SR_DATA(float, u->result)[1] == 0.0f) return SR_OK;
+    SR_TRY(begin(&j, u));
+    use_norms(&j);
+    return sr_cpu_run_whole(u->value, direction_task, &j, u->last - u->first);
 }
 
 sr_status sr_cpu_step(const sr_step *u) {
@@ -167,8 +206,8 @@ sr_status sr_cpu_step(const sr_step *u) {
     result[2] = 0.0f;
     if (result[1] == 0.0f) return SR_OK;
     SR_TRY(begin(&j, u));
-    if (u->lamb) set_ratios(&j);
-    SR_TRY(sr_cpu_run_whole(u->value, u->lamb ? apply_task : adamw_task, &j, u->last - u->first));
+    if (u->method == SR_LAMB || u->method == SR_STABLE_ADAMW) use_norms(&j);
+    SR_TRY(sr_cpu_run_whole(u->value, step_task, &j, u->last - u->first));
     result[2] = 1.0f;
     result[3] += 1.0f;
     return SR_OK;

@@ -118,6 +118,10 @@ typedef struct sr_adam {
     float rest1, rest2;       /* 1 - beta */
     float correct1, correct2; /* 1 / (1 - beta^t) */
     float clip;               /* factor on the gradient */
+    float least;              /* StableAdamW: eps^2 */
+    float momentum, scale;    /* Muon; norm: of the direction */
+    float norm;
+    bool nesterov;
 } sr_adam;
 
 /* Words needed to draw the dropout of a row of n columns. */
@@ -202,11 +206,17 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(int64_t, attention_bf16_room, int64_t longest, int64_t d, bool backward)                     \
     F(void, attention_bf16, const sr_attention_unit *u)                                            \
     F(void, attention_bf16_backward, const sr_attention_unit *u)                                   \
-    /* optimizer; norms: ||w||^2 and ||u||^2 of the run */                                         \
+    /* optimizer; lamb: ||w||^2 and ||u||^2 of the run; the other moments return what the slot     \
+     * `moments` sums; muon: v is the direction */                                                 \
     F(void, adamw, float *w, float *m, float *v, const float *g, int64_t n, const sr_adam *s)      \
     F(void, lamb_moments, double norms[2], const float *w, float *m, float *v, const float *g,     \
       int64_t n, const sr_adam *s)                                                                 \
     F(void, lamb_apply, float *w, const float *m, const float *v, int64_t n, const sr_adam *s)     \
+    F(double, stable_moments, float *m, float *v, const float *g, int64_t n, const sr_adam *s)     \
+    F(void, stable_apply, float *w, const float *m, const float *v, int64_t n, const sr_adam *s)   \
+    F(double, muon_moments, float *m, float *v, const float *g, int64_t n, const sr_adam *s)       \
+    F(void, muon_direction, float *v, int64_t n, float norm)                                       \
+    F(void, muon_apply, float *w, const float *v, int64_t n, const sr_adam *s)                     \
     /* multiply-adds (of bf16: bf16) in registers; returns their flops, 0 if it has none for bf16  \
      */                                                                                            \
     F(double, burst, float *sink, int64_t rounds, bool bf16)

@@ -1,11 +1,11 @@
-/* optim.cu - the global gradient norm, AdamW and LAMB over the flat parameter store.
+/* optim.cu - the global gradient norm, AdamW, LAMB, StableAdamW and Muon over the flat store.
  *
- * Traffic   norm 4 bytes per element; AdamW 28, and 2 for the bf16 copy; LAMB 24 for moments and
- *           norms, then 16, and 2 for the copy.
- * Grid      one block per chunk.  What depends on results on the device (clip, bias correction,
- *           trust ratios) is computed there once, by a small kernel beforehand.
- * Order     sums of a chunk in f64, in an order that depends on its size; chunks in order.
- * Numerics  f32, the same operations as on the cpu.
+ * Traffic   norm 4 bytes per element; AdamW 28, and 2 for the bf16 copy; LAMB and StableAdamW 24
+ * for moments and norms, then 16, and 2 for the copy; Muon 20, 8 and 12 besides its products. Grid
+ * one block per chunk.  What depends on results on the device (clip, bias correction, trust ratios)
+ * is computed there once, by a small kernel beforehand. Order     sums of a chunk in f64, in an
+ * order that depends on its size; chunks in order. Numerics  f32, the same operations as on the
+ * cpu.
  */
 #include "kernels/cuda/block.cuh"
 #include "kernels/cuda/gpu_ops.h"
@@ -83,11 +83,13 @@ namespace {
 struct step_scalars {
     float go; /* 0: the gradient was not finite */
     float clip, correct1, correct2;
+    float beta1, beta2, rest1, rest2; /* rest: 1 - beta */
 };
 
 struct hyper {
     double rate, beta1, beta2, clip;
-    bool lamb, clip_eps;
+    sr_method method;
+    bool clip_eps;
 };
 
 } // namespace
@@ -133,13 +135,15 @@ DEV int64_t first_chunk(global<const sr_chunk> chunks, int64_t count, int64_t se
     return low;
 }
 
-/* rates[segment], with its trust ratio; one block per segment. */
+/* rates[segment], from the sums of its chunks; one block per segment.  With `directions` its norm
+ * instead. */
 DEV void set_rate(global<float> rates, const step_tables &t, global<const double> norms,
-                  const hyper &h) {
+                  const hyper &h, bool directions) {
     shared<norm_pair> room = shared_at<norm_pair>(0, PREPARE_THREADS);
     sr_segment s = t.segments[block_x()];
     norm_pair sum = {0, 0};
-    if (h.lamb && s.trust) {
+    bool stable = h.method == SR_STABLE_ADAMW;
+    if ((h.method == SR_LAMB && s.trust) || stable || directions) {
         int64_t first = first_chunk(t.chunks, t.count, block_x());
         int64_t end = first_chunk(t.chunks, t.count, block_x() + 1);
         for (int64_t c = first + thread(); c < end; c += PREPARE_THREADS)
@@ -148,22 +152,40 @@ DEV void set_rate(global<float> rates, const step_tables &t, global<const double
     sum = join_block(room, sum, add_pair());
     float rate = (float)(h.rate * s.rate);
     if (sum.w > 0 && sum.u > 0) rate *= (float)(math_sqrt(sum.w) / math_sqrt(sum.u));
-    if (thread() == 0) rates[block_x()] = rate;
+    double rms = stable ? math_sqrt(sum.w / (double)s.size) : 0;
+    if (rms > 1) rate = (float)(h.rate * s.rate / rms);
+    if (thread() == 0) rates[block_x()] = directions ? (float)math_sqrt(sum.w) : rate;
 }
 
-/* The scalars; the last kernel but one of a step also `ends` it. */
+/* What prepares for. */
+enum phase { MOMENTS, DIRECTIONS, STEP };
+
+/* The betas of the update that follows `applied` others. */
+DEV double beta_of(const hyper &h, double beta, double applied) {
+    if (h.method != SR_STABLE_ADAMW) return beta;
+    double power = math_pow(beta, applied);
+    return (beta - power) / (1.0 - power);
+}
+
+/* The scalars; the last kernel but one of a step also ends it. */
 KERNEL(PREPARE_THREADS, 8)
 void prepare(global<step_scalars> scalars, global<float> rates, global<float> result, step_tables t,
-             global<const double> norms, hyper h, bool ends) {
+             global<const double> norms, hyper h, phase p) {
     bool go = result[1] != 0.0f;
-    if (ends && go) set_rate(rates, t, norms, h);
+    if (p != MOMENTS && go) set_rate(rates, t, norms, h, p == DIRECTIONS);
     if (block_x() > 0 || thread() > 0) return;
     double applied = result[3] + 1.0;
-    step_scalars s = {go ? 1.0f : 0.0f, clip_factor(h, result[0]),
+    double beta1 = beta_of(h, h.beta1, applied), beta2 = beta_of(h, h.beta2, applied);
+    step_scalars s = {go ? 1.0f : 0.0f,
+                      clip_factor(h, result[0]),
                       (float)(1 / (1.0 - math_pow(h.beta1, applied))),
-                      (float)(1 / (1.0 - math_pow(h.beta2, applied)))};
+                      (float)(1 / (1.0 - math_pow(h.beta2, applied))),
+                      (float)beta1,
+                      (float)beta2,
+                      (float)(1 - beta1),
+                      (float)(1 - beta2)};
     scalars[0] = s;
-    if (!ends) return;
+    if (p != STEP) return;
     result[2] = s.go;
     result[3] = (float)(go ? applied : applied - 1.0);
 }
@@ -172,7 +194,29 @@ void prepare(global<step_scalars> scalars, global<float> rates, global<float> re
 
 namespace {
 
-enum pass { ADAMW, LAMB_MOMENTS, LAMB_APPLY };
+enum pass {
+    ADAMW,
+    LAMB_MOMENTS,
+    LAMB_APPLY,
+    STABLE_MOMENTS,
+    STABLE_APPLY,
+    MUON_MOMENTS,
+    MUON_DIRECTION,
+    MUON_APPLY
+};
+
+/* Whether a pass reads gradients and writes moments, or writes weights, or sums into norms. */
+DEV constexpr bool moves(pass p) {
+    return p == ADAMW || p == LAMB_MOMENTS || p == STABLE_MOMENTS || p == MUON_MOMENTS;
+}
+
+DEV constexpr bool applies(pass p) {
+    return p == ADAMW || p == LAMB_APPLY || p == STABLE_APPLY || p == MUON_APPLY;
+}
+
+DEV constexpr bool sums(pass p) {
+    return moves(p) && !applies(p);
+}
 
 struct store {
     global<float> w, m, v;
@@ -180,7 +224,14 @@ struct store {
     global<bf16> bf16_copy; /* or NULL */
     int64_t base;           /* of m and v */
     bool aligned;           /* 4 elements at once */
-    float beta1, beta2, rest1, rest2, eps;
+    float eps, least;       /* least: eps^2 */
+    float momentum;
+    bool nesterov;
+};
+
+/* Constants of a segment; rate: or the norm of its direction. */
+struct own_scalars {
+    float rate, decay, scale;
 };
 
 struct element {
@@ -189,56 +240,73 @@ struct element {
 
 } // namespace
 
+/* The moments and the direction of a matrix. */
+DEV void update_muon(element &e, const store &s, float g, norm_pair &norms) {
+    e.m = math_fma(1.0f - s.momentum, g - e.m, e.m);
+    e.v = s.nesterov ? math_fma(s.momentum, e.m - g, g) : e.m;
+    norms.w += (double)e.v * e.v;
+}
+
+/* AdamW and LAMB: u, and what follows from it. */
 template <pass P>
-DEV void update(element &e, const store &s, const step_scalars &now, float rate, float decay,
-                norm_pair &norms) {
-    if (P != LAMB_APPLY) {
-        float g = e.g * now.clip;
-        e.m = math_fma(s.beta1, e.m, s.rest1 * g);
-        e.v = math_fma(s.beta2, e.v, s.rest2 * g * g);
-    }
+DEV void update_by_u(element &e, const store &s, const step_scalars &now, const own_scalars &own,
+                     norm_pair &norms) {
     float root = math_sqrt(e.v * now.correct2) + s.eps;
-    float u = math_fma(decay, e.w, e.m * now.correct1 / root);
+    float u = math_fma(own.decay, e.w, e.m * now.correct1 / root);
     if (P == LAMB_MOMENTS)
         add_pair()(norms, norm_pair{(double)e.w * e.w, (double)u * u});
     else
-        e.w = math_fma(-rate, u, e.w);
+        e.w = math_fma(-own.rate, u, e.w);
 }
 
 template <pass P>
-DEV void update_one(const store &s, size_t i, const step_scalars &now, float rate, float decay,
+DEV void update(element &e, const store &s, const step_scalars &now, const own_scalars &own,
+                norm_pair &norms) {
+    float g = moves(P) ? e.g * now.clip : 0.0f;
+    if (moves(P) && P != MUON_MOMENTS) {
+        e.m = math_fma(now.beta1, e.m, now.rest1 * g);
+        e.v = math_fma(now.beta2, e.v, now.rest2 * g * g);
+    }
+    if (P == STABLE_MOMENTS) norms.w += (double)(g * (g / (e.v > s.least ? e.v : s.least)));
+    if (P == STABLE_APPLY)
+        e.w = math_fma(-own.rate, e.m / (math_sqrt(e.v) + s.eps),
+                       e.w * (1.0f - own.rate * own.decay));
+    if (P == MUON_MOMENTS) update_muon(e, s, g, norms);
+    if (P == MUON_DIRECTION && own.rate > 0) e.v /= own.rate;
+    if (P == MUON_APPLY) e.w = math_fma(-own.rate, math_fma(own.scale, e.v, own.decay * e.w), e.w);
+    if (P == ADAMW || P == LAMB_MOMENTS || P == LAMB_APPLY) update_by_u<P>(e, s, now, own, norms);
+}
+
+template <pass P>
+DEV void update_one(const store &s, size_t i, const step_scalars &now, const own_scalars &own,
                     norm_pair &norms) {
     size_t at = i - (size_t)s.base;
-    element e = {s.w[i], s.m[at], s.v[at], P == LAMB_APPLY ? 0.0f : (float)s.g[i]};
-    update<P>(e, s, now, rate, decay, norms);
-    if (P != LAMB_APPLY) {
-        s.m[at] = e.m;
-        s.v[at] = e.v;
-    }
-    if (P == LAMB_MOMENTS) return;
+    element e = {s.w[i], s.m[at], s.v[at], moves(P) ? (float)s.g[i] : 0.0f};
+    update<P>(e, s, now, own, norms);
+    if (moves(P)) s.m[at] = e.m;
+    if (moves(P) || P == MUON_DIRECTION) s.v[at] = e.v;
+    if (!applies(P)) return;
     s.w[i] = e.w;
     if (s.bf16_copy != NULL) s.bf16_copy[i] = from_float<bf16>(e.w);
 }
 
 template <pass P>
-DEV void update_four(const store &s, size_t i, const step_scalars &now, float rate, float decay,
+DEV void update_four(const store &s, size_t i, const step_scalars &now, const own_scalars &own,
                      norm_pair &norms) {
     size_t at = i - (size_t)s.base;
     vec16 w = load16(s.w, i), m = load16(s.m, at), v = load16(s.v, at), g = {};
-    if (P != LAMB_APPLY) g = load16(s.g, i);
+    if (moves(P)) g = load16(s.g, i);
     for (int k = 0; k < 4; k++) {
         element e = {bits_float(w.w[k]), bits_float(m.w[k]), bits_float(v.w[k]),
                      bits_float(g.w[k])};
-        update<P>(e, s, now, rate, decay, norms);
+        update<P>(e, s, now, own, norms);
         w.w[k] = float_bits(e.w);
         m.w[k] = float_bits(e.m);
         v.w[k] = float_bits(e.v);
     }
-    if (P != LAMB_APPLY) {
-        store16(s.m, at, m);
-        store16(s.v, at, v);
-    }
-    if (P == LAMB_MOMENTS) return;
+    if (moves(P)) store16(s.m, at, m);
+    if (moves(P) || P == MUON_DIRECTION) store16(s.v, at, v);
+    if (!applies(P)) return;
     store16(s.w, i, w);
     if (s.bf16_copy != NULL)
         store8(s.bf16_copy, i,
@@ -247,6 +315,20 @@ DEV void update_four(const store &s, size_t i, const step_scalars &now, float ra
 }
 
 template <pass P>
+DEV norm_pair update_chunk(const store &s, const sr_chunk &c, const step_scalars &now,
+                           const own_scalars &own) {
+    int fours = s.aligned && c.from % 4 == 0 ? (int)(c.size / 4) : 0;
+    norm_pair norms = {0, 0};
+    for (int i = thread(); i < fours; i += THREADS)
+        update_four<P>(s, (size_t)c.from + 4 * i, now, own, norms);
+    for (int i = 4 * fours + thread(); i < c.size; i += THREADS)
+        update_one<P>(s, (size_t)c.from + i, now, own, norms);
+    return norms;
+}
+
+/* P of the chunks; with Muon, what is no matrix is left out, or updated by AdamW where P applies.
+ */
+template <pass P>
 KERNEL(THREADS, 4)
 void update_chunks(store s, step_tables t, int64_t first, global<const float> rates,
                    global<const step_scalars> scalars, global<double> chunk_norms) {
@@ -254,15 +336,14 @@ void update_chunks(store s, step_tables t, int64_t first, global<const float> ra
     if (now.go == 0.0f) return;
     sr_chunk c = t.chunks[(size_t)first + block_x()];
     sr_segment segment = t.segments[(size_t)c.segment];
-    float decay = (float)segment.decay;
-    float rate = P == LAMB_MOMENTS ? 0.0f : rates[(size_t)c.segment];
-    int fours = s.aligned && c.from % 4 == 0 ? (int)(c.size / 4) : 0;
+    own_scalars own = {sums(P) ? 0.0f : rates[(size_t)c.segment], (float)segment.decay,
+                       (float)segment.scale};
     norm_pair norms = {0, 0};
-    for (int i = thread(); i < fours; i += THREADS)
-        update_four<P>(s, (size_t)c.from + 4 * i, now, rate, decay, norms);
-    for (int i = 4 * fours + thread(); i < c.size; i += THREADS)
-        update_one<P>(s, (size_t)c.from + i, now, rate, decay, norms);
-    if (P != LAMB_MOMENTS) return;
+    if (P < MUON_MOMENTS || segment.rows > 0)
+        norms = update_chunk<P>(s, c, now, own);
+    else if (P == MUON_APPLY)
+        update_chunk<ADAMW>(s, c, now, own);
+    if (!sums(P)) return;
     norms = join_block(shared_at<norm_pair>(0, THREADS), norms, add_pair());
     if (thread() > 0) return;
     size_t chunk = (size_t)first + block_x();
@@ -283,11 +364,10 @@ static store store_of(const sr_step *u) {
     s.aligned = u->base % 4 == 0 && is_aligned(u->value, 4) && is_aligned(u->m, 4) &&
                 is_aligned(u->v, 4) && is_aligned(u->grad, 4) &&
                 (u->bf16_copy == NULL || is_aligned(u->bf16_copy, 4));
-    s.beta1 = (float)u->beta1;
-    s.beta2 = (float)u->beta2;
-    s.rest1 = (float)(1 - u->beta1);
-    s.rest2 = (float)(1 - u->beta2);
     s.eps = (float)u->eps;
+    s.least = (float)(u->eps * u->eps);
+    s.momentum = (float)u->momentum;
+    s.nesterov = u->nesterov;
     return s;
 }
 
@@ -302,35 +382,48 @@ struct step_room {
 
 } // namespace
 
-static sr_status prepare_step(step_room *r, gpu *g, const sr_step *u, bool ends) {
+static sr_status prepare_step(step_room *r, gpu *g, const sr_step *u, phase p) {
     step_tables *t = &r->tables;
     t->count = u->chunk_count;
     SR_TRY(kept_table(&t->chunks, g, KEPT_CHUNKS, u->chunks, (size_t)u->chunk_count));
     SR_TRY(kept_table(&t->segments, g, KEPT_SEGMENTS, u->segments, (size_t)u->count));
     SR_TRY(scratch(&r->scalars, g, SCRATCH_SCALARS, 1));
     SR_TRY(scratch(&r->rates, g, SCRATCH_RATES, (size_t)u->count));
-    hyper h = {u->rate, u->beta1, u->beta2, u->clip, u->lamb, u->clip_eps};
-    return launch(g, "step", prepare, dim(ends ? (size_t)u->count : 1), PREPARE_THREADS,
+    hyper h = {u->rate, u->beta1, u->beta2, u->clip, u->method, u->clip_eps};
+    return launch(g, "step", prepare, dim(p != MOMENTS ? (size_t)u->count : 1), PREPARE_THREADS,
                   PREPARE_THREADS * sizeof(norm_pair), r->scalars, r->rates, out<float>(u->result),
-                  *t, in<double>(u->norms), h, ends);
+                  *t, in<double>(u->norms), h, p);
 }
 
 template <pass P> sr_status run_chunks(gpu *g, const char *op, const sr_step *u, step_room *r) {
-    size_t room = P == LAMB_MOMENTS ? THREADS * sizeof(norm_pair) : 0;
+    size_t room = sums(P) ? THREADS * sizeof(norm_pair) : 0;
+    if (u->last == u->first) return SR_OK;
     return launch(g, op, update_chunks<P>, dim((size_t)(u->last - u->first)), THREADS, room,
                   store_of(u), r->tables, u->first, r->rates, r->scalars, out<double>(u->norms));
 }
 
-sr_status gpu_lamb_moments(const sr_step *u) {
+sr_status gpu_moments(const sr_step *u) {
     gpu *g = gpu_of(u->value);
     step_room r;
-    SR_TRY(prepare_step(&r, g, u, false));
-    return run_chunks<LAMB_MOMENTS>(g, "lamb_moments", u, &r);
+    SR_TRY(prepare_step(&r, g, u, MOMENTS));
+    if (u->method == SR_STABLE_ADAMW) return run_chunks<STABLE_MOMENTS>(g, "moments", u, &r);
+    if (u->method == SR_MUON) return run_chunks<MUON_MOMENTS>(g, "moments", u, &r);
+    return run_chunks<LAMB_MOMENTS>(g, "moments", u, &r);
+}
+
+sr_status gpu_directions(const sr_step *u) {
+    gpu *g = gpu_of(u->value);
+    step_room r;
+    SR_TRY(prepare_step(&r, g, u, DIRECTIONS));
+    return run_chunks<MUON_DIRECTION>(g, "directions", u, &r);
 }
 
 sr_status gpu_step(const sr_step *u) {
     gpu *g = gpu_of(u->value);
     step_room r;
-    SR_TRY(prepare_step(&r, g, u, true));
-    return u->lamb ? run_chunks<LAMB_APPLY>(g, "step", u, &r) : run_chunks<ADAMW>(g, "step", u, &r);
+    SR_TRY(prepare_step(&r, g, u, STEP));
+    if (u->method == SR_LAMB) return run_chunks<LAMB_APPLY>(g, "step", u, &r);
+    if (u->method == SR_STABLE_ADAMW) return run_chunks<STABLE_APPLY>(g, "step", u, &r);
+    if (u->method == SR_MUON) return run_chunks<MUON_APPLY>(g, "step", u, &r);
+    return run_chunks<ADAMW>(g, "step", u, &r);
 }

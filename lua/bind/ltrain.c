@@ -127,6 +127,13 @@ static int params_initialise(lua_State *L) {
     return 0;
 }
 
+/* params:keep_whole(i): parameter i belongs to one owner where the store is cut over ranks */
+static int params_keep_whole(lua_State *L) {
+    lsr_checkparams(L, 1);
+    check_param(L, 2)->whole = true;
+    return 0;
+}
+
 /* params:zero_grad() */
 static int params_zero_grad(lua_State *L) {
     lsr_check(L, sr_params_zero_grad(lsr_checkparams(L, 1)));
@@ -143,6 +150,7 @@ static const luaL_Reg params_methods[] = {
     {"place", params_place},
     {"elements", params_elements},
     {"initialise", params_initialise},
+    {"keep_whole", params_keep_whole},
     {"zero_grad", params_zero_grad},
     {"release", params_release},
     {NULL, NULL},
@@ -166,12 +174,25 @@ static void read_segment(lua_State *L, int at, sr_segment *s) {
     s->decay = lsr_field_number(L, at, "decay", 0);
     s->trust = lsr_field_bool(L, at, "trust", false);
     s->frozen = lsr_field_bool(L, at, "frozen", false);
+    s->rows = lsr_field_range(L, at, "rows", 0, 0, INT64_MAX);
+    s->columns = lsr_field_range(L, at, "columns", 0, 0, INT64_MAX);
+    s->scale = lsr_field_number(L, at, "scale", 1);
+}
+
+static sr_method read_method(lua_State *L, int at) {
+    static const char *const names[] = {"adamw", "lamb", "stable_adamw", "muon", NULL};
+    lua_getfield(L, at, "method");
+    int method = luaL_checkoption(L, -1, "adamw", names);
+    lua_pop(L, 1);
+    return (sr_method)method;
 }
 
 static sr_optim_opts read_opts(lua_State *L, int at) {
     luaL_checktype(L, at, LUA_TTABLE);
     return (sr_optim_opts){
-        .lamb = lsr_field_bool(L, at, "lamb", false),
+        .method = read_method(L, at),
+        .momentum = lsr_field_number(L, at, "momentum", 0.95),
+        .nesterov = lsr_field_bool(L, at, "nesterov", true),
         .beta1 = lsr_field_number(L, at, "beta1", 0.9),
         .beta2 = lsr_field_number(L, at, "beta2", 0.999),
         .eps = lsr_field_number(L, at, "eps", 1e-6),
@@ -183,7 +204,8 @@ static sr_optim_opts read_opts(lua_State *L, int at) {
     };
 }
 
-/* optim(params, opts, segments) -> Optim; segments: {rate, decay, trust, frozen} per parameter */
+/* optim(params, opts, segments) -> Optim; segments: {rate, decay, trust, frozen, rows, columns,
+ * scale} per parameter */
 static int train_optim(lua_State *L) {
     sr_params *p = lsr_checkparams(L, 1);
     sr_optim_opts opts = read_opts(L, 2);

@@ -421,13 +421,13 @@ static uint64_t run_everything(void) {
                                    mean, rstd, &f.layout, drop));
     CHECK_OK(sr_cpu_mlm_loss(total, nll, correct, dlogits, x, word, bias, labels, weights));
     CHECK_OK(sr_cpu_mlm_loss_backward(dx, dword, NULL, one, dlogits, x, word));
-    sr_segment segments[] = {{0, 300 * H, 1, 0.01, true, false},
-                             {300 * H, 300 * H, 2, 0, false, false}};
+    sr_segment segments[] = {{.size = 300 * H, .rate = 1, .decay = 0.01, .trust = true},
+                             {.offset = 300 * H, .size = 300 * H, .rate = 2}};
     sr_chunk chunks[2] = {{0, 300 * H, 0}, {300 * H, 300 * H, 1}};
     sr_tensor *squares = make(SR_F64, 2, 0), *norms = make(SR_F64, 2, 2);
     CHECK_OK(sr_cpu_grad_squares(squares, dword, chunks, 0, 2));
     CHECK_OK(sr_cpu_grad_norm(result, squares, 2, NULL));
-    sr_step u = {.lamb = true,
+    sr_step u = {.method = SR_LAMB,
                  .value = word,
                  .grad = dword,
                  .m = m,
@@ -444,7 +444,7 @@ static uint64_t run_everything(void) {
                  .eps = 1e-6,
                  .clip = 1,
                  .result = result};
-    CHECK_OK(sr_cpu_lamb_moments(&u));
+    CHECK_OK(sr_cpu_moments(&u));
     CHECK_OK(sr_cpu_step(&u));
     CHECK(data(result)[2] == 1.0f);
     sr_tensor *made[] = {y,     out, lse,     dqkv, dy,     dw,   db, dpos, dtype, dg,
@@ -552,16 +552,16 @@ static void test_stop(void) {
     sr_tensor *w = zeros(N, 0), *g = filled(3, N, 0, 1), *m = zeros(N, 0), *v = zeros(N, 0);
     sr_tensor *result = zeros(4, 0);
     data(result)[1] = 1.0f;
-    sr_segment segment = {0, N, 1, 0, true, false};
+    sr_segment segment = {.size = N, .rate = 1, .trust = true};
     sr_chunk chunks[2] = {{0, SR_CHUNK, 0}, {SR_CHUNK, SR_CHUNK, 0}};
     sr_tensor *norms = make(SR_F64, 2, 2);
     sr_step u = {
-        .lamb = true, .value = w, .grad = g, .m = m, .v = v, .norms = norms, .result = result};
+        .method = SR_LAMB, .value = w, .grad = g, .m = m, .v = v, .norms = norms, .result = result};
     u.segments = &segment, u.count = 1, u.chunks = chunks, u.chunk_count = u.last = 2,
     u.rate = 0.01;
     sr_stop_request();
     CHECK_FAILS(sr_cpu_matmul(y, a, b, 1, 0), SR_ESTOP, "stopped");
-    CHECK_OK(sr_cpu_lamb_moments(&u));
+    CHECK_OK(sr_cpu_moments(&u));
     CHECK_OK(sr_cpu_step(&u));
     CHECK_OK(sr_cpu_axpby(m, g, 1, 1));
     sr_stop_clear();

@@ -14,9 +14,15 @@ static const sr_param_spec specs[] = {
 };
 enum { COUNT = sizeof specs / sizeof *specs, MOST = 4, STEPS = 3 };
 
-static sr_optim_opts opts_of(bool lamb) {
-    return (sr_optim_opts){
-        .lamb = lamb, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .power = 1, .max_skipped = 3};
+static sr_optim_opts opts_of(sr_method method) {
+    return (sr_optim_opts){.method = method,
+                           .beta1 = 0.9,
+                           .beta2 = 0.999,
+                           .eps = 1e-6,
+                           .momentum = 0.95,
+                           .nesterov = true,
+                           .power = 1,
+                           .max_skipped = 3};
 }
 
 static void fill_segments(sr_segment segments[COUNT]) {
@@ -24,7 +30,17 @@ static void fill_segments(sr_segment segments[COUNT]) {
         segments[i] = (sr_segment){.rate = 1 + i,
                                    .decay = 0.01 * i,
                                    .trust = i < 3,
-                                   .frozen = strcmp(specs[i].name, "frozen") == 0};
+                                   .frozen = strcmp(specs[i].name, "frozen") == 0,
+                                   .scale = 0.5};
+}
+
+/* Makes q and k matrices of Muon. */
+static void mark_matrices(sr_params *p, sr_segment segments[COUNT]) {
+    for (int i = 1; i <= 2; i++) {
+        p->list[i].whole = true;
+        segments[i].rows = specs[i].shape[0];
+        segments[i].columns = specs[i].shape[1];
+    }
 }
 
 /* Gradients that a step has: a draw keyed by the step, large enough to be clipped. */
@@ -57,11 +73,11 @@ static void exchange(sr_optim **o, int parts, bool norms) {
         }
 }
 
-static void step_together(sr_optim **o, int parts, bool lamb) {
+static void step_together(sr_optim **o, int parts) {
     for (int i = 0; i < parts; i++) CHECK_OK(sr_optim_begin(o[i], 0.01, 1.0));
     exchange(o, parts, false);
     for (int i = 0; i < parts; i++) CHECK_OK(sr_optim_moments(o[i], NULL));
-    if (lamb) exchange(o, parts, true);
+    if (sr_optim_shares_norms(o[0])) exchange(o, parts, true);
     for (int i = 0; i < parts; i++) {
         CHECK_OK(sr_optim_update(o[i]));
         CHECK_OK(sr_optim_finish(o[i]));
@@ -69,16 +85,17 @@ static void step_together(sr_optim **o, int parts, bool lamb) {
 }
 
 /* The values after some steps of `parts` optimizers. */
-static float *train(sr_device *d, bool lamb, int parts) {
+static float *train(sr_device *d, sr_method method, int parts) {
     sr_params *p;
     sr_optim *o[MOST];
     sr_segment segments[COUNT];
-    sr_optim_opts opts = opts_of(lamb);
+    sr_optim_opts opts = opts_of(method);
     float *values = NULL;
     int64_t end = 0;
     fill_segments(segments);
     CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
     CHECK_OK(sr_params_initialise(p, 3));
+    if (method == SR_MUON) mark_matrices(p, segments);
     for (int i = 0; i < parts; i++) {
         opts.range = parts > 1 ? sr_optim_cut(p, i, parts) : (sr_range){0, 0};
         CHECK(parts == 1 || opts.range.first == end);
@@ -91,11 +108,11 @@ static float *train(sr_device *d, bool lamb, int parts) {
         if (parts == 1)
             CHECK_OK(sr_optim_step(o[0], 0.01, 1.0, NULL));
         else
-            step_together(o, parts, lamb);
+            step_together(o, parts);
     }
     CHECK_OK(sr_optim_read_results(o[parts - 1]));
     sr_optim_result result = sr_optim_result_of(o[parts - 1], STEPS);
-    CHECK(result.applied && result.norm > 1 && (o[0]->norms != NULL) == lamb);
+    CHECK(result.applied && result.norm > 1 && (o[0]->norms != NULL) == (method != SR_ADAMW));
     CHECK_OK(sr_new(&values, p->stored));
     CHECK_OK(sr_tensor_read(p->value, values, SR_F32));
     for (int i = 0; i < parts; i++) sr_optim_free(o[i]);
@@ -103,12 +120,12 @@ static float *train(sr_device *d, bool lamb, int parts) {
     return values;
 }
 
-static void test_parts(sr_device *d, bool lamb) {
+static void test_parts(sr_device *d, sr_method method) {
     sr_params *p;
     CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
-    float *whole = train(d, lamb, 1);
+    float *whole = train(d, method, 1);
     for (int parts = 2; parts <= MOST; parts++) {
-        float *together = train(d, lamb, parts);
+        float *together = train(d, method, parts);
         CHECK(memcmp(whole, together, (size_t)p->stored * sizeof(float)) == 0);
         sr_free(together);
     }
@@ -125,7 +142,7 @@ static void test_pieces(sr_device *d) {
     fill_segments(segments);
     CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
     for (int part = 0; part < 3; part++) {
-        sr_optim_opts opts = opts_of(true);
+        sr_optim_opts opts = opts_of(SR_LAMB);
         opts.range = sr_optim_cut(p, part, 3);
         CHECK_OK(sr_optim_new(&o, p, segments, &opts));
         for (int i = 0; i < COUNT; i++) {
@@ -149,7 +166,7 @@ static void test_ranges(sr_device *d) {
     sr_params *p;
     sr_optim *o;
     sr_segment segments[COUNT];
-    sr_optim_opts opts = opts_of(false);
+    sr_optim_opts opts = opts_of(SR_ADAMW);
     fill_segments(segments);
     CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
     opts.range = (sr_range){0, 100};
@@ -168,14 +185,47 @@ static void test_ranges(sr_device *d) {
     sr_params_free(p);
 }
 
+/* A matrix of Muon has one owner, whatever the number of parts. */
+static void test_matrices(sr_device *d) {
+    sr_params *p;
+    sr_optim *o;
+    sr_segment segments[COUNT];
+    sr_optim_opts opts = opts_of(SR_MUON);
+    fill_segments(segments);
+    CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
+    segments[1].rows = segments[1].columns = 200;
+    CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "kept whole");
+    mark_matrices(p, segments);
+    p->list[0].whole = true;
+    for (int parts = 2; parts < 9; parts++) {
+        int64_t end = 0;
+        for (int i = 0; i < parts; i++) {
+            sr_range range = sr_optim_cut(p, i, parts);
+            CHECK(range.first == end && range.last >= end && (i > 0 || range.last > 0));
+            for (int k = 0; k < 3; k++)
+                CHECK(range.last <= p->list[k].offset ||
+                      range.last >= p->list[k].offset + p->list[k].size);
+            end = range.last;
+        }
+        CHECK(end == p->stored);
+    }
+    opts.range = (sr_range){0, p->list[1].offset + SR_CHUNK};
+    CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "cut the matrix 'q'");
+    segments[1].rows = 7;
+    CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "not a matrix of 7 x 200");
+    opts.momentum = 1;
+    CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "momentum is 1");
+    sr_params_free(p);
+}
+
 int main(void) {
     int64_t live = sr_mem_live();
     const sr_backend *backends[] = {&sr_backend_ref, &sr_backend_cpu};
     for (int b = 0; b < 2; b++) {
         sr_device *d;
         CHECK_OK(sr_device_open(&d, backends[b], 0, NULL));
-        test_parts(d, false);
-        test_parts(d, true);
+        for (int method = 0; method < SR_METHOD_COUNT; method++) test_parts(d, (sr_method)method);
+        test_matrices(d);
         test_pieces(d);
         test_ranges(d);
         sr_device_close(d);

@@ -33,8 +33,12 @@ static void fill_segments(sr_segment segments[COUNT]) {
 }
 
 static sr_optim_opts opts_of(const task *t) {
-    return (sr_optim_opts){
-        .lamb = t->lamb, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-6, .power = 1, .max_skipped = 3};
+    return (sr_optim_opts){.method = t->lamb ? SR_LAMB : SR_ADAMW,
+                           .beta1 = 0.9,
+                           .beta2 = 0.999,
+                           .eps = 1e-6,
+                           .power = 1,
+                           .max_skipped = 3};
 }
 
 /* The gradient of a step; NaN outside of the part, which must not be read. */

@@ -302,7 +302,7 @@ static sr_status norm(bench *b) {
 }
 
 static sr_status moments(bench *b) {
-    return b->be->lamb_moments(&b->step);
+    return b->be->moments(&b->step);
 }
 
 static sr_status step(bench *b) {

@@ -312,7 +312,7 @@ describe("small ops on simt", function()
         ("%s moved %d bytes; the floor is %d"):format(op, moved[op], wanted))
     end
     floor("grad_squares", 4 * n)
-    floor("lamb_moments", 24 * n)
+    floor("moments", 24 * n)
     floor("step", 18 * n)
     floor("gather_rows", 4 * n)
     floor("binary", 6 * n)

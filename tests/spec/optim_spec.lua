@@ -94,6 +94,59 @@ for _, device in ipairs(sr.devices()) do
       assert.same({ 3, 4 }, p:value_of("w"):totable()) -- an update of zeros
     end)
 
+    it("divides the rate of a tensor with a sudden gradient, in StableAdamW", function()
+      local p = store()
+      local opt = sr.optim.stable_adamw(p, { betas = { 0.9, 0.99 }, decay = 0.1 })
+      set_grad(p, "w", { 0.3, -0.3 })
+      set_grad(p, "b", { 1.2 })
+      opt:step { rate = 0.01 } -- both moments are the gradient and its square: no division
+      local w = p:value_of("w"):totable()
+      near(3 * (1 - 0.001) - 0.01, w[1])
+      near(4 * (1 - 0.001) + 0.01, w[2])
+      near(0.5 - 0.01, p:value_of("b"):item(), 2e-6)
+      set_grad(p, "w", { 30, -30 })
+      opt:step { rate = 0.01 }
+      local h1, h2 = (0.9 - 0.81) / (1 - 0.81), (0.99 - 0.9801) / (1 - 0.9801)
+      local m, v = h1 * 0.3 + (1 - h1) * 30, h2 * 0.09 + (1 - h2) * 900
+      local rate = 0.01 / math.max(1, math.sqrt(900 / v))
+      near(w[1] * (1 - rate * 0.1) - rate * m / math.sqrt(v), p:value_of("w"):totable()[1])
+    end)
+
+    it("moves a matrix of orthogonal rows along them in Muon, and the rest as AdamW", function()
+      local p = store {
+        { name = "layer.0.w", shape = { 2, 2 }, init = "zeros" }, { name = "embeddings.w", shape = { 2, 2 } },
+      }
+      local opt = sr.optim.muon(p, { decay = 0, eps = 1e-8 })
+      set_grad(p, "b", { 1.2 })
+      p:get("layer.0.w"):grad():copy_(sr.tensor { { 0, 0.4 }, { -0.4, 0 } })
+      p:get("embeddings.w"):grad():copy_(sr.tensor { { 0, 0.4 }, { -0.4, 0 } })
+      opt:step { rate = 0.01 }
+      local x = math.sqrt(0.5) -- singular values after the division by the norm, then five steps of the polynomial
+      for _ = 1, 5 do x = 3.4445 * x - 4.7750 * x ^ 3 + 2.0315 * x ^ 5 end
+      local w = p:value_of("layer.0.w"):totable()
+      near(-0.01 * 0.2 * math.sqrt(2) * x, w[1][2], 1e-5)
+      near(0.01 * 0.2 * math.sqrt(2) * x, w[2][1], 1e-5)
+      near(0, w[1][1])
+      near(-0.01, p:value_of("embeddings.w"):totable()[1][2], 1e-5)
+      near(0.5 - 0.01, p:value_of("b"):item(), 1e-5)
+      local names = {}
+      for _, piece in ipairs(opt:pieces()) do names[piece.name] = true end
+      assert.is_true(names["m.layer.0.w"] and names["v.embeddings.w"] and not names["v.layer.0.w"])
+    end)
+
+    it("leaves a matrix with a zero gradient where it is in Muon, and changes nothing by a gradient of NaN", function()
+      local p = store { { name = "layer.0.w", shape = { 3, 2 } } }
+      p:initialise(1)
+      local before = p:value_of("layer.0.w"):totable()
+      local opt = sr.optim.muon(p, { decay = 0 })
+      opt:step { rate = 0.01 }
+      assert.same(before, p:value_of("layer.0.w"):totable())
+      set_grad(p, "b", { 0 / 0 })
+      assert.is_false(opt:step({ rate = 0.01 }).applied)
+      assert.same(before, p:value_of("layer.0.w"):totable())
+      assert.same({ 0, 0, 0, 0, 0, 0 }, opt:moments("layer.0.w"):contiguous():view({ 6 }):totable())
+    end)
+
     it("changes the parameters: backward through a graph from before the step is rejected", function()
       local p = store()
       local opt = sr.optim.adamw(p)
@@ -277,6 +330,38 @@ for _, device in ipairs(sr.devices()) do
     end)
   end)
 end
+
+describe("options of optimizers", function()
+  it("that contradict each other are refused in a sentence", function()
+    local p = store { { name = "layer.0.w", shape = { 2, 2 } } }
+    local function refused(kind, options, text)
+      assert.error_matches(function() sr.optim[kind](p, options) end, text)
+    end
+    refused("adamw", { momentum = 0.9 }, "'momentum' is an option of muon; adamw does not have it")
+    refused("lamb", { peak = 1e-3 }, "trust ratio scales; leave out peak")
+    refused("stable_adamw", { peak = 0 }, "peak is 0; it must be the largest rate")
+    refused("muon", { scale = "unit" }, "scale.*rms")
+    refused("muon", { momentum = 1 }, "momentum is 1; it must be at least 0 and below 1")
+    refused("muon", { matrix_rate = 0 }, "matrix_rate is 0")
+    refused("muon", { groups = { { match = "^b$", muon = true } } }, "'b', which has 1 dimensions; Muon is for")
+    refused("muon", { groups = { { match = "layer", muon = false } } }, "finds no matrix of a hidden layer")
+  end)
+
+  it("of a group choose the matrices of Muon", function()
+    local p = store { { name = "layer.0.w", shape = { 2, 2 } }, { name = "classifier.weight", shape = { 3, 2 } } }
+    local function matrices(groups)
+      local names = {}
+      for i, segment in ipairs(sr.optim.muon(p, { groups = groups }).segments) do
+        if segment.rows then names[#names + 1] = p:names()[i] end
+      end
+      return table.concat(names, " ")
+    end
+    assert.equal("layer.0.w", matrices())
+    assert.equal("layer.0.w classifier.weight", matrices { { match = "classifier", muon = true } })
+    assert.equal("classifier.weight", matrices {
+      { match = "classifier", muon = true }, { match = "layer", muon = false } })
+  end)
+end)
 
 describe("params", function()
   it("reports the error in a list, or an invalid name", function()

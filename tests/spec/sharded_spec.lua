@@ -63,6 +63,15 @@ describe("a sharded optimizer", function()
     same(contents(dir .. "/one/step-000000003"), dir .. "/many", 3)
   end)
 
+  for _, kind in ipairs { "stable_adamw", "muon" } do
+    on_ranks("has the bits of one rank with " .. kind .. ", also after a resume on another number of ranks", function()
+      train(1, dir .. "/one", kind, "f32", "0", "3")
+      train(3, dir .. "/many", kind, "f32", "0", "2")
+      train(2, dir .. "/many", kind, "f32", "2", "3", "late")
+      same(contents(dir .. "/one/step-000000003"), dir .. "/many", 3)
+    end)
+  end
+
   on_ranks("skips an update on all ranks when the loss of one is not finite", function()
     train(2, dir .. "/two", "adamw", "f32", "0", "3", "loss")
     train(2, dir .. "/whole", "adamw", "f32", "0", "3", "loss", "whole")

@@ -219,8 +219,8 @@ static sr_status run_step(call *c) {
     return cpu->step(step_of((step_call *)c));
 }
 
-static sr_status run_lamb_moments(call *c) {
-    return cpu->lamb_moments(step_of((step_call *)c));
+static sr_status run_moments(call *c) {
+    return cpu->moments(step_of((step_call *)c));
 }
 
 static sr_status enqueue_step(const sr_step *step, sr_status (*run)(call *)) {
@@ -245,12 +245,20 @@ static sr_status enqueue_step(const sr_step *step, sr_status (*run)(call *)) {
     return SR_OK;
 }
 
+static sr_status run_directions(call *c) {
+    return cpu->directions(step_of((step_call *)c));
+}
+
+static sr_status late_directions(const sr_step *step) {
+    return enqueue_step(step, run_directions);
+}
+
 static sr_status late_step(const sr_step *step) {
     return enqueue_step(step, run_step);
 }
 
-static sr_status late_lamb_moments(const sr_step *step) {
-    return enqueue_step(step, run_lamb_moments);
+static sr_status late_moments(const sr_step *step) {
+    return enqueue_step(step, run_moments);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -358,7 +366,8 @@ static void fill_slots(void) {
 #include "core/tensor/slots.h"
     late.grad_squares = late_grad_squares;
     late.step = late_step;
-    late.lamb_moments = late_lamb_moments;
+    late.moments = late_moments;
+    late.directions = late_directions;
 }
 
 sr_status sr_plugin_init(const sr_host *host, int abi) {

@@ -1,14 +1,19 @@
-/* optim.c - AdamW and LAMB on a run of elements of one segment.
+/* optim.c - AdamW, LAMB, StableAdamW and Muon on a run of elements of one segment.
  *
  * Traffic   AdamW reads w, m, v, g and writes w, m, v: 28 bytes per element, memory bound.
  *           LAMB needs ||w|| and ||u|| of a whole parameter before it can update it, so it takes
  *           two passes: 36 bytes; the second one recomputes u = m^ / (sqrt(v^) + eps) + decay w.
+ *           StableAdamW needs a mean of a whole parameter, and takes two as well: 36.  Muon: 20 for
+ *           the direction, 8 for its norm, 12 to apply it.
  * Numerics  f32; norms in f64 over short stretches.
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"
 
 #define EACH(n) for (int64_t i = 0; i < (n); i += VL)
+
+/* Sums in f32 are over stretches of so many elements. */
+enum { STRETCH = 16 * VL };
 
 typedef struct moments {
     vf m, v;
@@ -42,7 +47,6 @@ void SR_SIMD(adamw)(float *w, float *m, float *v, const float *g, int64_t n, con
 
 void SR_SIMD(lamb_moments)(double norms[2], const float *w, float *m, float *v, const float *g,
                            int64_t n, const sr_adam *s) {
-    enum { STRETCH = 16 * VL };
     norms[0] = norms[1] = 0;
     for (int64_t from = 0; from < n; from += STRETCH) {
         int64_t to = n - from < STRETCH ? n : from + STRETCH;
@@ -67,5 +71,70 @@ void SR_SIMD(lamb_apply)(float *w, const float *m, const float *v, int64_t n, co
         moments at = {v_at(m, i, n), v_at(v, i, n)};
         vf x = v_at(w, i, n);
         v_put(w, i, n, v_sub_product(x, rate, direction(x, at, s)));
+    }
+}
+
+/* ---- StableAdamW ------------------------------------------------------------------------------
+ */
+
+double SR_SIMD(stable_moments)(float *m, float *v, const float *g, int64_t n, const sr_adam *s) {
+    double total = 0;
+    for (int64_t from = 0; from < n; from += STRETCH) {
+        int64_t to = n - from < STRETCH ? n : from + STRETCH;
+        vf sum = v_zero();
+        for (int64_t i = from; i < to; i += VL) {
+            moments next = advance(m, v, g, i, to, s);
+            vf grad = v_at(g, i, to) * v_set(s->clip);
+            v_put(m, i, to, next.m);
+            v_put(v, i, to, next.v);
+            vf part = grad * (grad / v_max(next.v, v_set(s->least)));
+            if (to - i < VL) part = v_keep(v_first((int)(to - i)), part);
+            sum = sum + part;
+        }
+        total += v_sum_f64(sum);
+    }
+    return total;
+}
+
+void SR_SIMD(stable_apply)(float *w, const float *m, const float *v, int64_t n, const sr_adam *s) {
+    vf rate = v_set(s->rate), kept = v_set(1.0f - s->rate * s->decay);
+    EACH(n) {
+        vf u = v_at(m, i, n) / (v_sqrt(v_at(v, i, n)) + v_set(s->eps));
+        v_put(w, i, n, v_sub_product(v_at(w, i, n) * kept, rate, u));
+    }
+}
+
+/* ---- Muon -------------------------------------------------------------------------------------
+ */
+
+double SR_SIMD(muon_moments)(float *m, float *v, const float *g, int64_t n, const sr_adam *s) {
+    double total = 0;
+    vf rest = v_set(1.0f - s->momentum), momentum = v_set(s->momentum);
+    for (int64_t from = 0; from < n; from += STRETCH) {
+        int64_t to = n - from < STRETCH ? n : from + STRETCH;
+        vf sum = v_zero();
+        for (int64_t i = from; i < to; i += VL) {
+            vf grad = v_at(g, i, to) * v_set(s->clip), old = v_at(m, i, to);
+            vf next = v_fma(rest, grad - old, old);
+            vf u = s->nesterov ? v_fma(momentum, next - grad, grad) : next;
+            v_put(m, i, to, next);
+            v_put(v, i, to, u);
+            if (to - i < VL) u = v_keep(v_first((int)(to - i)), u);
+            sum = v_fma(u, u, sum);
+        }
+        total += v_sum_f64(sum);
+    }
+    return total;
+}
+
+void SR_SIMD(muon_direction)(float *v, int64_t n, float norm) {
+    EACH(n) v_put(v, i, n, v_at(v, i, n) / v_set(norm));
+}
+
+void SR_SIMD(muon_apply)(float *w, const float *v, int64_t n, const sr_adam *s) {
+    vf rate = v_set(s->rate), scale = v_set(s->scale), decay = v_set(s->decay);
+    EACH(n) {
+        vf at = v_at(w, i, n);
+        v_put(w, i, n, v_sub_product(at, rate, v_fma(scale, v_at(v, i, n), decay * at)));
     }
 }

@@ -67,6 +67,19 @@ end
 ---@field step? integer
 ---@field state? table
 
+---Fills an optimizer, if there is one: its moments, and what the saved values say about them.
+local function load_optimizer(folder, opt, carry, values)
+  if not opt then return true end
+  local ok, message, code = true, nil, nil
+  if carry == "moments" and values and opt.carry then ok, message, code = opt:carry(values) end
+  if not ok then return nil, ("%s: %s"):format(folder, message), code end
+  ok, message, code = moments.load(folder, opt)
+  if not ok then return nil, message, code end
+  if carry == "resume" and values then ok, message, code = opt:restore(values) end
+  if not ok then return nil, ("%s: %s"):format(folder, message), code end
+  return true
+end
+
 ---Loads weights, and with `opt` the moments, from a run's directory, a checkpoint, a Hugging Face directory or
 ---a safetensors file.
 ---
@@ -97,20 +110,13 @@ function loading.load(path, t)
   if carry == "resume" and missing then
     return nil, ("%s: has no parameter '%s'; a resume needs all of them"):format(folder, missing.name), "data"
   end
-  if t.opt then
-    local ok
-    ok, message, code = moments.load(folder, t.opt)
-    if not ok then return nil, message, code end
-  end
-  if carry ~= "resume" then return loaded end
   local values
   values, message, code = loading.state(folder)
   if not values then return nil, message, code end
-  if t.opt and values.optimizer then
-    local ok
-    ok, message, code = t.opt:restore(values.optimizer)
-    if not ok then return nil, ("%s: %s"):format(folder, message), code end
-  end
+  local ok
+  ok, message, code = load_optimizer(folder, t.opt, carry, values.optimizer)
+  if not ok then return nil, message, code end
+  if carry ~= "resume" then return loaded end
   loaded.step, loaded.state = values.step, values.state
   return loaded
 end

@@ -32,8 +32,8 @@ function train.exchange(shares, world, options) end
 
 ---An optimizer over a store, with zero moments.
 ---@param params seqrun.core.Params
----@param opts { lamb?: boolean, beta1?: number, beta2?: number, eps?: number, power?: number, clip_eps?: boolean, max_skipped?: integer, first?: integer, last?: integer } first, last: the elements of the store that it owns
----@param segments { rate?: number, decay?: number, trust?: boolean, frozen?: boolean }[] one for each parameter
+---@param opts { method?: "adamw"|"lamb"|"stable_adamw"|"muon", beta1?: number, beta2?: number, momentum?: number, nesterov?: boolean, eps?: number, power?: number, clip_eps?: boolean, max_skipped?: integer, first?: integer, last?: integer } first, last: the elements of the store that it owns
+---@param segments { rate?: number, decay?: number, trust?: boolean, frozen?: boolean, rows?: integer, columns?: integer, scale?: number }[] one for each parameter; rows, columns, scale: of a matrix of Muon
 ---@return seqrun.core.Optim
 function train.optim(params, opts, segments) end
 
@@ -209,6 +209,10 @@ function Params:elements() end
 ---@param seed integer
 ---@param i? integer
 function Params:initialise(seed, i) end
+
+---Parameter i belongs to one owner wherever the store is cut over ranks.
+---@param i integer
+function Params:keep_whole(i) end
 
 ---Clears all gradients.
 function Params:zero_grad() end

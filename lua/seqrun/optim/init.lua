@@ -1,4 +1,4 @@
--- optim - AdamW and LAMB over a parameter store.
+-- optim - AdamW, LAMB, StableAdamW and Muon over a parameter store.
 --
 --   local opt = sr.optim.lamb(bert.params, { decay = 0.01 })
 --   local result = opt:step { rate = rate(step), clip = 1.0 }   -- norm, clip, check and update
@@ -16,7 +16,9 @@ local check = require("seqrun.base.check")
 local core = require("seqrun.core.tensor")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
+local muon = require("seqrun.optim.muon")
 local ranks = require("seqrun.tensor.ranks")
+local segments = require("seqrun.optim.segments")
 local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
 
@@ -28,20 +30,27 @@ local optim = {}
 ---@field decay? number
 ---@field trust? boolean LAMB: scale by ||w|| / ||u||
 ---@field frozen? boolean
+---@field muon? boolean Muon: whether it updates them; by default matrices of hidden layers
 
 ---@class seqrun.OptimOptions
 ---@field betas? number[] default { 0.9, 0.999 }
 ---@field eps? number default 1e-6, outside the root
 ---@field decay? number decoupled weight decay; default 0.01
 ---@field power? number effective betas are beta^power, for batches of packs; default 1
----@field clip_eps? boolean clip by clip / (norm + 1e-6); default true for adamw, false for lamb
+---@field peak? number decay is fully decoupled: weights shrink by rate / peak * decay, not by rate * decay; not of lamb
+---@field momentum? number Muon: of matrices; default 0.95
+---@field nesterov? boolean Muon: default true
+---@field scale? "rms"|"shape" Muon: factor on updates of matrices, 0.2 sqrt(max(rows, columns)), which suits rates of
+---  AdamW, or sqrt(max(1, rows / columns)); default "rms"
+---@field matrix_rate? number Muon: factor on the rate of matrices; default 1
+---@field clip_eps? boolean clip by clip / (norm + 1e-6); default true, but false for lamb
 ---@field max_skipped? integer default 3
 ---@field groups? seqrun.OptimGroup[]
 ---@field world? seqrun.World the ranks that train together
 ---@field shard? boolean over its ranks; default true
 
 ---@class seqrun.Optimizer
----@field kind "adamw"|"lamb"
+---@field kind "adamw"|"lamb"|"stable_adamw"|"muon"
 ---@field params seqrun.Params
 ---@field options seqrun.OptimOptions with defaults filled in
 ---@field pending seqrun.StepResult[] steps whose results have not been read
@@ -55,52 +64,11 @@ require("seqrun.base.strict").seal(Optimizer, "the optimizer",
 
 local OPTIONS = {
   betas = true, eps = true, decay = true, power = true, clip_eps = true, max_skipped = true, groups = true,
-  world = true, shard = true,
+  world = true, shard = true, peak = true, momentum = true, nesterov = true, scale = true, matrix_rate = true,
 }
 
-local GROUP = { match = true, rate = true, decay = true, trust = true, frozen = true }
-
----The options of each parameter: the defaults of its label, then the groups in order.
-local function segments_of(params, whole)
-  local segments, used, trained = {}, {}, false
-  for i, param in ipairs(params.list) do
-    local plain = param.group == "no_decay"
-    local s = { rate = 1, decay = plain and 0 or whole.decay, trust = not plain, frozen = false }
-    for g, group in ipairs(whole.groups) do
-      if param.name:find(group.match) then
-        used[g] = true
-        for key, value in pairs(group) do
-          if key ~= "match" then s[key] = value end
-        end
-      end
-    end
-    segments[i], trained = s, trained or not s.frozen
-  end
-  if not trained then check.fail("optim: groups freeze every parameter, so nothing would be trained") end
-  for g, group in ipairs(whole.groups) do
-    if not used[g] then
-      local fix = "see params:names() and correct the pattern"
-      check.fail("optim: the pattern '%s' of group %d matches no parameter; %s", group.match, g, fix)
-    end
-  end
-  return segments
-end
-
-local function check_numbers(what, given, ...)
-  for _, key in ipairs { ... } do
-    if given[key] ~= nil then check.value(("%s: %s"):format(what, key), given[key], "number") end
-  end
-end
-
-local function check_group(i, group)
-  local what = ("optim: group %d"):format(i)
-  check.options(what, group, GROUP)
-  if type(group.match) ~= "string" then check.fail("%s: 'match' is missing, a Lua pattern for names", what) end
-  check_numbers(what, group, "rate", "decay")
-  for _, key in ipairs { "trust", "frozen" } do
-    if group[key] ~= nil then check.value(("%s: %s"):format(what, key), group[key], "boolean") end
-  end
-end
+---Those that only Muon has.
+local MUON_OPTIONS = { momentum = "number", nesterov = "boolean", scale = "string", matrix_rate = "number" }
 
 ---What optimizers of other libraries call an option, or take elsewhere.
 local ELSEWHERE = {
@@ -109,26 +77,37 @@ local ELSEWHERE = {
 }
 ELSEWHERE.learning_rate, ELSEWHERE.rate, ELSEWHERE.beta2 = ELSEWHERE.lr, ELSEWHERE.lr, ELSEWHERE.beta1
 
-local function check_groups(groups)
-  check.value("optim: groups", groups, "table")
-  if groups.match or next(groups) and #groups == 0 then
-    check.fail('optim: groups must be a list, such as { { match = "%%.embeddings%%.", frozen = true } }')
+---Refuses options that this kind does not have.
+local function check_kind(kind, options)
+  for key, of in pairs(MUON_OPTIONS) do
+    if options[key] ~= nil and kind ~= "muon" then
+      check.fail("optim: '%s' is an option of muon; %s does not have it", key, kind)
+    end
+    if options[key] ~= nil then check.value("optim: " .. key, options[key], of) end
   end
-  for i, group in ipairs(groups) do check_group(i, group) end
+  if options.peak == nil then return end
+  check.value("optim: peak", options.peak, "number")
+  if kind == "lamb" then
+    check.fail("optim: lamb's decay is part of what its trust ratio scales; leave out peak")
+  end
+  if not (options.peak > 0 and options.peak < math.huge) then
+    check.fail("optim: peak is %g; it must be the largest rate of the schedule, above 0", options.peak)
+  end
 end
 
-local function check_options(params, options)
+local function check_options(kind, params, options)
   if type(params) ~= "table" or not params.core then check.fail("optim: expected parameters, such as bert.params") end
   for key, fix in pairs(ELSEWHERE) do
     if options[key] ~= nil then check.fail("optim: unknown option '%s'; %s", key, fix) end
   end
   check.options("optim", options, OPTIONS)
+  check_kind(kind, options)
   local betas = options.betas
   if betas and (type(betas) ~= "table" or #betas ~= 2) then
     check.fail("optim: betas must be two numbers, such as { 0.9, 0.999 }")
   end
   for i, beta in ipairs(betas or {}) do check.value("optim: beta" .. i, beta, "number") end
-  check_numbers("optim", options, "eps", "decay", "power")
+  segments.check_numbers("optim", options, "eps", "decay", "power")
 end
 
 ---Refuses moments that cannot fit beside the values and gradients.
@@ -139,8 +118,8 @@ end
 
 local function new(kind, params, options)
   options = options or {}
-  check_options(params, options)
-  check_groups(options.groups or {})
+  check_options(kind, params, options)
+  segments.check_groups(options.groups or {})
   local whole = {
     betas = options.betas or { 0.9, 0.999 },
     eps = options.eps or 1e-6,
@@ -148,20 +127,22 @@ local function new(kind, params, options)
     power = options.power or 1,
     clip_eps = options.clip_eps,
     max_skipped = options.max_skipped or 3,
-    groups = options.groups or {},
+    groups = options.groups or {}, peak = options.peak,
   }
-  if whole.clip_eps == nil then whole.clip_eps = kind == "adamw" end
-  local segments = segments_of(params, whole)
+  if whole.clip_eps == nil then whole.clip_eps = kind ~= "lamb" end
+  for key, value in pairs(kind == "muon" and muon.defaults(options) or {}) do whole[key] = value end
+  local list = segments.new(kind, params, whole)
   local world = options.world and options.world.size > 1 and options.world or nil
   local first, last
   if world and options.shard ~= false then first, last = train.cut(params.core, world.rank, world.size) end
   check_memory(params, first and world.size or 1)
   local made = train.optim(params.core, {
-    lamb = kind == "lamb", beta1 = whole.betas[1], beta2 = whole.betas[2], eps = whole.eps,
+    method = kind, beta1 = whole.betas[1], beta2 = whole.betas[2], eps = whole.eps,
     power = whole.power, clip_eps = whole.clip_eps, max_skipped = whole.max_skipped, first = first, last = last,
-  }, segments)
+    momentum = whole.momentum, nesterov = whole.nesterov,
+  }, list)
   return setmetatable({
-    kind = kind, params = params, options = whole, segments = segments, core = made, pending = {}, serial = 0,
+    kind = kind, params = params, options = whole, segments = list, core = made, pending = {}, serial = 0,
     world = world, sharded = first and train.sharded(made, world.core),
   }, Optimizer)
 end
@@ -181,6 +162,25 @@ end
 ---@return seqrun.Optimizer
 function optim.lamb(params, options)
   local optimizer = new("lamb", params, options)
+  return optimizer
+end
+
+---StableAdamW (Wortsman et al. 2023): AdamW whose rate is divided, tensor by tensor, by the root mean square of
+---g / sqrt(v) where that is above 1; it needs no clipping.
+---@param params seqrun.Params
+---@param options? seqrun.OptimOptions
+---@return seqrun.Optimizer
+function optim.stable_adamw(params, options)
+  local optimizer = new("stable_adamw", params, options)
+  return optimizer
+end
+
+---Muon (Jordan 2024) for matrices of hidden layers, whose update is an orthogonal matrix; AdamW for the rest.
+---@param params seqrun.Params
+---@param options? seqrun.OptimOptions
+---@return seqrun.Optimizer
+function optim.muon(params, options)
+  local optimizer = new("muon", params, options)
   return optimizer
 end
 
@@ -318,7 +318,8 @@ function Optimizer:counts()
   return self.core:counts()
 end
 
----Both moments of a parameter, as views into the store; nil if this optimizer owns only part of them.
+---Both moments of a parameter, as views into the store; nil if this optimizer owns only part of them.  Of a matrix of
+---Muon there is only the first: the second view holds the direction of its last step.
 ---@param name string
 ---@return seqrun.Tensor? m
 ---@return seqrun.Tensor? v
@@ -348,7 +349,8 @@ function Optimizer:pieces()
     local m, v, first, last = self.core:piece(i)
     local size = 1
     for _, n in ipairs(param.shape) do size = size * n end
-    for name, view in pairs { ["m." .. param.name] = m, ["v." .. param.name] = v } do
+    local second = not self.segments[i].rows and v or nil -- that of a matrix of Muon is no state
+    for name, view in pairs { ["m." .. param.name] = m, ["v." .. param.name] = second } do
       pieces[#pieces + 1] = { name = name, tensor = view, first = first, last = last, size = size }
     end
   end
@@ -382,6 +384,23 @@ function Optimizer:state()
       kind = self.kind, power = self.options.power, applied = applied, skipped = skipped, in_a_row = in_a_row,
     },
   }
+end
+
+---Takes over the values of a state whose moments were loaded into a new phase: StableAdamW, whose moments are weighed
+---by the number of updates, goes on counting them; the others count from 1.  nil, message, "data" if the moments are
+---of no use here.
+---@param values table of state()
+---@return true|nil
+---@return string? message
+---@return string? code
+function Optimizer:carry(values)
+  if values.kind == "muon" and self.kind ~= "muon" then
+    return nil, ("the checkpoint was written by muon, which has no second moments of matrices, as %s needs; carry the "
+      .. "weights only"):format(self.kind), "data"
+  end
+  if self.kind ~= "stable_adamw" or math.type(values.applied) ~= "integer" then return true end
+  self.core:set_counts(values.applied, 0, 0, self.options.power)
+  return true
 end
 
 ---Restores the plain values of a state, including the power of the betas, which comes from the first plan of the

@@ -96,7 +96,7 @@ function pretraining.model_options(cfg, corpus)
   return options
 end
 
----Options for sr.optim.adamw and sr.optim.lamb; parameters that no loss of this config reaches are frozen.
+---Options for the optimizer of the config; parameters that no loss of this config reaches are frozen.
 ---@param cfg table
 ---@param bert seqrun.Bert
 ---@param loader seqrun.Loader

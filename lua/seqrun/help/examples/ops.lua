@@ -25,6 +25,8 @@ return {
   ["sr.ops.call"] = 'print(pcall(sr.ops.call, "swish", { sr.zeros(3) }, { sr.ones(3) })) -- needs recipes/plugin',
   ["sr.optim.adamw"] = "sr.optim.adamw(sample.params, { decay = 0.01 })",
   ["sr.optim.lamb"] = "sr.optim.lamb(sample.params)",
+  ["sr.optim.stable_adamw"] = "sr.optim.stable_adamw(sample.params, { betas = { 0.9, 0.98 }, decay = 1e-5, peak = 8e-4 })",
+  ["sr.optim.muon"] = "sr.optim.muon(sample.params, { decay = 0.1, momentum = 0.95 })",
   ["Optimizer"] = "sample.model:losses(sample.batch).total:backward()\nsample.optimizer:step { rate = 1e-3, clip = 1 }",
   ["sr.params.new"] = 'params = sr.params.new { { name = "w", shape = { 3, 4 } } }\nparams:initialise(1)\nparams:get("w")',
   ["Params"] = "sample.params:names()[1], sample.params:count()",

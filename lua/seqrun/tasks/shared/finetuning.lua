@@ -273,13 +273,12 @@ local function depths_of(model)
   return groups
 end
 
----Options for sr.optim.adamw and sr.optim.lamb: rates by layer, frozen layers.
+---Options for the optimizer of the config: rates by layer, frozen layers.
 ---@param cfg table
 ---@param model seqrun.Bert
 ---@return table
 function Task:optimizer_options(cfg, model)
-  local tune, o = cfg.tune, cfg.optimizer
-  local groups, layers = {}, model.design.layers
+  local tune, groups, layers = cfg.tune, {}, model.design.layers
   for _, group in ipairs(depths_of(model)) do
     local depth = group[2]
     local frozen = depth <= tune.freeze_layers and tune.freeze_layers > 0 or depth == 0 and tune.freeze_embeddings
@@ -287,10 +286,9 @@ function Task:optimizer_options(cfg, model)
       groups[#groups + 1] = { match = group[1], rate = tune.layer_decay ^ (layers + 1 - depth), frozen = frozen }
     end
   end
-  return {
-    betas = o.betas, eps = o.eps, decay = o.decay, max_skipped = o.max_skipped, groups = groups,
-    world = ranks.current(), shard = o.shard,
-  }
+  local options = parts.plain_optimizer_options(cfg)
+  options.groups = groups
+  return options
 end
 
 ---A rate by another counter than steps.

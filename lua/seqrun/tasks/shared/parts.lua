@@ -24,17 +24,29 @@ function parts.loader_options(cfg, corpus, part, plan)
   }
 end
 
----Options for sr.optim.adamw and sr.optim.lamb; biases and norms have no decay.
+---Options for the optimizer of the config, sr.optim[cfg.optimizer.name], that depend on it alone; biases and norms have
+---no decay.
+---@param cfg table
+---@return table
+function parts.plain_optimizer_options(cfg)
+  local o = cfg.optimizer
+  local muon = o.name == "muon" and o.muon or {}
+  return {
+    momentum = muon.momentum, nesterov = muon.nesterov, scale = muon.scale, matrix_rate = muon.matrix_rate,
+    peak = o.decay_by == "peak" and cfg.rate.peak or nil,
+    betas = o.betas, eps = o.eps, decay = o.decay, max_skipped = o.max_skipped, world = ranks.current(),
+    shard = o.shard,
+  }
+end
+
+---The same for batches of packs.
 ---@param cfg table
 ---@param loader seqrun.Loader
 ---@return table
 function parts.optimizer_options(cfg, loader)
-  local o = cfg.optimizer
-  return {
-    betas = o.betas, eps = o.eps, decay = o.decay, max_skipped = o.max_skipped,
-    power = cfg.batch.adjust == "betas" and loader:summary().factor or 1,
-    world = ranks.current(), shard = o.shard,
-  }
+  local options = parts.plain_optimizer_options(cfg)
+  options.power = cfg.batch.adjust == "betas" and loader:summary().factor or 1
+  return options
 end
 
 ---A rate that depends on another counter than steps.
