@@ -191,7 +191,7 @@ typedef struct sr_device_facts {
 /* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
  * sr_layout_on, sr_weight, sr_host (plugin.h), sr_function (function.h) or sr_comm_engine (comm.h).
  */
-enum { SR_ABI = 11 };
+enum { SR_ABI = 12 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */

@@ -7,6 +7,7 @@
 #include "core/base/mem.h"
 #include "core/tensor/backend.h"
 #include "core/tensor/pool.h"
+#include "core/tensor/rotary.h"
 #include "core/tensor/scope.h"
 #include "core/tensor/storage.h"
 #include "core/tensor/weight.h"
@@ -83,6 +84,7 @@ void sr_device_close(sr_device *device) {
     if (device == NULL || device->closed) return;
     while (device->scope != device->outside) sr_scope_close(device->scope);
     sr_weight_drop_all(device);
+    sr_rotary_drop_all(device);
     while (device->outside->first != NULL) sr_storage_expire(device->outside->first);
     sr_device_trim(device);
     sr_free_aligned(device->staging);

@@ -34,6 +34,7 @@ typedef struct sr_device {
     sr_scope *outside;          /* owns the storages that no scope owns */
     struct sr_classes *classes; /* the pool's free blocks: pool.h */
     struct sr_weight *weights;  /* handles of parameters: weight.h */
+    struct sr_rotary *rotary;   /* tables of rotary positions: rotary.h */
     struct sr_spares *spares;   /* free structs of tensors, storages and nodes: storage.h */
     size_t bytes_used;          /* bytes in live storages */
     size_t bytes_held;          /* bytes in live storages and free blocks */

@@ -98,11 +98,24 @@ sr_status sr_op_return_rows(sr_tensor **out, sr_tensor *rest, sr_tensor *rows, s
                             bool in_place);
 sr_status sr_op_cat(sr_tensor **out, int count, sr_tensor *const *list, int dim);
 
-/* ---- coarse (ops_coarse.c, ops_norm.c, ops_loss.c); shapes in slots.h ------------------------ */
+/* ---- coarse (ops_coarse.c, ops_encoder.c, ops_norm.c, ops_loss.c); shapes in slots.h --------- */
 sr_status sr_op_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b, sr_act act);
 /* kv_heads 0: heads; scale 0: 1 / sqrt(D) */
 sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layout,
                           sr_attention_opts opts);
+
+enum { SR_ROTARY_LONGEST = 1 << 20 };
+typedef struct sr_rotary_opts {
+    int heads, kv_heads; /* as of attention */
+    double theta;
+    int64_t limit; /* explicit positions are below; 0: the longest sequence */
+    bool in_place; /* qkv is overwritten, and must not be read again */
+} sr_rotary_opts;
+/* qkv (T, (A + 2 K) D) with its query and key heads turned by the position of the row in its
+ * sequence, or by explicit ones. */
+sr_status sr_op_rotary(sr_tensor **out, sr_tensor *qkv, sr_tensor *positions,
+                       const sr_layout *layout, sr_rotary_opts opts);
+sr_status sr_op_gated(sr_tensor **out, sr_tensor *x, sr_act act, bool gate_first);
 
 typedef struct sr_norm {
     double eps;

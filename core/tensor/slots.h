@@ -74,6 +74,17 @@ SR_SLOT(attention, OUT(out), OUT(lse), IN(qkv), LAYOUT(layout), VALUE(sr_attenti
 SR_SLOT(attention_backward, OUT(dqkv), IN(dout), IN(qkv), IN(out), IN(lse), LAYOUT(layout),
     VALUE(sr_attention_opts, opts))
 
+/* Rotary positions: in x and y (T, C) the first `heads` x D columns of each row are turned, by pairs
+ * (j, j + D / 2) of a head, through the angles of a row of the table (positions, D), D / 2 cosines and
+ * as many sines; the others are copied.  positions (T) i32, or NULL: those in the sequences; checked
+ * here.  inverse: the other way, which is the backward.  Slack becomes zero.  y may have x's memory. */
+SR_SLOT(rotary, OUT(y), IN(x), IN(table), IN(positions), LAYOUT(layout), VALUE(int, heads),
+    VALUE(bool, inverse))
+
+/* y (T, F) = act(a) g, where x (T, 2 F) is [a, g], or [g, a] with gate_first */
+SR_SLOT(gated, OUT(y), IN(x), VALUE(sr_act, act), VALUE(bool, gate_first))
+SR_SLOT(gated_backward, OUT(dx), IN(dy), IN(x), VALUE(sr_act, act), VALUE(bool, gate_first))
+
 /* sum = dropout(x) + residual; y = (sum - mean) rstd gamma + beta.  All (T, H); mean, rstd (T).
  * mean is NULL for an RMS norm, in which it is 0.  residual and beta may be NULL; sum is NULL when
  * residual is NULL and nothing is dropped (x serves).  layout may be NULL when nothing is dropped. */

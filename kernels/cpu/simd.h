@@ -62,6 +62,13 @@ typedef struct sr_key {
     uint32_t keep;              /* of 256; 256: no dropout */
 } sr_key;
 
+/* How the heads of a row turn: by a row of a table, `half` cosines, then as many sines. */
+typedef struct sr_turn {
+    const float *table;
+    int64_t half, heads; /* heads of 2 x half columns, side by side */
+    bool inverse;
+} sr_turn;
+
 /* One row of a norm.  Applies dropout to x if key is not NULL (row: its index in the sequence),
  * adds the residual if not NULL, and writes the sum to `sum`, which may be NULL only if there is
  * neither dropout nor residual.  beta may be NULL. */
@@ -180,6 +187,16 @@ static inline int64_t sr_drop_room(int64_t n) {
       sr_act act)                                                                                  \
     F(void, act_bf16_backward, sr_bf16 *dx, const sr_bf16 *dy, const sr_bf16 *saved, int64_t n,    \
       sr_act act)                                                                                  \
+    /* y = act(a) g; da = dy g act'(a), dg = dy act(a) */                                          \
+    F(void, gated, float *y, const float *a, const float *g, int64_t n, sr_act act)                \
+    F(void, gated_backward, float *da, float *dg, const float *dy, const float *a, const float *g, \
+      int64_t n, sr_act act)                                                                       \
+    F(void, gated_bf16, sr_bf16 *y, const sr_bf16 *a, const sr_bf16 *g, int64_t n, sr_act act)     \
+    F(void, gated_bf16_backward, sr_bf16 *da, sr_bf16 *dg, const sr_bf16 *dy, const sr_bf16 *a,    \
+      const sr_bf16 *g, int64_t n, sr_act act)                                                     \
+    /* rotary positions of a row's heads; y may be x */                                            \
+    F(void, rotary, float *y, const float *x, const sr_turn *t)                                    \
+    F(void, rotary_bf16, sr_bf16 *y, const sr_bf16 *x, const sr_turn *t)                           \
     /* rows */                                                                                     \
     F(void, softmax_row, float *y, const float *x, int64_t n, bool log)                            \
     F(void, softmax_row_backward, float *dx, const float *dy, const float *y, int64_t n, bool log) \

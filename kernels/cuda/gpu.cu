@@ -74,6 +74,9 @@ sr_status gpu_fault_status(const queue_fault *f) {
         return sr_fail(SR_EINVAL,
                        "embed: positions[%lld] is %lld, but the position table has %lld rows", row,
                        value, limit);
+    case FAULT_ROTARY_POSITION:
+        return sr_fail(SR_EINVAL, "rotary: positions[%lld] is %lld, but the limit is %lld", row,
+                       value, limit);
     case FAULT_MLM_LABEL:
     case FAULT_CROSS_ENTROPY_LABEL:
         return sr_fail(SR_EINVAL, "%s: labels[%lld] is %lld, but there are %lld classes",

@@ -56,6 +56,29 @@ static int op_attention(lua_State *L) {
     return 1;
 }
 
+/* rotary(qkv, layout, heads, kv_heads or nil, theta, positions or nil, limit or nil, in_place) */
+static int op_rotary(lua_State *L) {
+    sr_tensor *qkv = lsr_checktensor(L, 1), *positions = lsr_opttensor(L, 6);
+    const sr_layout *layout = lsr_checklayout(L, 2);
+    sr_rotary_opts opts = {.heads = (int)lsr_checkrange(L, 3, 1, 4095),
+                           .theta = luaL_checknumber(L, 5),
+                           .in_place = lua_toboolean(L, 8)};
+    opts.kv_heads = lua_isnoneornil(L, 4) ? 0 : (int)lsr_checkrange(L, 4, 1, 4095);
+    if (!lua_isnoneornil(L, 7)) opts.limit = lsr_checkrange(L, 7, 1, SR_ROTARY_LONGEST);
+    lsr_check(L, sr_op_rotary(lsr_newtensor(L), qkv, positions, layout, opts));
+    return 1;
+}
+
+/* gated(x, act, gate or nil) */
+static int op_gated(lua_State *L) {
+    static const char *const gates[] = {"second", "first", NULL};
+    sr_tensor *x = lsr_checktensor(L, 1);
+    sr_act act = (sr_act)lsr_checkoption(L, 2, "gated: act", NULL, acts);
+    bool gate_first = lsr_checkoption(L, 3, "gated: gate", "second", gates) == 1;
+    lsr_check(L, sr_op_gated(lsr_newtensor(L), x, act, gate_first));
+    return 1;
+}
+
 /* Arguments `arg`: eps, kind. */
 static sr_norm check_norm(lua_State *L, int arg, const char *what) {
     static const char *const kinds[] = {"layer", "rms", NULL};
@@ -129,6 +152,8 @@ static int keep_probability(lua_State *L) {
 static const luaL_Reg functions[] = {
     {"linear", op_linear},
     {"attention", op_attention},
+    {"rotary", op_rotary},
+    {"gated", op_gated},
     {"residual_norm", op_residual_norm},
     {"embed", op_embed},
     {"dropout", op_dropout},

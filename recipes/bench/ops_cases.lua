@@ -105,6 +105,11 @@ local function rows(o, make, visit)
   visit("residual_norm", function()
     return sr.ops.residual_norm(activation(x), activation(residual), gamma, beta, with)
   end, { bytes = 4 * once, back_bytes = 4 * once, calls = 2 * o.layers })
+  local both = { eps = 1e-5, kind = "rms", sum = true, dropout = o.dropout, site = "feed", layer = 1, layout = layout }
+  visit("residual_norm rms with the sum", function()
+    local y, sum = sr.ops.residual_norm(activation(x), activation(residual), gamma, nil, both)
+    return y + sum
+  end, { bytes = 7 * once, back_bytes = 5 * once })
   visit("dropout", function() return sr.ops.dropout(activation(x), layout, { p = o.dropout, site = "user" }) end,
     { bytes = 2 * once, back_bytes = 2 * once })
   visit("softmax", function() return activation(x):softmax(-1) end, { bytes = 2 * once, back_bytes = 3 * once })
@@ -114,6 +119,19 @@ local function rows(o, make, visit)
   visit("add a row", function() return x + row end, { bytes = 2 * once })
   visit("sum", function() return x:sum() end, { bytes = once })
   visit("sum of columns", function() return x:sum(1) end, { bytes = once })
+end
+
+---What feed-forward blocks with a gate and rotary positions add to the products.
+local function turns(o, make, visit)
+  local T, H, F, layout = o.T, o.hidden, o.inner, make.layout(o.len)
+  local qkv, wide = make.leaf(T, 3 * H), make.leaf(T, 2 * F)
+  local options, once = { heads = o.heads }, make.element * T
+  visit("rotary", function() return sr.ops.rotary(activation(qkv), layout, options) end,
+    { bytes = 6 * once * H, back_bytes = 6 * once * H })
+  for _, act in ipairs { "gelu", "silu" } do
+    visit("gated " .. act, function() return sr.ops.gated(activation(wide), { act = act }) end,
+      { bytes = 3 * once * F, back_bytes = 5 * once * F })
+  end
 end
 
 local function tables(o, make, visit)
@@ -205,7 +223,7 @@ function cases.each(options, visit)
     if name:find(options.op, 1, true) then visit(name, forward, work) end
   end
   local make, names = makers(options), {}
-  for _, group in ipairs { products, attention, rows, tables, losses } do
+  for _, group in ipairs { products, attention, rows, turns, tables, losses } do
     local scope <close> = sr.scope()
     group(options, make, wanted)
     if group == attention and options.uneven then names = uneven(options, make, wanted) end

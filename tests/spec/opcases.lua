@@ -386,6 +386,21 @@ case {
   run = function(sr, t) return { sr.ops.linear(t.x, t.w, nil) } end,
 }
 
+-- ---- gated activations -------------------------------------------------------------------------
+
+for _, act in ipairs(require("seqrun.core.ops").activations) do
+  for _, gate in ipairs { "first", "second" } do
+    for _, shape in ipairs { { 3, 5 }, { 34, 48 } } do
+      case {
+        name = ("gated %s, %dx%d, gate %s"):format(act, shape[1], shape[2], gate),
+        make = function(r) return { x = r.normal { shape[1], 2 * shape[2] } } end,
+        run = function(sr, t) return { sr.ops.gated(t.x, { act = act, gate = gate }) } end,
+        tolerance = 5e-6,
+      }
+    end
+  end
+end
+
 -- ---- ops on a layout -------------------------------------------------------------------------
 
 ---Ragged layouts: sizes around those of vectors, strips and tiles, with and without slack.
@@ -451,6 +466,36 @@ case {
   name = "attention over constant rows",
   make = function() return { qkv = { { 1, 1, 1, 1, 1, 1 }, { 1, 1, 1, 1, 1, 1 } } } end,
   run = function(sr, t) return { sr.ops.attention(t.qkv, sr.layout { lens = { 2 } }, { heads = 1 }) } end,
+}
+
+---Heads, shared heads, their size, theta; sizes around those of vectors.
+local TURNS = { { 2, 2, 16, 10000 }, { 4, 2, 6, 1000 }, { 1, 1, 64, 160000 } }
+for _, entry in ipairs(LAYOUTS) do
+  local rows = rows_of(entry[2])
+  for _, turn in ipairs(TURNS) do
+    local heads, kv_heads, size, theta = table.unpack(turn)
+    case {
+      name = ("rotary, %s, %d heads and %d of %d, theta %d"):format(entry[1], heads, kv_heads, size, theta),
+      make = function(r) return { qkv = r.normal { rows, (heads + 2 * kv_heads) * size } } end,
+      run = function(sr, t)
+        local options = { heads = heads, kv_heads = kv_heads, theta = theta }
+        return { sr.ops.rotary(t.qkv, sr.layout(with_seed(entry[2])), options) }
+      end,
+      slow = rows > 300,
+    }
+  end
+end
+case {
+  name = "rotary by explicit positions, and in place",
+  make = function(r) return { x = r.normal { 9, 48 }, ["*at"] = { i32 = { 8191, 0, 5, 77, 8190, 3, 3, 1, 900 } } } end,
+  run = function(sr, t)
+    local l = sr.layout { lens = { 2, 3 }, starts = { 1, 5 }, rows = 9 }
+    local options = { heads = 2, positions = t.at, limit = 8192 }
+    local in_place = { heads = 2, in_place = true }
+    local twice = sr.ops.rotary(sr.ops.rotary(t.x * 2, l, in_place), l, in_place)
+    return { sr.ops.rotary(t.x, l, options), twice }
+  end,
+  bf16 = 2 ^ -7, -- it is rounded twice
 }
 
 for _, entry in ipairs(LAYOUTS) do

@@ -201,6 +201,85 @@ describe("a sequence", function()
   end)
 end)
 
+describe("rotary positions", function()
+  ---What torch has for them: f32 frequencies and angles.  The table of `ref` holds the same numbers.
+  local function f32(x) return (string.unpack("f", string.pack("f", x))) end
+  local function angle(position, j, size, theta)
+    return f32(position * f32(1 / f32(theta ^ f32(2 * j / size))))
+  end
+
+  each_device("turn pairs half a head apart by the position in the sequence, beyond 8,192 too", function()
+    local size, theta, n = 6, 160000, 9000
+    local layout = sr.layout { lens = { 3, n }, starts = { 0, 8 }, rows = 8 + n }
+    local qkv = sr.zeros(layout:rows(), 3 * size)
+    qkv:narrow(2, 1, 3):fill_(1) -- first halves of q
+    qkv:narrow(2, size + 4, 3):fill_(1) -- second halves of k
+    local y = sr.ops.rotary(qkv, layout, { heads = 1, theta = theta })
+    for row, position in pairs { [2] = 2, [8] = 0, [9] = 1, [8 + 8191] = 8191, [8 + n - 1] = n - 1 } do
+      local got = y[row + 1]:totable()
+      for j = 0, 2 do
+        local a = angle(position, j, size, theta)
+        assert.near(math.cos(a), got[1 + j], 1e-6)
+        assert.near(math.sin(a), got[4 + j], 1e-6)
+        assert.near(-math.sin(a), got[7 + j], 1e-6)
+        assert.near(math.cos(a), got[10 + j], 1e-6)
+      end
+    end
+    assert.equal(0, y:narrow(1, 4, 5):abs():sum():item()) -- slack
+  end)
+
+  each_device("and gates give a sequence the same bits alone and packed, forward and backward", function()
+    local lens, heads, size = { 33, 5, 64 }, 4, 8
+    local width = (heads + 2 * 2) * size
+    local function run(order, starts, rows)
+      local its = {}
+      for i, s in ipairs(order) do its[i] = lens[s] end
+      local layout = sr.layout { lens = its, starts = starts, rows = rows }
+      local x, seed = sr.zeros(layout:rows(), width), sr.zeros(layout:rows(), width / 2)
+      for i, s in ipairs(order) do
+        x:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(sr.randn({ lens[s], width }, { seed = 6, uid = s }))
+        seed:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(sr.randn({ lens[s], width / 2 }, { seed = 7, uid = s }))
+      end
+      leaf(x)
+      local turned = sr.ops.rotary(x, layout, { heads = heads, kv_heads = 2, theta = 1000 })
+      local y = sr.ops.gated(turned, { act = "silu" })
+      y:backward(seed)
+      local bits = {}
+      for i, s in ipairs(order) do bits[s] = rows_of(y, layout, i) .. rows_of(x:grad(), layout, i) end
+      return bits
+    end
+    local packed, padded = run({ 1, 2, 3 }), run({ 3, 1, 2 }, { 0, 64, 128 }, 192)
+    for s in ipairs(lens) do
+      local alone = run({ s })[s]
+      assert.is_true(packed[s] == alone and padded[s] == alone)
+    end
+  end)
+
+  each_device("are checked, and so is what cannot be overwritten", function()
+    local layout, qkv = sr.layout { lens = { 2 } }, sr.zeros(2, 24)
+    local function refuses(pattern, options, x)
+      assert.error_matches(function()
+        sr.ops.rotary(x or qkv, layout, options)
+        sr.synchronize()
+      end, pattern)
+    end
+    refuses("rotary: the option 'heads' is missing", {})
+    refuses("rotary: qkv has 24 columns, which is not a multiple of 5 query heads and 2 x 5", { heads = 5 })
+    refuses("rotary: heads have 1 columns, which are turned in pairs", { heads = 8 })
+    refuses("rotary: theta is %-1; expected a number above 0", { heads = 2, theta = -1 })
+    local at = sr.tensor({ 0, 7 }, { dtype = "i32" })
+    refuses("rotary: positions%[1%] is 7, but the limit is 7", { heads = 2, positions = at, limit = 7 })
+    refuses("rotary: x is a leaf", { heads = 2, in_place = true }, leaf(sr.zeros(2, 24)))
+    assert.error_matches(function() sr.ops.gated(sr.zeros(2, 5), { act = "gelu" }) end, "gated: x has 5 columns")
+    assert.error_matches(function() sr.ops.gated(sr.zeros(2, 4), {}) end, "gated: the option 'act' is missing")
+    assert.error_matches(function() sr.ops.gated(sr.zeros(2, 4), { act = "swiglu" }) end, "gated: act.*swiglu")
+    local x = sr.ops.linear(leaf(sr.ones(2, 4)), sr.ones(24, 4))
+    local y = x:gelu() -- keeps x
+    sr.ops.rotary(x, layout, { heads = 2, in_place = true })
+    assert.error_matches(function() y:sum():backward() end, "written to")
+  end)
+end)
+
 -- ---- dropout -----------------------------------------------------------------------------------
 
 ---The elements that a site keeps, as a 0/1 tensor, forward and backward.  Each site has its own method.

@@ -14,6 +14,8 @@ local LINEAR = { act = true }
 local ATTENTION = {
   heads = true, kv_heads = true, scale = true, window = true, causal = true, dropout = true, layer = true,
 }
+local ROTARY = { heads = true, kv_heads = true, theta = true, positions = true, limit = true, in_place = true }
+local GATED = { act = true, gate = true }
 local NORM = { eps = true, kind = true, dropout = true, site = true, layer = true, layout = true, sum = true }
 local EMBED = { eps = true, kind = true, dropout = true, positions = true }
 local ON_ROWS = { count = true, in_place = true }
@@ -21,8 +23,8 @@ local DROPOUT = { p = true, site = true, layer = true }
 
 local binary_cross_entropy -- made on first use
 
----The published eps of BERT's layer norm.
-local EPS = 1e-12
+---The published eps of BERT's layer norm, and the usual theta of rotary positions.
+local EPS, THETA = 1e-12, 10000
 
 ---y (T, F) = act(x w^T + b).
 ---@param x seqrun.Tensor (T, H)
@@ -52,6 +54,32 @@ function ops.attention(qkv, layout, options)
   end
   return coarse.attention(qkv, layout, options.heads, options.kv_heads, options.scale, window, options.causal,
     options.dropout, "attention", options.layer)
+end
+
+---Rotary positions: qkv with its query and key heads turned by the position in the sequence.  Columns j and j + D/2 of
+---a head of D turn by position x theta^(-2 j / D).
+---@param qkv seqrun.Tensor (T, (A + 2 K) D), as for attention
+---@param layout seqrun.Layout
+---@param options { heads: integer, kv_heads?: integer, theta?: number, positions?: seqrun.Tensor, limit?: integer,
+---  in_place?: boolean } theta: 10000; positions (T) i32: instead of 0, 1 ... in each sequence, all below limit, by
+---  default the length of the longest sequence; in_place: qkv is overwritten, and must not be used again
+---@return seqrun.Tensor # of the same shape, zero on slack
+function ops.rotary(qkv, layout, options)
+  options = check.options("rotary", options, ROTARY)
+  if not options.heads then check.fail("rotary: the option 'heads' is missing, as in { heads = 4 }") end
+  return coarse.rotary(qkv, layout, options.heads, options.kv_heads, options.theta or THETA, options.positions,
+    options.limit, options.in_place)
+end
+
+---act(a) g, the halves of x's columns: gated feed-forward blocks.
+---@param x seqrun.Tensor (T, 2 F)
+---@param options { act: string, gate?: "second"|"first" } act: one of seqrun.core.ops.activations; gate: the half g
+---  that is not activated, default second
+---@return seqrun.Tensor # (T, F)
+function ops.gated(x, options)
+  options = check.options("gated", options, GATED)
+  if not options.act then check.fail("gated: the option 'act' is missing, as in { act = \"gelu\" }") end
+  return coarse.gated(x, options.act, options.gate)
 end
 
 ---norm(dropout(x) + residual).

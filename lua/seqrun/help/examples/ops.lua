@@ -6,6 +6,8 @@ local LABELS = 'labels = sr.tensor({ 0, 2 }, { dtype = "i32" })\n'
 return {
   ["sr.ops.linear"] = 'sr.ops.linear(sr.randn(4, 8), sr.randn(6, 8), sr.zeros(6), { act = "gelu" })',
   ["sr.ops.attention"] = "sr.ops.attention(sr.randn(8, 48), sample.layout, { heads = 2 })",
+  ["sr.ops.rotary"] = "sr.ops.rotary(sr.randn(8, 48), sample.layout, { heads = 2 })",
+  ["sr.ops.gated"] = 'sr.ops.gated(sr.randn(4, 16), { act = "gelu" })',
   ["sr.ops.residual_norm"] = "sr.ops.residual_norm(sr.randn(4, 8), sr.randn(4, 8), sr.ones(8), sr.zeros(8))",
   ["sr.ops.embed"] = 'ids = sr.zeros(8, { dtype = "i32" })\n'
     .. "tables = { word = sr.randn(10, 8), position = sr.randn(4, 8), type = sr.randn(2, 8), gamma = sr.ones(8),\n"
