@@ -91,6 +91,7 @@ end
 function strict.config(values, schema, title)
   if schema.kind ~= "map" or schema.others or getmetatable(values) then return values end
   local list = {}
+  if schema.variants then schema = schema.variants.maps[values[schema.variants.by]] or schema end
   for i, field in ipairs(schema.fields) do
     list[i] = field.name
     local inner = values[field.name]

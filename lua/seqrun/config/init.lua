@@ -109,17 +109,29 @@ function Check:absent(wanted, name, path, map)
   return wanted:usual()
 end
 
+---The map that a node chooses, whose keys are all known to it.
+function Check:variant(map, node)
+  local choice = map.variants and node.by_name[map.variants.by]
+  local wanted = choice and types.chosen(map, choice.value.value) or map
+  local any = map.variants and self.partial and not choice -- a preset, whose file may choose
+  for _, entry in ipairs(node) do
+    local name = entry.key.value
+    if wanted ~= map and not types.own(wanted, name) then
+      self.found:add(entry.key, "%s", tree.unknown_of(name, wanted, map.variants.by, choice.value.value))
+    elseif not (any and types.inner or types.own)(wanted, name) then
+      self.found:add(entry.key, "%s", tree.unknown(name, wanted, self.schema))
+    end
+  end
+  return wanted
+end
+
 function Check:map(wanted, node, prefix)
   if node.kind ~= "map" then
     local name = prefix:match("([^.]*)%.$") or "the config"
     return self.found:add(node, "'%s' must be keys and values, not %s", name,
       node.kind == "list" and "a list" or "one value")
   end
-  for _, entry in ipairs(node) do
-    if not types.inner(wanted, entry.key.value) then
-      self.found:add(entry.key, "%s", tree.unknown(entry.key.value, wanted, self.schema))
-    end
-  end
+  wanted = self:variant(wanted, node)
   local values = {}
   for _, field in ipairs(wanted.fields) do
     values[field.name] = self:entry(field.type, node.by_name[field.name], field.name, prefix, node)

@@ -134,9 +134,9 @@ end
 local schema_of
 
 local function map_schema(t)
-  local properties = {}
+  local properties, additional = {}, t.others and schema_of(t.others) or t.variants ~= nil
   for _, field in ipairs(t.fields) do properties[field.name] = schema_of(field.type) end
-  return { type = "object", properties = properties, additionalProperties = t.others and schema_of(t.others) or false }
+  return { type = "object", properties = properties, additionalProperties = additional }
 end
 
 local SHAPES = {

@@ -168,6 +168,17 @@ end
 ---Keys that a message may list.
 local MOST_LISTED = 30
 
+---"unknown key 'x' with family=y; ...", for a map that another key chose.
+function tree.unknown_of(name, wanted, by, value)
+  local names = {}
+  for _, field in ipairs(wanted.fields) do
+    if field.name ~= by then names[#names + 1] = field.name end
+  end
+  local hint = require("seqrun.base.guess").hint(name, names)
+  return ("unknown key '%s' with %s=%s%s"):format(name, by, value, hint ~= "" and hint or "; use one of "
+    .. table.concat(names, ", "))
+end
+
 ---"unknown key 'x'; ..." with the best guess at what was meant.
 function tree.unknown(name, wanted, schema)
   local names = {}

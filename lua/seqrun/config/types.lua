@@ -9,6 +9,7 @@
 --   one          a single value stands for a list of it
 --   scalar       of an optional map: a single value stands for a map with this key
 --   others       of a map: the type of all keys that it does not name
+--   variants     of a map: { by = key, maps = { value = map } }: where this key has this value, the map has those keys
 --   changeable   a resumed run may change the value
 --
 -- Text becomes a value by the type, never by its looks: `no` is text for a string and wrong for a number.
@@ -302,13 +303,31 @@ end
 ---A name that a map with `others` takes, so that paths and YAML stay plain.
 local OTHER_NAME = "^%a[%w_-]*$"
 
----The type of a key of a map; nil if it has none of this name.
-function types.inner(schema, name)
+---The map itself, or the one of its variants that the value of their key chooses.
+function types.chosen(schema, value)
+  return schema.variants and schema.variants.maps[value] or schema
+end
+
+---The type of a key of a map, without its variants.
+function types.own(schema, name)
   return schema.by_name[name] or schema.others and name:find(OTHER_NAME) and schema.others or nil
 end
 
----The fields of a map, with the further ones that `values` has.
+---The type of a key in any variant of a map.
+local function in_variants(schema, name)
+  for _, map in pairs(schema.variants and schema.variants.maps or {}) do
+    if map.by_name[name] then return map.by_name[name] end
+  end
+end
+
+---The type of a key of a map, in any of its variants; nil if it has none of this name.
+function types.inner(schema, name)
+  return types.own(schema, name) or in_variants(schema, name)
+end
+
+---The fields of a map as `values` choose them, with the further ones that `values` has.
 function types.fields(schema, values)
+  if schema.variants and values then schema = types.chosen(schema, rawget(values, schema.variants.by)) end
   if not schema.others then return schema.fields end
   local fields, names = table.move(schema.fields, 1, #schema.fields, 1, {}), {}
   for name in pairs(values or {}) do

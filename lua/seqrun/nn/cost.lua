@@ -13,6 +13,14 @@ function cost.matrices(d)
   return (2 * q + 2 * kv) * d.hidden + (d.gate and 3 or 2) * d.hidden * d.inner
 end
 
+---Elements that training keeps of each row of a layer, at least.
+---@param d seqrun.Design
+---@return integer
+function cost.layer_elements(d)
+  local q, kv = rows_of(d)
+  return 2 * q + 2 * kv + 2 * d.hidden + (d.gate and 3 or 1) * d.inner
+end
+
 ---Pairs of tokens of a sequence that are at most so far apart.
 local function near_pairs(length, window)
   if length <= window + 1 then return length * length end
@@ -68,8 +76,7 @@ end
 ---@return integer
 function cost.activation_bytes(encoder, rows, recompute)
   local d, drop = encoder.design, encoder.token_drop
-  local q, kv = rows_of(d)
-  local layer = 2 * q + 2 * kv + 2 * d.hidden + (d.gate and 3 or 1) * d.inner
+  local layer = cost.layer_elements(d)
   local whole = d.layers -- layers of all rows
   if drop then
     local first, last = drop:range(d.layers)

@@ -1,7 +1,9 @@
--- pretraining.lua - BERT pretraining: masked LM and next-sentence prediction.
+-- pretraining.lua - pretraining of an encoder: masked LM, and for BERT next-sentence prediction.
 
 local c = require("seqrun.config")
+local configs = require("seqrun.nn.config")
 local failure = require("seqrun.base.failure")
+local model_keys = require("seqrun.tasks.shared.model_keys")
 local token_drop = require("seqrun.curriculum.token_drop")
 local parts = require("seqrun.tasks.shared.parts")
 
@@ -11,7 +13,7 @@ local data = c.map {
   { "short_seq_prob", c.number { default = 0.1, min = 0, max = 1,
     doc = "probability that a sentence pair gets a random shorter length" } },
   { "nsp", c.boolean { default = true,
-    doc = "next-sentence prediction: sample sentence pairs and train the NSP head" } },
+    doc = "next-sentence prediction: sample sentence pairs and train the NSP head, in families that have one" } },
 }
 
 local mask = c.map {
@@ -20,7 +22,7 @@ local mask = c.map {
   { "whole_word", c.boolean { default = false, doc = "whole-word masking" } },
 }
 
-local model = c.map {
+local model = model_keys {
   { "hidden_size", c.integer { default = 768, min = 1, max = 1 << 30, doc = "hidden size" } },
   { "num_hidden_layers", c.integer { default = 12, min = 1, max = 1024, doc = "number of layers" } },
   { "num_attention_heads", c.integer { default = 12, min = 1, max = 1 << 20,
@@ -41,8 +43,6 @@ local model = c.map {
     doc = "initial weights; normal: as published; local: sinusoidal positions, and half of the heads begin at the "
       .. "tokens beside their own: small models on little text learn in a fraction of the time" }) },
   { "layer_norm_eps", c.number { default = 1e-12, min = 0, doc = "epsilon of LayerNorm" } },
-  { "recompute", c.boolean { default = false, changeable = true,
-    doc = "recompute the activations of each layer in the backward pass: less memory, more time, same results" } },
 }
 
 pretraining.keys = { { "data", data }, { "mask", mask }, { "model", model }, token_drop.key }
@@ -66,6 +66,30 @@ pretraining.rules = {
   },
 }
 
+---The keys of a config for sr.nn.bert.
+local function model_of(cfg)
+  local options = {}
+  for key, value in pairs(cfg.model) do
+    if key ~= "recompute" then options[key] = value end
+  end
+  return options
+end
+
+---What the forward pass of a config's model reads, and whether it predicts next sentences.
+local function design_of(cfg)
+  local design, _, heads = configs.design(model_of(cfg))
+  return design, cfg.data.nsp and heads.nsp ~= nil
+end
+
+---Share of the layers in which all tokens of a sequence attend to each other.
+local function global_share(design)
+  local count = 0
+  for i = 0, design.layers - 1 do
+    if not (design.window and design.window(i)) then count = count + 1 end
+  end
+  return count / design.layers
+end
+
 ---Options for sr.data.loader.
 ---@param cfg table
 ---@param corpus seqrun.Corpus
@@ -73,13 +97,14 @@ pretraining.rules = {
 ---@param plan? string a saved plan, used for its epoch
 ---@return table
 function pretraining.loader_options(cfg, corpus, part, plan)
-  if cfg.data.nsp and corpus:info().kind ~= "text" then
+  local design, nsp = design_of(cfg)
+  if nsp and corpus:info().kind ~= "text" then
     failure.raise("config", "%s contains fixed examples, not text to sample sentence pairs from; set data.nsp=false",
       cfg.data.file)
   end
   local options = parts.loader_options(cfg, corpus, part, plan)
-  options.mask, options.nsp, options.short_seq_prob = cfg.mask, cfg.data.nsp, cfg.data.short_seq_prob
-  options.per_square = 1 / (6 * cfg.model.hidden_size) -- FLOP of attention per len^2 over those of products per token
+  options.mask, options.nsp, options.short_seq_prob = cfg.mask, nsp, cfg.data.short_seq_prob
+  options.per_square = global_share(design) / (6 * design.hidden) -- FLOP per len^2 over those per token
   return options
 end
 
@@ -88,11 +113,13 @@ end
 ---@param corpus seqrun.Corpus
 ---@return table
 function pretraining.model_options(cfg, corpus)
-  local options = {}
-  for key, value in pairs(cfg.model) do
-    if key ~= "recompute" then options[key] = value end
-  end
+  local options, design = model_of(cfg), design_of(cfg)
   options.vocab_size, options.precision = corpus:vocab_size(), cfg.precision
+  if design.skip or design.untrained then options.pad_token_id = corpus:tokenizer():special("pad") end
+  if cfg.data.max_len > configs.design(options).longest then
+    failure.raise("config", "data.max_len is %d, but a %s model with max_position_embeddings=%d reads at most %d tokens",
+      cfg.data.max_len, options.family, options.max_position_embeddings, configs.design(options).longest)
+  end
   return options
 end
 
@@ -103,7 +130,7 @@ end
 ---@return table
 function pretraining.optimizer_options(cfg, bert, loader)
   local options = parts.optimizer_options(cfg, loader)
-  options.groups = bert:frozen(cfg.data.nsp and { "mlm", "nsp" } or { "mlm" })
+  options.groups = bert:frozen(cfg.data.nsp and bert:head("nsp") and { "mlm", "nsp" } or { "mlm" })
   return options
 end
 

@@ -47,6 +47,8 @@ return {
   ["sr.config.each"] = CONFIG .. 'c.each(schema, function(path) print(path) end, "", { size = 3 })',
   ["sr.config.fields"] = CONFIG .. "c.fields(schema, { size = 3 })",
   ["sr.config.inner"] = CONFIG .. 'c.inner(schema, "size")',
+  ["sr.config.own"] = CONFIG .. 'c.own(schema, "size")',
+  ["sr.config.chosen"] = CONFIG .. "c.chosen(schema, nil) == schema",
   ["World"] = "-- in a recipe that several ranks run: run.world.rank, run.world.size\nsr.run",
   ["sr.metrics.open"] = 'metrics = sr.metrics.open(sample.folder)\nmetrics:write { type = "train", step = 1, loss = 2.5 }',
   ["sr.metrics.read"] = 'metrics = sr.metrics.open(sample.folder)\nmetrics:write { type = "train", step = 1, loss = 2.5 }\n'

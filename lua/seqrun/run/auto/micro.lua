@@ -4,9 +4,9 @@
 -- no faster: products are at full speed with fewer rows, and activations leave the caches anyway.
 
 local checkpoint = require("seqrun.checkpoint")
+local configs = require("seqrun.nn.config")
+local cost = require("seqrun.nn.cost")
 local devices = require("seqrun.tensor.devices")
-local json = require("seqrun.core.json")
-local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
 
@@ -14,26 +14,30 @@ local micro = {}
 
 local ROWS = 8192 -- of a micro-batch on a CPU
 local UNKNOWN = 8 -- packs, without the size of the model
-local VOCABULARY = 30522 -- where the config does not say
 local STATE = 16 -- bytes of a parameter: weight, gradient, two moments
 local SLACK = 2 -- what a step keeps over the tensors that backward reads
 
----Hidden size, layers and inner size of the model: of the task's keys, or of the checkpoint in init.from.
-local function size_of(cfg)
+---The design of the model: of the task's keys, or of the checkpoint in init.from; nil if it is not known.
+local function design_of(cfg)
   local model = cfg.model
-  if type(model) == "table" and model.hidden_size then return model end
-  local from = cfg.init.from and checkpoint.resolve(cfg.init.from)
-  local encoded = from and sys.read_file(from .. "/config.json", 1 << 20)
-  local ok, found = pcall(json.decode, encoded or "")
-  return ok and type(found) == "table" and found.hidden_size and found.num_hidden_layers and found or nil
+  local own = type(model) == "table" and rawget(model, "family") and model
+  if not own then
+    local facts = cfg.init.from and checkpoint.pretrained(cfg.init.from)
+    return facts and facts.design or nil
+  end
+  local keys = {}
+  for key, value in pairs(own) do
+    if key ~= "recompute" then keys[key] = value end
+  end
+  local ok, design = pcall(configs.design, keys)
+  return ok and design or nil
 end
 
 ---Bytes of a row of activations, and of the parameters with their state.
-local function bytes_of(size, precision)
-  local h, layers, inner = size.hidden_size, size.num_hidden_layers, size.intermediate_size or 4 * size.hidden_size
+local function bytes_of(design, precision)
   local element = precision == "bf16" and 2 or 4
-  local count = layers * (4 * h * h + 2 * h * inner) + (size.vocab_size or VOCABULARY) * h
-  return SLACK * layers * (6 * h + inner) * element, count * STATE
+  local count = design.layers * cost.matrices(design) + design.vocabulary * design.embedding
+  return SLACK * design.layers * cost.layer_elements(design) * element, count * STATE
 end
 
 ---Packs that an update can give a micro-batch: all, or a quarter of a rank's or share's part, as packs hold several
@@ -49,10 +53,10 @@ end
 ---@return integer
 ---@return string reason
 function micro.packs(cfg, ranks)
-  local most, size, max_len = most_of(cfg, ranks), size_of(cfg), cfg.data.max_len
-  if not size then return math.min(most, UNKNOWN), "auto: the size of the model is not known yet" end
+  local most, design, max_len = most_of(cfg, ranks), design_of(cfg), cfg.data.max_len
+  if not design then return math.min(most, UNKNOWN), "auto: the size of the model is not known yet" end
   local limit, name = devices.memory()
-  local row, state = bytes_of(size, cfg.precision)
+  local row, state = bytes_of(design, cfg.precision)
   local fits = limit and math.max(1, math.floor((limit / 2 - state) / (row * max_len))) or most
   local host = not (tensor.describe(tensor.device()) or {}).memory
   local rows = host and math.max(1, ROWS // max_len) or most

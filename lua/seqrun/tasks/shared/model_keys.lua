@@ -1,0 +1,107 @@
+-- model_keys.lua - the config keys `model` of pretraining: those of the family's config.json, with its defaults.
+
+local c = require("seqrun.config")
+local families = require("seqrun.nn.families")
+
+---What keys mean, a line each.
+local TEXT = [[
+activation                    activation function
+attention_bias                biases in the products of attention
+attention_dropout             attention dropout probability
+attention_probs_dropout_prob  attention dropout probability
+attn_out_dropout              dropout probability of attention outputs; none: attention_dropout
+classifier_activation         activation function of the heads
+classifier_bias               bias in the dense layer of the heads
+classifier_dropout            dropout probability before the heads of tasks
+classifier_pooling            what heads of sequences read
+decoder_bias                  bias of the decoder
+dim                           hidden size
+dropout                       dropout probability of embeddings and layer outputs
+embedding_dropout             embedding dropout probability
+embedding_size                width of the embeddings
+global_attn_every_n_layers    one of so many layers has global attention, the others local
+global_rope_theta             base of the rotary frequencies in global layers
+head_dim                      size of an attention head; none: the hidden size divided by their number
+hidden_act                    activation function
+hidden_activation             activation function
+hidden_dim                    inner size of the feed-forward block
+hidden_dropout_prob           dropout probability of embeddings and layer outputs
+hidden_size                   hidden size
+initializer_range             standard deviation of the initial weights
+intermediate_size             inner size of the feed-forward block
+layer_norm_eps                epsilon of the norms
+layer_types                   full_attention or sliding_attention for each layer; none: by global_attn_every_n_layers
+local_attention               width of local attention: half of it on either side of a token
+local_rope_theta              base of the rotary frequencies in local layers
+max_position_embeddings       maximum sequence length of the model; RoBERTa and its kin: rows of the position table
+mlp_bias                      biases in the feed-forward block
+mlp_dropout                   dropout probability inside the feed-forward block
+n_heads                       number of attention heads
+n_layers                      number of layers
+norm_bias                     biases of the norms
+norm_eps                      epsilon of the norms
+num_attention_heads           number of attention heads; must divide hidden_size
+num_hidden_layers             number of layers
+num_key_value_heads           number of heads of keys and values; none: as many as attention heads
+qa_dropout                    dropout probability before the head of question answering
+rms_norm_eps                  epsilon of the norms
+rope_theta                    base of the rotary frequencies
+seq_classif_dropout           dropout probability before the heads of sequences
+summary_last_dropout          dropout probability before the head of multiple choice
+tie_word_embeddings           the decoder has the weights of the word embeddings
+type_vocab_size               number of token types (segments)
+]]
+
+local DOCS = {}
+for name, doc in TEXT:gmatch("(%S+) +([^\n]+)") do DOCS[name] = doc end
+
+---Keys that the data decides.
+local OF_DATA = { vocab_size = true, pad_token_id = true }
+
+local MAKE = {
+  integer = function(options) return c.integer(options) end, number = function(options) return c.number(options) end,
+  boolean = function(options) return c.boolean(options) end,
+  list = function(options) return c.list(c.string(), options) end,
+}
+
+---A key of a family as one of a config.
+local function type_of(name, key)
+  local options = {
+    doc = DOCS[name] or name:gsub("_", " "), default = key.default, optional = key.optional, min = key.min,
+    max = key.below and 0.9 * key.below or nil,
+  }
+  if key.choices then return c.enum(key.choices, options) end
+  return (MAKE[key.type] or c.string)(options)
+end
+
+local recompute = { "recompute", c.boolean { default = false, changeable = true,
+  doc = "recompute the activations of each layer in the backward pass: less memory, more time, same results" } }
+
+local function family_key()
+  return { "family", c.enum(families.names(), { default = "bert",
+    doc = "kind of encoder; those beside bert have the keys of their config.json: docs/reference/families.md" }) }
+end
+
+---The keys of a family.
+local function keys_of(family)
+  local names, list = {}, { family_key() }
+  for name in pairs(family.keys) do
+    if not OF_DATA[name] then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for _, name in ipairs(names) do list[#list + 1] = { name, type_of(name, family.keys[name]) } end
+  list[#list + 1] = recompute
+  return c.map(list)
+end
+
+---@param bert table[] the keys of BERT
+---@return table # a map of seqrun.config
+return function(bert)
+  local maps = {}
+  for _, name in ipairs(families.names()) do
+    if name ~= "bert" then maps[name] = keys_of(families.find(name)) end
+  end
+  local list = table.move(bert, 1, #bert, 2, { family_key() })
+  list[#list + 1] = recompute
+  return c.map(list, { variants = { by = "family", maps = maps } })
+end

@@ -1,0 +1,106 @@
+-- Pretraining of every family by the recipe: the keys of its config.json, its head, a resume, what is saved.
+
+local config = require("seqrun.config")
+local json = require("seqrun.core.json")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local folder, corpus
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+end)
+
+---Sizes by the names that families have for them.
+local SIZES = {
+  hidden_size = 16, num_hidden_layers = 3, num_attention_heads = 2, intermediate_size = 32, embedding_size = 8,
+  dim = 16, n_layers = 3, n_heads = 2, hidden_dim = 32, max_position_embeddings = 80, num_key_value_heads = 1,
+  local_attention = 8, global_attn_every_n_layers = 2,
+}
+
+local function words_of(family, out, ...)
+  local words = {
+    "recipes/pretrain.lua", "config=" .. program.write(folder, "empty.yaml", "seed: 3\n"), "data.file=" .. corpus,
+    "data.max_len=48", "mask.max=8", "data.held=0.1", "batch.sequences=24", "batch.micro_packs=4", "rate.peak=3e-3",
+    "rate.warmup=3", "rate.total=20", "save.minutes=0", "save.every=0", "log.every=1", "eval.updates=1", "--quiet",
+    "model.family=" .. family, "--out", out,
+  }
+  local schema = sr.run.schema(sr.tasks.pretraining).by_name.model
+  local keys = config.chosen(schema, family).by_name
+  for name, size in pairs(SIZES) do
+    if keys[name] then words[#words + 1] = ("model.%s=%d"):format(name, size) end
+  end
+  return table.move({ ... }, 1, select("#", ...), #words + 1, words)
+end
+
+local function run(words)
+  local code, _, err = program.run(words)
+  assert.equal(0, code, err)
+end
+
+for _, family in ipairs(sr.nn.families()) do
+  describe("pretraining of " .. family, function()
+    it("learns, resumes to the bit, and is saved as Transformers names it", function()
+      local out, half = folder .. "/" .. family, folder .. "/" .. family .. "-half"
+      run(words_of(family, out))
+      run(words_of(family, half, "--max-steps", "9"))
+      run { "recipes/pretrain.lua", "--resume=" .. half, "--quiet" }
+      local last, other = sr.must(sr.checkpoint.resolve(out)), sr.must(sr.checkpoint.resolve(half))
+      assert.equal(sys.read_file(last .. "/model.safetensors"), sys.read_file(other .. "/model.safetensors"))
+      local saved = json.decode(sys.read_file(last .. "/config.json"))
+      local class = require("seqrun.nn.families").find(family).class
+      assert.equal(family, saved.model_type)
+      assert.equal(class .. (family == "bert" and "ForPreTraining" or "ForMaskedLM"), saved.architectures[1])
+      local lines = {}
+      for line in io.lines(out .. "/metrics.jsonl") do lines[#lines + 1] = json.decode(line) end
+      local first = lines[1].type == "train" and lines[1] or lines[2]
+      local after = lines[#lines].mlm_loss
+      assert.is_true(after < first.mlm_loss, ("%g, then %g"):format(first.mlm_loss, after))
+      local fill = sr.must(sr.fill.open(out))
+      assert.equal(5, #fill:one("The cat [MASK] the dog.").masks[1])
+    end)
+  end)
+end
+
+describe("the keys of a model", function()
+  local schema, rules = sr.run.schema(sr.tasks.pretraining)
+
+  local function load(...)
+    return config.load {
+      schema = schema, rules = rules, arguments = { "data.file=x", "rate.peak=1", "rate.total=9", ... },
+    }
+  end
+
+  it("are those of its family, with the defaults of that", function()
+    local loaded = sr.must(load("model.family=distilbert", "model.dim=24"))
+    local model = loaded.values.model
+    assert.same({ 24, 6, nil }, { model.dim, model.n_layers, model.hidden_size })
+    assert.matches("\n  dim: 24\n", loaded:dump())
+    local again = sr.must(config.load {
+      schema = schema, rules = rules, file = program.write(folder, "again.yaml", loaded:dump()),
+    })
+    assert.same(loaded.values, again.values)
+    assert.equal("bert", sr.must(load()).values.model.family)
+  end)
+
+  it("are refused in another family, and unknown families with a hint", function()
+    local _, message = load("model.family=roberta", "model.hiden_size=24")
+    assert.matches("unknown key 'hiden_size'; did you mean 'hidden_size'", message)
+    _, message = load("model.family=distilbert", "model.hidden_size=24")
+    assert.matches("unknown key 'hidden_size' with family=distilbert; .*dim", message)
+    _, message = load("model.family=robert")
+    assert.matches("'family' is 'robert'", message)
+  end)
+
+  it("may stand in a preset whose file names the family", function()
+    local text = "model:\n  family: distilbert\npresets:\n  tiny:\n    model:\n      dim: 16\n"
+    local loaded = sr.must(config.load {
+      schema = schema, rules = rules, file = program.write(folder, "preset.yaml", text),
+      arguments = { "preset=tiny", "data.file=x", "rate.peak=1", "rate.total=9" },
+    })
+    assert.equal(16, loaded.values.model.dim)
+  end)
+end)
