@@ -106,6 +106,12 @@ local CASES = {
   ["info of safetensors"] = function() return { "info", model .. "/model.safetensors" } end,
   ["info of a data set"] = function() return { "info", corpus } end,
   ["info of a vocabulary"] = function() return { "info", task_model.VOCAB } end,
+  ["info of a tokenizer"] = function()
+    local vocab = assert(sys.read_file(task_model.VOCAB))
+    local text = require("seqrun.checkpoint.tokenizer_json")(vocab, { lowercase = true })
+    assert(sys.write_file(dir .. "/tokenizer.json", text))
+    return { "info", dir .. "/tokenizer.json" }
+  end,
   ["info of metrics"] = function() return { "info", run .. "/metrics.jsonl" } end,
   ["info of a metric"] = function() return { "info", dir .. "/corpus.length.metric" } end,
   ["info of a plan"] = function() return { "info", dir .. "/plan.txt" } end,

@@ -1,5 +1,6 @@
 -- vocabulary.lua - whether a checkpoint and a data set have the same tokenizer, and whether it fits a model
 
+local frames = require("seqrun.text.frames")
 local stored = require("seqrun.text.stored")
 
 local vocabulary = {}
@@ -42,20 +43,6 @@ local function other_role(a, b)
   end
 end
 
----A pair as it is framed: "[CLS] A [SEP] B [SEP]".
-local function framed(tokenizer)
-  local frame, words = tokenizer:frame(true), {}
-  local function add(part)
-    for _, id in ipairs(part.ids) do words[#words + 1] = tokenizer:token(id) end
-  end
-  add(frame.lead)
-  words[#words + 1] = "A"
-  add(frame.middle)
-  words[#words + 1] = "B"
-  add(frame.tail)
-  return table.concat(words, " ")
-end
-
 ---How two tokenizers differ, in a sentence; nil if they give the same ids.
 ---@param mine seqrun.core.text.tokenizer
 ---@param theirs seqrun.core.text.tokenizer
@@ -68,7 +55,8 @@ function vocabulary.difference(mine, theirs)
   if casing(mine) ~= casing(theirs) then return ("%s and %s"):format(casing(mine), casing(theirs)) end
   found = other_role(mine, theirs)
   if found then return found end
-  if framed(mine) ~= framed(theirs) then return ("pairs are %s and %s"):format(framed(mine), framed(theirs)) end
+  local a, b = frames.shown(mine, true), frames.shown(theirs, true)
+  if a ~= b then return ("pairs are %s and %s"):format(a, b) end
   return "the same tokens, but other merges, scores, special tokens or rules of splitting; fingerprints "
     .. mine:fingerprint() .. " and " .. theirs:fingerprint()
 end

@@ -157,7 +157,7 @@ missing[].name?, missing[].reason?   parameters that the model needs and the sou
 
 fields.info = {
   { "of everything", [[
-kind, path                     run, checkpoint, safetensors, dataset, metric, vocabulary, plan or metrics
+kind, path                     run, checkpoint, safetensors, dataset, metric, vocabulary, tokenizer, plan, metrics
 file_bytes?                    of a file
 ]] },
   { "of a run", [[
@@ -167,6 +167,7 @@ metrics?.*                     as of metrics
 ]] },
   { "of a checkpoint", [[
 config.*                       shape of the model
+tokenizer?.*                   as of a tokenizer
 parameters?, tensors?, dtypes?.*   elements, number of tensors, elements by type
 task?, labels?[]               of its head
 manifest, verified?, step?, damage?   whether it has checksums, and whether they hold
@@ -183,6 +184,12 @@ tokenizer, fingerprint         WordPiece, BPE or Unigram; of the tokenizer insid
 train.tokens, train.units, held.tokens, held.units   units: documents or examples
 cut                            true: the held-out part is the end of the one document
 labelled?, task?, labels?[]
+]] },
+  { "of a tokenizer", [[
+model, tokens, lowercase, fingerprint   WordPiece, BPE or Unigram; largest id plus one
+pad?, unk?, cls?, sep?, mask?  the tokens with these roles
+pair                           how a pair is framed: [CLS] A [SEP] B [SEP]
+special_tokens                 their number
 ]] },
   { "of a vocabulary", [[
 tokens, continuations, longest   tokens, those that begin with ##, bytes of the longest

@@ -1,10 +1,10 @@
--- info - describe a run, a checkpoint, weights, a data set, a vocabulary, a plan or metrics.
+-- info - describe a run, a checkpoint, weights, a data set, a tokenizer, a plan or metrics.
 
 local describe = require("seqrun.history.describe")
 local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
 
-local info = { summary = "describe a run, checkpoint, data set, vocabulary, plan or metrics file" }
+local info = { summary = "describe a run, checkpoint, data set, tokenizer, plan or metrics file" }
 
 function info.define(cmd)
   cmd:argument("path", "a file or directory")
@@ -47,6 +47,11 @@ local function line(name, text) print(live.fit_output(("  %-14s %s"):format(name
 
 local function print_checkpoint(facts)
   line("model", on_one_line(facts.config))
+  if facts.tokenizer then
+    local t = facts.tokenizer
+    local casing = t.lowercase and "uncased" or "cased"
+    line("tokenizer", ("%s, %d tokens, %s; pairs are %s"):format(t.model, t.tokens, casing, shown(t.pair)))
+  end
   if facts.task then
     local labels = facts.labels and #facts.labels <= 20 and ": " .. shown(table.concat(facts.labels, ", ")) or ""
     line("task", facts.task .. labels)

@@ -2,6 +2,7 @@
 
 local converters = require "seqrun.config.converters"
 local core = require "seqrun.core.text"
+local stored = require "seqrun.text.stored"
 
 local tokenize = { summary = "print the token ids of each line of text" }
 
@@ -29,8 +30,8 @@ local function warn(counts)
 end
 
 function tokenize.run(args)
-  local tokenizer, message, code = core.load_tokenizer(args.vocab, {
-    lowercase = not args.cased, keep_accents = args.keep_accents, specials = not args.literal,
+  local tokenizer, message, code = stored.tokenizer(args.vocab, {
+    lowercase = not args.cased, keep_accents = args.keep_accents, literal = args.literal == true,
   })
   if not tokenizer then return nil, message, code end
   local files = #args.files > 0 and args.files or { "-" }

@@ -194,7 +194,7 @@ function stats.text(r)
     say("  examples    %s, %s of them repeated", commas(r.examples), commas(r.repeated_documents))
   end
   if #r.columns > 0 then say("  columns     %s", table.concat(r.columns, ", ")) end
-  say("  tokens      %s, %.3f %% [UNK], unigram entropy %.2f nats", commas(r.tokens), 100 * r.unknown_rate,
+  say("  tokens      %s, %.3f %% unknown, unigram entropy %.2f nats", commas(r.tokens), 100 * r.unknown_rate,
     r.unigram_entropy)
   say("  vocabulary  %s, %s of %s tokens occur (%.1f %%)", r.lowercase and "uncased" or "cased", commas(r.vocab_used),
     commas(r.vocab_size), 100 * r.vocab_coverage)

@@ -1,4 +1,4 @@
--- describe.lua - what is at a path: a run, a checkpoint, weights, a data set, a vocabulary, a plan, metrics.
+-- describe.lua - what is at a path: a run, a checkpoint, weights, a data set, a tokenizer, a plan, metrics.
 -- Recognised by content, never by name; invalid files are reported, never a crash.
 
 local checkpoint = require("seqrun.checkpoint")
@@ -7,6 +7,7 @@ local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local json_file = require("seqrun.base.json_file")
 local metrics = require("seqrun.history.metrics")
+local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
@@ -98,6 +99,29 @@ local function describe_vocab(path)
   return facts
 end
 
+---What a tokenizer is, in a few values.
+local function tokenizer_facts(tokenizer)
+  local facts = {
+    model = tokenizer:kind(), tokens = #tokenizer, lowercase = tokenizer:lowercase(),
+    fingerprint = tokenizer:fingerprint(), special_tokens = #tokenizer:specials(),
+    pair = require("seqrun.text.frames").shown(tokenizer, true),
+  }
+  for _, role in ipairs { "pad", "unk", "cls", "sep", "mask" } do
+    local id = tokenizer:special(role)
+    facts[role] = id and tokenizer:token(id)
+  end
+  return facts
+end
+
+---The tokenizer of a directory or of a tokenizer.json; nil, and why, if there is none that can be read.
+local function describe_tokenizer(path)
+  local tokenizer, message, code = stored.tokenizer(path, { literal = true })
+  if not tokenizer then return nil, message, code end
+  local facts = tokenizer_facts(tokenizer)
+  facts.kind = "tokenizer"
+  return facts
+end
+
 local SQR = "\x89SQR\r\n\x1a\n"
 
 local function describe_file(path)
@@ -110,8 +134,11 @@ local function describe_file(path)
   elseif head:find("^seqrun plan ") then
     facts, message, code = describe_plan(path)
   elseif head:find('^{') then
-    facts, message, code = describe_metrics(path)
-    if facts and facts.first == nil and facts.last_eval == nil then facts = nil end
+    if path:find("%.json$") then facts, message, code = describe_tokenizer(path) end
+    if not facts then
+      facts = describe_metrics(path)
+      if facts and facts.first == nil and facts.last_eval == nil then facts = nil end
+    end
   elseif #head >= 10 and head:sub(9, 9) == "{" then
     facts, message, code = describe_safetensors(path)
   else
@@ -121,7 +148,7 @@ local function describe_file(path)
     facts.file_bytes = size
     return facts
   end
-  local known = "a data set, vocabulary, plan, safetensors or metrics file, a run or a checkpoint"
+  local known = "a data set, vocabulary, tokenizer, plan, safetensors or metrics file, a run or a checkpoint"
   return nil, message or ("%s: not %s"):format(path, known), code or "data"
 end
 
@@ -144,6 +171,9 @@ local function describe_checkpoint(path)
   local config = json_file.read(path .. "/config.json") or {}
   for _, key in ipairs(SHAPE) do facts.config[key] = config[key] end
   add_task(facts, config)
+  local kept = stored.read(path)
+  local tokenizer = kept and kept:open { literal = true }
+  facts.tokenizer = tokenizer and tokenizer_facts(tokenizer)
   local weights = sys.exists(path .. "/model.safetensors") and describe_safetensors(path .. "/model.safetensors")
   if weights then
     facts.tensors, facts.parameters, facts.dtypes = #weights.tensors, weights.elements, weights.dtypes
@@ -178,11 +208,12 @@ local function describe_folder(path)
   end
   local steps = train.checkpoint_list(path)
   if steps and (#steps > 0 or sys.exists(path .. "/metrics.jsonl")) then return describe_run(path, steps) end
+  if sys.exists(path .. "/tokenizer.json") then return describe_tokenizer(path) end
   return nil, ("%s: neither a run nor a checkpoint"):format(path), "data"
 end
 
 ---What is at a path: a table with `kind` ("run", "checkpoint", "safetensors", "dataset", "metric",
----"vocabulary", "plan", "metrics") and facts of that kind.
+---"vocabulary", "tokenizer", "plan", "metrics") and facts of that kind.
 ---@param path string
 ---@return table|nil
 ---@return string? message

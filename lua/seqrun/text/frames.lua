@@ -33,6 +33,22 @@ function frames.of(tokenizer)
   return found
 end
 
+---How a text, or a pair, is framed: "[CLS] A [SEP] B [SEP]".
+---@param tokenizer seqrun.core.text.tokenizer
+---@param pair boolean
+---@return string
+function frames.shown(tokenizer, pair)
+  local frame, words = tokenizer:frame(pair), {}
+  local function add(part, text)
+    for _, id in ipairs(part.ids) do words[#words + 1] = tokenizer:token(id) end
+    words[#words + 1] = text
+  end
+  add(frame.lead, "A")
+  add(frame.middle, pair and "B" or nil)
+  add(frame.tail)
+  return table.concat(words, " ")
+end
+
 ---The number of special tokens around a text, or around a pair.
 ---@param pair? any a second text, or whether there is one
 ---@return integer

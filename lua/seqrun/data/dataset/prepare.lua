@@ -97,7 +97,7 @@ local function work(ingest, options)
 end
 
 local function close_report(options, counts)
-  say(options, "%s: %s tokens (%.2f %% [UNK]) in %s sentences of %s documents, %.1f s", options.out,
+  say(options, "%s: %s tokens (%.2f %% unknown) in %s sentences of %s documents, %.1f s", options.out,
     commas(counts.tokens), 100 * counts.unknown / math.max(1, counts.tokens), commas(counts.stored),
     commas(counts.documents), counts.seconds)
   say(options, "%s sentences in = %s stored + %s without a token - %s more by cutting long ones",

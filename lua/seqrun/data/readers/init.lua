@@ -9,6 +9,7 @@
 -- read twice where the labels have no numbers yet.  Either the whole data set appears or none.
 
 local check = require("seqrun.base.check")
+local frames = require("seqrun.text.frames")
 local json = require("seqrun.core.json")
 local kinds = require("seqrun.base.kinds")
 local jobs = require("seqrun.data.readers.job")
@@ -116,10 +117,6 @@ local function complete(given)
   if #options.files == 0 then return nil, "data: no files are given", "config" end
   options.columns = columns_of(options)
   options.optional = { label = options.unlabelled, id = false }
-  if reader.windows and options.max_len < options.query + 4 then
-    return nil, ("data.read: windows of %d tokens have no room for questions of %d; raise max_len"):format(
-      options.max_len, options.query), "config"
-  end
   return options
 end
 
@@ -336,6 +333,10 @@ function readers.read(given)
     lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
   })
   if not tokenizer then return nil, message, code end
+  if options.reader.windows and frames.of(tokenizer):room(options.max_len, true) <= options.query then
+    return nil, ("data.read: windows of %d tokens have no room for questions of %d; raise max_len"):format(
+      options.max_len, options.query), "config"
+  end
   local job = jobs.new(options, tokenizer)
   local maker = options.reader.new(job)
   if maker.survey and not maker.map then
