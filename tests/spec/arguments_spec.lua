@@ -1,6 +1,9 @@
 -- Public functions that get wrong arguments say so in a sentence at the caller's line; they never crash or hang.
 
+local program = require("tests.support.program")
 local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+local task_model = require("tests.support.task_model")
 
 ---What a call raised; nil if it returned.
 local function raised(fn, ...)
@@ -48,6 +51,34 @@ describe("wrong arguments #bindings", function()
     local plan = require("seqrun.core.train").safetensors_plan
     assert.matches("table expected", raised(plan))
     assert.matches("the values must be strings", raised(plan, {}, { a = 1 }))
+  end)
+
+  it("of predictors are named, such as a list of texts where one is meant", function()
+    local folder = program.folder()
+    local label = sr.must(sr.predict.open(task_model.save(folder .. "/a",
+      task_model.new(sr.nn.heads.classify { labels = { "no", "yes" } }))))
+    local encode = sr.must(sr.encode.open(folder .. "/a"))
+    local fill = sr.must(sr.fill.open(task_model.save(folder .. "/b", task_model.new("mlm"))))
+    local words = " must be a string or { text = string[^}]* }, got "
+    for what, one in pairs { predict = label, encode = encode, fill = fill } do
+      local function given(item) return raised(one.one, one, item) end
+      local begins = ("arguments_spec.lua:%%d+: %s: item 1%s"):format(what, words)
+      assert.matches(begins .. "a list of strings; pass several texts to each%(%)$", given { "a", "b" })
+      assert.matches(begins .. "5$", given(5))
+      assert.matches(begins .. "an empty table$", given {})
+      assert.matches(begins .. "{ text = 5 }$", given { text = 5 })
+      assert.matches(what .. ": items must be a table, got 'x'", raised(one.each, one, "x"))
+    end
+    assert.equal("string", type(label:each { "the" }().label)) -- a string is a text there too
+    sys.remove(folder)
+  end)
+
+  it("of data.prepare are named: tables are no text", function()
+    for _, name in ipairs { "a.jsonl", "b.csv", "c.tsv.gz" } do
+      local made, message, code = sr.data.prepare { inputs = { name }, out = "x.sqr", vocab = { size = 100 } }
+      assert.same({ nil, "config" }, { made, code })
+      assert.matches(name:gsub("%p", "%%%0") .. ": a table of records, not text; extract its texts", message)
+    end
   end)
 
   it("of 5,000 letters are no work for the guess of a name", function()

@@ -158,7 +158,7 @@ describe("a score", function()
         "scores.spearman: element 2 must be a number, got a table" },
       { function() scores.spans({ { 1 } }, { { "O" } }) end, "scores.spans: element 1 must be a string, got 1" },
       { function() scores.spans({ "O" }, { "O" }) end, "scores.spans: sequence 1 must be a table, got 'O'" },
-      { function() scores.squad({ {} }, { { "x" } }) end, "scores.squad: answers: element 1 must be a string, got a table" },
+      { function() scores.squad({ {} }, { { "x" } }) end, "scores.squad: answers: element 1 must be a string, got" },
       { function() scores.squad({ "x" }, { "x" }) end, "scores.squad: accepted answers must be a table, got 'x'" },
       { function() scores.best_threshold({ "x" }, { { "x" } }, text) end,
         "scores.best_threshold: odds: element 1 must be a number" },

@@ -68,16 +68,13 @@ function encode.open(path, options)
   return setmetatable(self, TextEncoder)
 end
 
+local FIELDS = { keys = { "text", "pair" }, optional = { pair = true } }
+
 ---The vector of each text, in their order, and the item: a string, or { text =, pair = }.
 ---@param items (string|table)[]|fun(): (string|table)?
 ---@return fun(): number[]?, table?
 function TextEncoder:each(items)
-  local next_item = require("seqrun.predict.items")(items)
-  local next_done = encoding.each(function()
-    local item = next_item()
-    if type(item) ~= "string" then return item end
-    return { text = item }
-  end, self)
+  local next_done = encoding.each(require("seqrun.predict.items")("encode", items, FIELDS), self)
   return function()
     local item = next_done()
     if item then return item.vector, item end

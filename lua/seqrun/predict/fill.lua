@@ -267,12 +267,8 @@ end
 ---@param items (string|table)[]|fun(): (string|table)?
 ---@return fun(): seqrun.Filled?, table?
 function Filler:each(items)
-  local next_item = require("seqrun.predict.items")(items)
   local next_done = stream {
-    items = function()
-      local item = next_item()
-      return type(item) == "string" and { text = item } or item
-    end,
+    items = require("seqrun.predict.items")("fill", items, { keys = { "text" } }),
     sequences = function(item) return sequences_of(self, item) end,
     compute = function(batch) return compute(self, batch) end,
     tokenizer = self.tokenizer.core, rows = self.rows or 2048,

@@ -114,7 +114,8 @@ function Predictor:each(items)
   local kind = self.kind
   local frame = texts.framing(self.tokenizer, self.max_len, self.counts)
   local next_done = stream {
-    items = require("seqrun.predict.items")(items), tokenizer = self.tokenizer.core, rows = self.rows or 2048,
+    items = kind.input and require("seqrun.predict.items")("predict", items, kind.input) or items,
+    tokenizer = self.tokenizer.core, rows = self.rows or 2048,
     sequences = function(item)
       if item.wrong then return {} end
       return kind.sequences and kind.sequences(item, self) or frame(item)
@@ -134,8 +135,6 @@ end
 ---The result for one item.
 ---@param item table|string an item, or its text
 ---@return table
-function Predictor:one(item)
-  return (self:each { type(item) == "string" and { text = item } or item }())
-end
+function Predictor:one(item) return (self:each { item }()) end
 
 return predict

@@ -37,6 +37,9 @@ end
 ---Whether this says how to train a vocabulary.
 local function is_recipe(vocab) return type(vocab) == "table" and getmetatable(vocab) == nil end
 
+---Endings of files whose lines are records; their keys and delimiters are no text.
+local TABLES = { jsonl = true, json = true, csv = true, tsv = true, parquet = true }
+
 ---Trains a vocabulary on the text.
 local function train(options, inputs)
   for _, path in ipairs(inputs) do
@@ -178,7 +181,19 @@ local function begin(options, inputs, source)
   return tokenizer, trained, before
 end
 
+---Why a file is no text to pretrain on; nil if it may be.
+local function is_table(path)
+  local ending = path:gsub("%.gz$", ""):match("%.(%w+)$")
+  if not TABLES[(ending or ""):lower()] then return nil end
+  return ("%s: a table of records, not text; extract its texts into a file with a blank line after each document, or "
+    .. "fine-tune on it with recipes/finetune.lua data.train=%s"):format(path, path)
+end
+
 local function prepare(options, inputs)
+  for _, path in ipairs(inputs) do
+    local problem = is_table(path)
+    if problem then return nil, problem, "config" end
+  end
   local done, message, code, ingest, counts
   if #inputs == 0 then return nil, "prepare: inputs is empty; give files or directories, or - for stdin", "config" end
   local source = table.concat(inputs, " "):sub(1, 4096)
