@@ -48,6 +48,20 @@ describe("the best checkpoint", function()
     assert.is_string(lost:take({ f1 = 0.1 }, parts(3)))
   end)
 
+  it("leaves nothing of later steps, and nothing of a kill, when its run resumes", function()
+    local self = best.new(folder, "f1")
+    self:take({ f1 = 0.5 }, parts(1))
+    local state = self:state()
+    self:take({ f1 = 0.6 }, parts(2))
+    for _, name in ipairs { "set-aside-step-000000009-0a0a0a0a", ".tmp-3-0a0a0a0a", ".trash-step-000000001-0a0a0a0a" } do
+      sr.must(sys.make_dirs(folder .. "/best/" .. name .. "/trainer"))
+    end
+    best.new(folder, "f1"):restore(state)
+    assert.same({ "step-000000001" }, sys.list(folder .. "/best"))
+    best.new(folder, "f1"):restore { worse = 0 } -- before the first evaluation
+    assert.same({}, sys.list(folder .. "/best"))
+  end)
+
   it("of a run that was stopped and resumed is that of one that never stopped", function()
     local words, rows = task_model.words(), { "text,label" }
     for i = 1, 60 do

@@ -95,11 +95,20 @@ function Best:state() return { step = self.step, value = self.value, worse = sel
 ---@param state table
 function Best:set(state) self.step, self.value, self.worse = state.step, state.value, state.worse end
 
+---Removes what a kill has left, and the best checkpoints after a step: the run will make them again.
+local function clean(self, step)
+  if not sys.is_dir(self.folder) then return end
+  checkpoint.set_aside(self.folder, step)
+  for _, name in ipairs(sys.list(self.folder) or {}) do
+    if name:find("^set%-aside%-") or name:find("^%.t%a+%-") then sys.remove(self.folder .. "/" .. name) end
+  end
+end
+
 ---Continues from a state, unless its checkpoint is gone: then the next evaluation is the best.
 ---@return table # the state after it
 function Best:restore(state)
+  clean(self, state.step or 0)
   if not state.step then return self:state() end
-  if sys.is_dir(self.folder) then checkpoint.set_aside(self.folder, state.step) end
   for _, item in ipairs(checkpoint.list(self.folder) or {}) do
     if item.step == state.step then self:set(state) end
   end
