@@ -118,6 +118,7 @@
 #include "core/train/shares.h"
 
 #include "core/store/append.h"
+#include "core/store/background.h"
 #include "core/store/checkpoint.h"
 #include "core/store/events.h"
 #include "core/store/manifest.h"

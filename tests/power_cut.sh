@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Simulates power cuts of a real ext4 file system while checkpoints are saved, mounts it again (the journal
-# is replayed) and checks that every promised checkpoint is intact.    tests/power_cut.sh BUILD
+# Simulates power cuts of a real ext4 file system while checkpoints are saved (every third time in the
+# background), mounts it again (the journal is replayed) and checks that every promised checkpoint is
+# intact.    tests/power_cut.sh BUILD
 # CUTS sets the number of cuts (default 20; 300 in make test-long).  Needs root and loop mounts.
 set -u
 seqrun=$1/seqrun cuts=${CUTS:-$([ "${LONG:-0}" = 1 ] && echo 300 || echo 20)}
@@ -40,7 +41,8 @@ number=0
 cut() { # PRELOAD
     number=$((number + 1))
     rm -rf "$disk/run" "$work/promises" && : >"$work/promises" && sync -f "$disk"
-    LD_PRELOAD=$1 "$seqrun" tests/support/save_run.lua "$disk/run" 1 0 "$work/promises" >/dev/null 2>&1 &
+    LD_PRELOAD=$1 "$seqrun" tests/support/save_run.lua "$disk/run" 1 0 "$work/promises" \
+        $([ $((number % 3)) -eq 0 ] && echo background) >/dev/null 2>&1 &
     victim=$!
     # a neighbour that commits the journal constantly, so that partial writes reach the disk
     (while :; do echo x >>"$disk/neighbour" && sync "$disk/neighbour" || exit; sleep 0.003; done) 2>/dev/null &

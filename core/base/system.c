@@ -105,6 +105,15 @@ int64_t sr_memory_total(void) {
     return total;
 }
 
+int64_t sr_memory_available(void) {
+    int64_t kib = number_after("/proc/meminfo", "MemAvailable:"), total = sr_memory_total();
+    sr_memory own;
+    sr_memory_facts(&own);
+    if (kib <= 0 || total == 0) return 0;
+    int64_t left = total > own.resident ? total - own.resident : 1;
+    return kib * 1024 < left ? kib * 1024 : left;
+}
+
 sr_status sr_disk_free(int64_t *out, const char *path) {
     struct statvfs fs;
     *out = 0;

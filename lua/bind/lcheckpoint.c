@@ -1,6 +1,7 @@
 /* lcheckpoint.c - a run's directory and its checkpoints; part of seqrun.core.train. */
 #include "core/store/checkpoint.h"
 
+#include "core/store/background.h"
 #include "core/store/manifest.h"
 #include "core/store/saving.h"
 #include "lua/bind/lsafetensors.h"
@@ -8,6 +9,7 @@
 
 #define RUN_DIR "seqrun.core.RunDir"
 #define SAVING "seqrun.core.Saving"
+#define BACKGROUND "seqrun.core.Background"
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
@@ -178,6 +180,79 @@ static const luaL_Reg saving_methods[] = {
     {"finish", saving_end},    {NULL, NULL},
 };
 
+/* ---- in the background ----------------------------------------------------------------------- */
+
+static sr_background *check_background(lua_State *L) {
+    return lsr_checkobject(L, 1, BACKGROUND, "the save has ended");
+}
+
+/* background(run) -> Background */
+static int train_background(lua_State *L) {
+    const char *run = luaL_checkstring(L, 1);
+    sr_background **box = lsr_newbox(L, sizeof *box, BACKGROUND);
+    lsr_check(L, sr_background_new(box, run));
+    return 1;
+}
+
+/* background:begin(step, bytes) -> true | nil, message, code ("memory") */
+static int background_begin(lua_State *L) {
+    sr_background *b = check_background(L);
+    int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
+    int64_t bytes = lsr_checkrange(L, 3, 0, INT64_MAX / 2);
+    return lsr_done(L, sr_background_begin(b, step, (uint64_t)bytes));
+}
+
+LSR_RELEASE(background_free, BACKGROUND, sr_background, sr_background_free)
+
+/* background:file(name, bytes) -> true | nil, message, code */
+static int background_file(lua_State *L) {
+    sr_background *b = check_background(L);
+    size_t size;
+    const char *name = luaL_checkstring(L, 2), *bytes = luaL_checklstring(L, 3, &size);
+    return lsr_done(L, sr_background_file(b, name, bytes, size));
+}
+
+/* background:safetensors(name, plan) -> true | nil, message, code */
+static int background_safetensors(lua_State *L) {
+    sr_background *b = check_background(L);
+    const char *name = luaL_checkstring(L, 2);
+    return lsr_done(L, sr_background_safetensors(b, name, lsr_checkplan(L, 3)));
+}
+
+/* background:start(keep [, every]) -> true | nil, message, code */
+static int background_start(lua_State *L) {
+    sr_background *b = check_background(L);
+    int keep = (int)lsr_checkrange(L, 2, 2, 1 << 30);
+    return lsr_done(L, sr_background_start(b, keep, luaL_optinteger(L, 3, 0)));
+}
+
+/* background:done() -> boolean */
+static int background_done(lua_State *L) {
+    lua_pushboolean(L, sr_background_done(check_background(L)));
+    return 1;
+}
+
+/* background:wait() -> true [, warning] | nil, message, code */
+static int background_wait(lua_State *L) {
+    const char *warning;
+    sr_status st = sr_background_wait(check_background(L), &warning);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushboolean(L, true);
+    lua_pushstring(L, warning);
+    return 2;
+}
+
+static const luaL_Reg background_methods[] = {
+    {"begin", background_begin},
+    {"file", background_file},
+    {"safetensors", background_safetensors},
+    {"start", background_start},
+    {"done", background_done},
+    {"wait", background_wait},
+    {"finish", background_free},
+    {NULL, NULL},
+};
+
 static const luaL_Reg functions[] = {
     {"run_dir", train_run_dir},
     {"run_held", train_run_held},
@@ -189,11 +264,13 @@ static const luaL_Reg functions[] = {
     {"checkpoint_set_aside", train_set_aside},
     {"saving", train_saving},
     {"saving_join", train_saving_join},
+    {"background", train_background},
     {NULL, NULL},
 };
 
 void lsr_open_checkpoint(lua_State *L) {
     lsr_class(L, RUN_DIR, run_dir_methods, run_dir_close);
     lsr_class(L, SAVING, saving_methods, saving_end);
+    lsr_class(L, BACKGROUND, background_methods, background_free);
     luaL_setfuncs(L, functions, 0);
 }

@@ -53,7 +53,7 @@ describe("the best checkpoint", function()
     self:take({ f1 = 0.5 }, parts(1))
     local state = self:state()
     self:take({ f1 = 0.6 }, parts(2))
-    for _, name in ipairs { "set-aside-step-000000009-0a0a0a0a", ".tmp-3-0a0a0a0a", ".trash-step-000000001-0a0a0a0a" } do
+    for _, name in ipairs { "set-aside-step-000000009-0a0a0a0a", ".tmp-3-0a0a0a0a", ".trash-step-000000001-0a0a" } do
       sr.must(sys.make_dirs(folder .. "/best/" .. name .. "/trainer"))
     end
     best.new(folder, "f1"):restore(state)

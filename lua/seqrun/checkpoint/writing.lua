@@ -1,4 +1,5 @@
--- writing.lua - saves one checkpoint: collects its text files and tensors, writes them durably, removes old ones
+-- writing.lua - saves one checkpoint: collects its text files and tensors, writes them durably, removes old ones; at
+-- once, or from a copy in memory while training goes on.
 
 local exact = require("seqrun.base.exact")
 local pretty = require("seqrun.base.pretty_json")
@@ -97,6 +98,24 @@ local function save_together(world, run, step, files, plans, code)
     if not files then return nil, message, code end
     return write_files(saving, files, plans)
   end)
+end
+
+---Copies a checkpoint into memory and starts to write it as `save` does.  Ranks that save together cannot: each waits
+---for the others.
+---@param copy seqrun.core.Background to wait for
+---@param t seqrun.Saved
+---@param options { keep?: integer, every?: integer }
+---@return true|nil
+---@return string? message
+---@return string? code "memory": there is none for a copy
+function writing.begin(copy, t, options)
+  local files, plans, code = contents(t)
+  if not files then return nil, plans, code end
+  local ok, message
+  ok, message, code = copy:begin(t.step, total_bytes(files, plans))
+  if ok then ok, message, code = write_files(copy, files, plans) end
+  if not ok then return nil, message, code end
+  return copy:start(options.keep or 2, options.every or 0)
 end
 
 ---Saves a checkpoint in the run's directory, RUN/step-000012345.  When this returns a path, the checkpoint

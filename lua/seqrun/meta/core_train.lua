@@ -133,6 +133,11 @@ function train.checkpoint_set_aside(run, step) end
 ---@return string? code
 function train.saving(run, step, bytes) end
 
+---For checkpoints of a run that are written in the background.
+---@param run string
+---@return seqrun.core.Background
+function train.background(run) end
+
 ---Takes part in a checkpoint that another process has begun.
 ---@param draft string its temporary directory
 ---@param step integer
@@ -459,6 +464,55 @@ function Saving:adopt(report) end
 
 ---Ends the save.
 function Saving:finish() end
+
+---Checkpoints that a thread writes, one at a time: the files are copied into memory first.
+---@class seqrun.core.Background
+local Background = {}
+
+---Begins a checkpoint; the code is "memory" if there is none for a copy.
+---@param step integer
+---@param bytes integer of all its files
+---@return true|nil
+---@return string? message
+---@return string? code
+function Background:begin(step, bytes) end
+
+---Copies a file with these bytes.
+---@param name string such as "trainer/state.json"
+---@param bytes string
+---@return true|nil
+---@return string? message
+---@return string? code
+function Background:file(name, bytes) end
+
+---Copies the tensors of a safetensors file.
+---@param name string
+---@param plan seqrun.core.SafetensorsPlan
+---@return true|nil
+---@return string? message
+---@return string? code
+function Background:safetensors(name, plan) end
+
+---Starts the thread, which removes older checkpoints as checkpoint_retain() does.
+---@param keep integer at least 2
+---@param every? integer
+---@return true|nil
+---@return string? message
+---@return string? code
+function Background:start(keep, every) end
+
+---Whether the thread has ended.
+---@return boolean
+function Background:done() end
+
+---Waits for the thread; from here on the checkpoint survives a power cut.
+---@return true|nil
+---@return string? message of a failure, or the warning that an older checkpoint could not be removed
+---@return string? code
+function Background:wait() end
+
+---Waits for the thread and frees the copy.
+function Background:finish() end
 
 ---A file that grows by whole records.
 ---@class seqrun.core.Append

@@ -67,6 +67,7 @@ function DO.evaluate(self) return self.evaluate() or "the evaluation was interru
 function DO.save(self, step)
   local saved = self.saves:step() == step
   local path, message = self.save(false)
+  if self.saves:is_writing() then path, message = self.saves:join() end
   record(self, step, "save")
   if saved then return ("step %d is saved already"):format(step) end
   return path and "saved " .. path or message or "not saved"

@@ -158,13 +158,15 @@ local function saved_parts(self)
   }
 end
 
----Writes a checkpoint of this step, unless it exists already.
+---Writes a checkpoint of this step, unless it exists already; with save.background, one that is not needed at once is
+---written while training goes on.
 ---@param needed boolean whether a failure ends the run; otherwise it is a warning until there are too many
----@return string|nil path
+---@return string|nil path nil as well while it is being written
 ---@return string? message
 function Run:save(needed)
   self.saves:wait(self.agreement:seconds())
   self.meter:read_losses()
+  if needed then self.saves:join() end
   if not self.saves:lacks(self.step) then return end
   self.records:sync()
   return self.saves:write(saved_parts(self), needed)
@@ -329,6 +331,7 @@ function Run:steps(loader, upto)
       end_at_goal(self)
       evaluate_when_due(self) -- the stop may have interrupted it
     end
+    self.saves:look()
     if self.agreement:is_asked() then self.changes:serve(self.step, self.last, self.total) end
     check_stop(self)
     if upto and self.step >= upto and self.step < self.last then return nil end
@@ -382,6 +385,7 @@ end
 function Run:close(problem)
   if self.changes then self.changes:leave(self.step, self.total, problem) end
   if problem ~= nil then self.screen:record(tostring(problem)) end
+  self.saves:leave()
   self.directory:leave({ finished = self.phase == "finished", step = self.step, seconds = self:seconds() }, problem)
   if self.records then self.records:close() end
   self.screen:close()

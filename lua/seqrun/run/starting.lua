@@ -57,7 +57,7 @@ local function resume(self)
   self.agreement:restart(state.seconds)
   self.meter:restore(state.window)
   self.saves:restore(state.kept)
-  self.evaluations:restore(state.result, state.best)
+  self.evaluations:restore(state)
   resuming.restore_schedules(state, {
     rate = self.rate, schedules = self.schedules, loader = self.loader, screen = self.screen,
   })
@@ -122,7 +122,8 @@ local function open_run(self, fresh)
     origin = initialize(self, fresh)
   end
   self.ranks:first_does(function() open_directory(self) end)
-  self.saves:start(self.ranks.leads or self.optimizer.sharded ~= nil)
+  local together = self.optimizer.sharded ~= nil
+  self.saves:start(self.ranks.leads or together, together)
   local state = resumes and resume(self) or nil
   if resumes and not state then origin = initialize(self, fresh) end
   resuming.tell_origin(origin, self.config.init.carry, self.screen)

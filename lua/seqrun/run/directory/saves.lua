@@ -1,4 +1,7 @@
 -- saves.lua - when a run writes checkpoints, the newest one, and the recipe's own values in them.
+--
+-- With save.background a thread writes a copy of the state while training goes on: one checkpoint at a time, and what
+-- is needed (at the end, before a stop) is waited for.
 
 local checkpoint = require("seqrun.checkpoint")
 local failure = require("seqrun.base.failure")
@@ -9,6 +12,7 @@ local failure = require("seqrun.base.failure")
 ---@field screen seqrun.Screen
 ---@field kept table<string, number|string|boolean> values of the recipe
 ---@field saver? seqrun.Saver nil on a rank that writes no part of a checkpoint
+---@field background boolean checkpoints are written while training goes on
 ---@field at number seconds of the run at the last one
 local Saves = {}
 Saves.__index = Saves
@@ -21,7 +25,9 @@ end
 
 ---The directory is there; from now on checkpoints may be written.
 ---@param writes boolean whether this rank writes a part of them
-function Saves:start(writes)
+---@param together boolean whether ranks write them together, each waiting for the others
+function Saves:start(writes, together)
+  self.background = self.options.background and not together
   local options = { keep = self.options.keep, max_failures = self.options.max_failures }
   if writes then self.saver = checkpoint.saver(self.folder, options) end
 end
@@ -74,21 +80,66 @@ end
 ---Whether this rank is to write a part of the checkpoint of this step.
 ---@param step integer
 ---@return boolean
-function Saves:lacks(step) return self.saver ~= nil and self.saver:newest() ~= step end
+function Saves:lacks(step) return self.saver ~= nil and self.saver:lacks(step) end
 
----Writes a checkpoint.
----@param parts seqrun.Saved
----@param needed boolean whether a failure ends the run; otherwise it is a warning until there are too many
----@return string|nil path
----@return string? message
-function Saves:write(parts, needed)
-  self.screen:saving(parts.step)
-  local path, message, code = self.saver:save(parts)
-  self.screen:saved()
+---Says how a save ended.
+local function report(self, needed, path, message, code)
   if not path and (code or needed) then failure.raise(code or "storage", "%s", message) end
   if message then self.screen:warn("%s", message) end
   if path then self.screen:say("saved %s", path) end
   return path, message
+end
+
+---Whether a checkpoint is being written.
+---@return boolean
+function Saves:is_writing() return self.saver ~= nil and self.saver:is_writing() end
+
+---Waits for the checkpoint that is being written, if there is one.
+---@return string|nil path
+---@return string? message
+function Saves:join()
+  if not self:is_writing() then return nil end
+  return report(self, false, self.saver:wait())
+end
+
+---Says how the checkpoint that was being written has ended, if it has.
+function Saves:look()
+  if self.saver and self.saver:ended() then self:join() end
+end
+
+---Copies a checkpoint for the background; nil if it has to be written at once.
+local function begin(self, parts)
+  if not self.background then return nil end
+  local begun, message, code = self.saver:begin(parts)
+  if begun == false then return report(self, false, nil, message, code) or false end
+  if begun == nil then
+    self.background = false
+    self.screen:warn("%s, so training waits while checkpoints are written", message)
+  end
+  return begun
+end
+
+---Writes a checkpoint; one that is not needed at once, in the background.
+---@param parts seqrun.Saved
+---@param needed boolean whether a failure ends the run; otherwise it is a warning until there are too many
+---@return string|nil path nil as well while it is being written
+---@return string? message
+function Saves:write(parts, needed)
+  self:join()
+  self.screen:saving(parts.step)
+  local begun = nil
+  if not needed then begun = begin(self, parts) end
+  if begun ~= nil then return self.screen:saved() end
+  local path, message, code = self.saver:save(parts)
+  self.screen:saved()
+  return report(self, needed, path, message, code)
+end
+
+---Waits for what is being written, before the directory is left; a failure is a warning.
+function Saves:leave()
+  local done, problem = pcall(self.join, self)
+  if not done then self.screen:warn("%s", tostring(problem)) end
+  if self.saver then self.saver:close() end
 end
 
 return { new = new }

@@ -7,10 +7,11 @@ local resuming = require("seqrun.run.directory.resuming")
 ---What it has besides the tensors, as plain values.
 local function state_of(t)
   local rate, schedules = resuming.schedules(t.rate, t.schedules)
-  local result, best = t.evaluations:state()
+  local evaluated = t.evaluations:state(t.step)
   return {
     step = t.step, loaders = t.loaders:state(), window = t.meter:state(), seconds = t.seconds, kept = t.saves:keep {},
-    scaled = t.changes:state(), result = result, best = best, schedules = schedules, rate = rate,
+    scaled = t.changes:state(), result = evaluated.result, best = evaluated.best, aside = evaluated.aside,
+    schedules = schedules, rate = rate,
     instructions = devices.instructions(), data = resuming.digest(t.corpus),
   }
 end

@@ -220,14 +220,17 @@ function Evaluations:best_text()
 end
 
 ---Plain values for `restore`.
----@return table|nil result
----@return table|nil best
-function Evaluations:state() return self.result, self.best and self.best:state() or nil end
+---@param step integer
+---@return { result?: table, best?: table, aside?: table }
+function Evaluations:state(step)
+  local aside = self.aside and self.aside.step == step and self.aside or nil
+  return { result = self.result, best = self.best and self.best:state() or nil, aside = aside }
+end
 
----@param result table|nil
----@param kept table|nil state of the best
-function Evaluations:restore(result, kept)
-  self.result = result
+---@param state { result?: table, best?: table, aside?: table }
+function Evaluations:restore(state)
+  local kept = state.best
+  self.result, self.aside = state.result, state.aside
   if not self.best or not kept then return end
   self.best:set(self.ranks:first_says(function() return self.best:restore(kept) end))
 end

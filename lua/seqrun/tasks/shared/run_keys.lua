@@ -127,6 +127,8 @@ local save = c.map {
   { "minutes", c.number { default = 30, min = 0, changeable = later,
     doc = "minutes between checkpoints; 0: by steps only" } },
   { "keep", c.integer { default = 2, min = 2, max = MANY, changeable = later, doc = "number of checkpoints to keep" } },
+  { "background", c.boolean { default = true, changeable = later,
+    doc = "write a copy of the state while training goes on; false: training waits for the disk" } },
   { "grace", c.duration { default = 20.0, min = 0, changeable = later,
     doc = "seconds to finish the current step after a signal" } },
   { "best", c.string { optional = true, changeable = later,
