@@ -9,6 +9,7 @@ enum {
     HF_PUNCT = 4,    /* is (is not) P* */
     HF_WHOLE = 8,    /* has no canonical decomposition */
     HF_STARTER = 16, /* has combining class 0 */
+    HF_COMPAT = 32,  /* has no compatibility decomposition */
 };
 
 typedef struct difference {
@@ -86,17 +87,26 @@ static sr_char_part part_of(int32_t cp) {
     };
 }
 
-int sr_char_decompose(sr_char_part out[SR_CHAR_PARTS], int32_t cp) {
-    if (cp < 0xC0 || (difference_of(cp)->flags & HF_WHOLE) != 0) {
+int sr_char_decompose(sr_char_part out[SR_CHAR_PARTS], int32_t cp, bool compat) {
+    int whole = compat ? HF_WHOLE | HF_COMPAT : HF_WHOLE;
+    if (cp < (compat ? 0xA0 : 0xC0) || (difference_of(cp)->flags & whole) != 0) {
         out[0] = part_of(cp);
         return 1;
     }
     int32_t parts[SR_CHAR_PARTS] = {cp};
-    int boundary = 0;
-    int count = (int)utf8proc_decompose_char(cp, parts, SR_CHAR_PARTS,
-                                             UTF8PROC_STABLE | UTF8PROC_DECOMPOSE, &boundary);
+    int boundary = 0, options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
+    if (compat) options |= UTF8PROC_COMPAT;
+    int count = (int)utf8proc_decompose_char(cp, parts, SR_CHAR_PARTS, (utf8proc_option_t)options,
+                                             &boundary);
     for (int i = 0; i < count; i++) out[i] = part_of(parts[i]);
     return count;
+}
+
+int32_t sr_char_compose(int32_t first, int32_t second) {
+    int32_t pair[2] = {first, second};
+    if (first < 0x80 && (first < '<' || first > 'z')) return -1;
+    if (utf8proc_normalize_utf32(pair, 2, UTF8PROC_COMPOSE | UTF8PROC_STABLE) != 1) return -1;
+    return (difference_of(pair[0])->flags & HF_WHOLE) != 0 ? -1 : pair[0];
 }
 
 int sr_char_lower(int32_t out[2], int32_t cp) {
@@ -112,6 +122,22 @@ int sr_char_lower(int32_t out[2], int32_t cp) {
     int32_t away = difference_of(cp)->lower;
     out[0] = away != 0 ? cp + away : utf8proc_tolower(cp);
     return 1;
+}
+
+static bool has_bound(int32_t cp, int bound) {
+    return (int)utf8proc_get_property(cp)->boundclass == bound;
+}
+
+bool sr_char_is_break(int32_t cp) {
+    return cp < 0x20 || has_bound(cp, UTF8PROC_BOUNDCLASS_CONTROL);
+}
+
+bool sr_char_is_prepend(int32_t cp) {
+    return cp >= 0x600 && has_bound(cp, UTF8PROC_BOUNDCLASS_PREPEND);
+}
+
+bool sr_char_is_pictographic(int32_t cp) {
+    return has_bound(cp, UTF8PROC_BOUNDCLASS_EXTENDED_PICTOGRAPHIC);
 }
 
 bool sr_char_is_capital(int32_t cp) {

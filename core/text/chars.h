@@ -27,18 +27,27 @@ sr_char_kind sr_char_kind_of(int32_t cp);
  * which lack U+2B820..U+2B91F of Google's. */
 bool sr_char_is_cjk(int32_t cp);
 
-/* The canonical decomposition (NFD) of one code point; returns the number of parts.  The caller
- * sorts runs of parts with a combining class other than 0 into canonical order. */
-enum { SR_CHAR_PARTS = 8 };
+/* The decomposition of one code point, canonical (NFD) or for compatibility (NFKD); returns the
+ * number of parts.  The caller sorts runs of parts with a combining class other than 0 into
+ * canonical order. */
+enum { SR_CHAR_PARTS = 20 };
 typedef struct sr_char_part {
     int32_t cp;
     uint8_t combining; /* combining class; 0: a starter */
     bool mark;         /* Mn: an accent */
 } sr_char_part;
-int sr_char_decompose(sr_char_part out[SR_CHAR_PARTS], int32_t cp);
+int sr_char_decompose(sr_char_part out[SR_CHAR_PARTS], int32_t cp, bool compat);
+
+/* The code point that two compose to (NFC), -1 if there is none. */
+int32_t sr_char_compose(int32_t first, int32_t second);
 
 /* Lower case of one code point without context; returns 1, or 2 for U+0130. */
 int sr_char_lower(int32_t out[2], int32_t cp);
+
+/* For graphemes: a control, which ends one on both sides; a sign that joins the next; an emoji. */
+bool sr_char_is_break(int32_t cp);
+bool sr_char_is_prepend(int32_t cp);
+bool sr_char_is_pictographic(int32_t cp);
 
 /* For the sentence splitter: Lu or Lt, and Nd. */
 bool sr_char_is_capital(int32_t cp);

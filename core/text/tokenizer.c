@@ -34,6 +34,13 @@ void sr_tokenizer_release(sr_tokenizer *t) {
     if (t == NULL || atomic_fetch_sub_explicit(&t->holders, 1, memory_order_acq_rel) != 1) return;
     if (t->fast != NULL) sr_vocab_release(t->fast->vocab);
     sr_free(t->fast);
+    sr_bpe_free(t->bpe);
+    sr_unigram_free(t->unigram);
+    sr_pieces_free(&t->pieces);
+    sr_pieces_free(&t->added_pieces);
+    sr_added_free(&t->added);
+    sr_normalizer_free(&t->normalizer);
+    sr_pretokenizer_free(&t->pre);
     sr_free(t->specials);
     sr_free(t->text);
     sr_free(t->config);
@@ -243,12 +250,16 @@ int32_t sr_tokenizer_size(const sr_tokenizer *t) {
 }
 
 int32_t sr_tokenizer_id(const sr_tokenizer *t, const void *token, size_t size) {
-    return sr_vocab_id(t->fast->vocab, token, size);
+    if (t->fast != NULL) return sr_vocab_id(t->fast->vocab, token, size);
+    int32_t id = sr_pieces_find(&t->added_pieces, token, size);
+    return id >= 0 ? id : sr_pieces_find(&t->pieces, token, size);
 }
 
 const char *sr_tokenizer_token(const sr_tokenizer *t, int32_t id, size_t *size) {
     if (id < 0 || id >= t->size) return NULL;
-    return sr_vocab_token(t->fast->vocab, id, size);
+    if (t->fast != NULL) return sr_vocab_token(t->fast->vocab, id, size);
+    const char *token = sr_pieces_text(&t->added_pieces, id, size);
+    return token != NULL ? token : sr_pieces_text(&t->pieces, id, size);
 }
 
 int32_t sr_tokenizer_special(const sr_tokenizer *t, sr_special role) {
@@ -333,16 +344,19 @@ void sr_tokens_free(sr_tokens *tokens) {
     sr_free(tokens->spans);
     sr_free(tokens->starts);
     sr_free_aligned(tokens->cache);
+    sr_text_scratch_free(tokens->scratch);
     *tokens = (sr_tokens){0};
 }
 
 sr_status sr_tokenize(sr_tokens *tokens, const sr_tokenizer *t, const void *bytes, size_t size) {
-    return sr_wordpiece_tokenize(tokens, t->fast, bytes, size);
+    if (t->fast != NULL) return sr_wordpiece_tokenize(tokens, t->fast, bytes, size);
+    return sr_tokenizer_run(tokens, t, bytes, size, false);
 }
 
 sr_status sr_tokenize_word(sr_tokens *tokens, const sr_tokenizer *t, const void *bytes,
                            size_t size) {
-    return sr_wordpiece_tokenize(tokens, t->fast, bytes, size);
+    if (t->fast != NULL) return sr_wordpiece_tokenize(tokens, t->fast, bytes, size);
+    return sr_tokenizer_run(tokens, t, bytes, size, true);
 }
 
 bool sr_tokenizer_splits(const sr_tokenizer *t) {

@@ -7,9 +7,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/text/added.h"
+#include "core/text/bpe.h"
 #include "core/text/json_at.h"
+#include "core/text/normalizer.h"
+#include "core/text/pieces.h"
+#include "core/text/pretokenizer.h"
 #include "core/text/tokenizer.h"
+#include "core/text/unigram.h"
 #include "core/text/wordpiece.h"
+#include "core/text/wordpieces.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,6 +24,7 @@ extern "C" {
 
 enum {
     SR_TOKENIZER_ID_LIMIT = 1 << 24, /* ids are below */
+    SR_TOKENIZER_TOKEN_LIMIT = 1024, /* bytes of a token */
     SR_TOKENIZER_DEPTH = 4           /* of sequences in sequences */
 };
 
@@ -24,8 +32,18 @@ struct sr_tokenizer {
     _Atomic int64_t holders;
     sr_tokenizer_model kind;
     int32_t size;
-    uint64_t serial;        /* unique in the process */
-    sr_wordpiece *fast;     /* BERT's WordPiece; NULL: all others */
+    uint64_t serial;    /* unique in the process */
+    sr_wordpiece *fast; /* BERT's WordPiece, which needs none of the following up to `literal` */
+    sr_pieces pieces;   /* of the model, as the file spells them */
+    sr_pieces added_pieces; /* of the added tokens, which come before */
+    sr_added added;
+    sr_normalizer normalizer;
+    sr_pretokenizer pre;
+    sr_bpe *bpe;
+    sr_unigram *unigram;
+    sr_wordpieces wordpieces;
+    bool cuts;              /* pieces may be cut before U+2581 */
+    bool literal;           /* special tokens in a text are text */
     sr_frame frames[2];     /* of a single text, of a pair */
     bool framed;            /* by the post-processor */
     bool trim, trim_prefix; /* offsets leave out spaces; but not one that was added */
@@ -61,6 +79,11 @@ static inline void sr_frame_add(sr_frame_part *p, int32_t id, int type) {
 /* tokenizer_json.c: fills a blank tokenizer from the text of a tokenizer.json. */
 sr_status sr_tokenizer_read_json(sr_tokenizer *t, const char *bytes, size_t size, const char *name,
                                  const sr_tokenizer_opts *opts);
+
+/* tokenizer_run.c: sr_tokenize() with all parts; `spaced` as sr_tokenize_word(). */
+sr_status sr_tokenizer_run(sr_tokens *tokens, const sr_tokenizer *t, const void *bytes, size_t size,
+                           bool spaced);
+void sr_text_scratch_free(sr_text_scratch *s); /* may be NULL */
 
 /* roles.c: the roles that a tokenizer_config.json gives, by name; SR_EDATA if it is not JSON or
  * names a token that does not exist. */

@@ -4,6 +4,9 @@
 #include "core/base/mem.h"
 #include "core/text/tokenizer_impl.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 /* ---- BERT's WordPiece, for the fast path ---- */
 
 /* The vocabulary as the text of a vocab.txt, NULL if it is none: ids with holes, no [MASK]. */
@@ -103,18 +106,230 @@ static sr_status try_fast(sr_tokenizer *t, const sr_json *root, const sr_tokeniz
     return st;
 }
 
+/* ---- vocabulary and model ---- */
+
+/* The ids of {"token": id, ..}; none twice. */
+static sr_status read_vocab(sr_pieces *pieces, const sr_json *model) {
+    sr_json vocab = sr_json_key(model, "vocab");
+    SR_TRY(sr_json_object(&vocab));
+    size_t count = json_object_size(vocab.value);
+    int64_t most = -1;
+    for (int pass = 0; pass < 2; pass++) {
+        void *i = json_object_iter((json_t *)vocab.value);
+        for (; i != NULL; i = json_object_iter_next((json_t *)vocab.value, i)) {
+            const char *token = json_object_iter_key(i);
+            size_t size = json_object_iter_key_len(i);
+            sr_json at = {json_object_iter_value(i), &vocab, token, 0};
+            int64_t id = json_integer_value(at.value);
+            if (!json_is_integer(at.value) || id < 0 || id >= SR_TOKENIZER_ID_LIMIT)
+                return sr_json_refuse(&at, "is not an id");
+            if (size > SR_TOKENIZER_TOKEN_LIMIT)
+                return sr_json_refuse(&at, "has %zu bytes; the maximum is %d", size,
+                                      SR_TOKENIZER_TOKEN_LIMIT);
+            if (pass == 0) {
+                most = id > most ? id : most;
+                continue;
+            }
+            int32_t known;
+            if (pieces->start[id] != UINT32_MAX)
+                return sr_json_refuse(&at, "is %lld, the id of another token", (long long)id);
+            SR_TRY(sr_pieces_add(pieces, token, size, (int32_t)id, &known));
+        }
+        if (most >= 4 * (int64_t)count + 65536)
+            return sr_json_refuse(&vocab, "has %zu tokens with ids up to %lld", count,
+                                  (long long)most);
+        if (pass == 0) SR_TRY(sr_pieces_init(pieces, (int32_t)most + 1, count));
+    }
+    return SR_OK;
+}
+
+static sr_status read_model(sr_tokenizer *t, const sr_json *root) {
+    static const char *const kinds[] = {"WordPiece", "BPE", "Unigram", NULL};
+    static const char *const wordpiece[] = {
+        "type", "vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word",
+        NULL};
+    static const char *const bpe[] = {"type",
+                                      "vocab",
+                                      "merges",
+                                      "unk_token",
+                                      "dropout",
+                                      "continuing_subword_prefix",
+                                      "end_of_word_suffix",
+                                      "fuse_unk",
+                                      "byte_fallback",
+                                      "ignore_merges",
+                                      NULL};
+    static const char *const unigram[] = {"type", "vocab", "unk_id", "byte_fallback", NULL};
+    sr_json model = sr_json_key(root, "model");
+    int kind;
+    SR_TRY(sr_json_object(&model));
+    SR_TRY(sr_json_choice(&kind, &model, "type", kinds));
+    t->kind = (sr_tokenizer_model)kind;
+    SR_TRY(sr_json_only(&model, kind == SR_MODEL_WORDPIECE ? wordpiece
+                                : kind == SR_MODEL_BPE     ? bpe
+                                                           : unigram));
+    if (t->pre.bytes && kind != SR_MODEL_BPE)
+        return sr_json_refuse(&model, "is not BPE, with a pre-tokenizer ByteLevel: not supported");
+    if (kind == SR_MODEL_UNIGRAM) return sr_unigram_read(&t->unigram, &t->pieces, &model);
+    SR_TRY(read_vocab(&t->pieces, &model));
+    if (kind == SR_MODEL_WORDPIECE) return sr_wordpieces_read(&t->wordpieces, &t->pieces, &model);
+    SR_TRY(sr_bpe_read(&t->bpe, &t->pieces, &model, t->pre.bytes));
+    t->cuts = sr_bpe_cuts_at_mark(t->bpe);
+    return SR_OK;
+}
+
+/* ---- added tokens ---- */
+
+/* The id that `tokenizers` gives an added token: the one in the vocabulary, or the next. */
+static int32_t id_wanted(const sr_tokenizer *t, const sr_added_token *one, int32_t most) {
+    int32_t id = sr_tokenizer_id(t, one->content, one->size);
+    if (id >= 0) return id;
+    return most >= t->pieces.count ? most + 1 : t->pieces.count;
+}
+
+static sr_status check_added(sr_tokenizer *t, const sr_json *list) {
+    int32_t most = -1, size = t->pieces.size;
+    for (size_t i = 0; i < t->added.count; i++)
+        if (t->added.tokens[i].id >= size) size = t->added.tokens[i].id + 1;
+    if (size > t->pieces.size + (int64_t)t->added.count)
+        return sr_json_refuse(list,
+                              "has ids up to %d; the vocabulary and %zu added tokens end before it",
+                              size - 1, t->added.count);
+    SR_TRY(sr_pieces_init(&t->added_pieces, size, t->added.count));
+    SR_TRY(sr_new(&t->specials, t->added.count));
+    t->size = size;
+    for (size_t i = 0; i < t->added.count; i++) {
+        const sr_added_token *one = &t->added.tokens[i];
+        sr_json at = sr_json_item(list, i);
+        int32_t wanted = id_wanted(t, one, most), known;
+        if (one->id != wanted)
+            return sr_json_refuse(&at, "has the id %d; '%.64s' would have %d", one->id,
+                                  one->content, wanted);
+        if (one->id > most) most = one->id;
+        SR_TRY(sr_pieces_add(&t->added_pieces, one->content, one->size, one->id, &known));
+        if (one->special) t->specials[t->special_count++] = one->id;
+    }
+    return SR_OK;
+}
+
+/* What the normalizer makes of each added token that is found in normalized text. */
+static sr_status index_normalized(sr_tokenizer *t, char **contents, size_t *sizes) {
+    sr_run text = {0}, other = {0};
+    sr_matcher matcher = {0};
+    sr_changes changes = {0};
+    sr_status st = SR_OK;
+    for (size_t i = 0; st == SR_OK && i < t->added.count; i++) {
+        const sr_added_token *one = &t->added.tokens[i];
+        sr_run_clear(&text, false);
+        st = sr_run_add(&text, one->content, one->size, 0, 0);
+        if (st == SR_OK && one->normalized)
+            st = sr_normalize(&text, &other, &t->normalizer, &matcher, &changes);
+        if (st == SR_OK && text.size > SR_TOKENIZER_TOKEN_LIMIT) text.size = 0;
+        if (st == SR_OK) st = sr_new(&contents[i], text.size + 1);
+        if (st != SR_OK) break;
+        memcpy(contents[i], text.bytes, text.size);
+        sizes[i] = text.size;
+    }
+    for (int n = 0; st == SR_OK && n < 2; n++) st = sr_added_index(&t->added, n, contents, sizes);
+    sr_run_free(&text);
+    sr_run_free(&other);
+    sr_matcher_free(&matcher);
+    sr_free(changes.list);
+    return st;
+}
+
+static sr_status index_added(sr_tokenizer *t) {
+    char **contents = NULL;
+    size_t *sizes = NULL;
+    sr_status st = sr_new(&contents, t->added.count);
+    if (st == SR_OK) st = sr_new(&sizes, t->added.count);
+    if (st == SR_OK) st = index_normalized(t, contents, sizes);
+    for (size_t i = 0; contents != NULL && i < t->added.count; i++) sr_free(contents[i]);
+    sr_free(contents);
+    sr_free(sizes);
+    return st;
+}
+
 /* ---- the whole ---- */
 
-static sr_status read_root(sr_tokenizer *t, const sr_json *root, const sr_tokenizer_opts *opts) {
-    SR_TRY(sr_json_object(root));
-    sr_json frame = sr_json_key(root, "post_processor"), model = sr_json_key(root, "model");
-    SR_TRY(try_fast(t, root, opts));
-    if (t->fast == NULL) return sr_json_refuse(&model, "is not BERT's WordPiece");
-    t->special_count = SR_TOKEN_SPECIALS;
-    SR_TRY(sr_new(&t->specials, t->special_count));
+/* A hash of sections of the file, whatever their spacing and the order of their keys. */
+static sr_status hash_section(uint64_t *hash, const sr_json *root, const char *key) {
+    const json_t *section = json_object_get(root->value, key);
+    if (section == NULL || json_is_null(section)) return SR_OK;
+    char *text = json_dumps(section, JSON_COMPACT | JSON_SORT_KEYS);
+    if (text == NULL) return sr_fail(SR_ENOMEM, "%s: out of memory", root->key);
+    *hash = XXH3_64bits_withSeed(text, strlen(text), *hash + (uint64_t)key[0]);
+    json_free_t release;
+    json_get_alloc_funcs(NULL, &release);
+    release(text);
+    return SR_OK;
+}
+
+static sr_status hash_all(sr_tokenizer *t, const sr_json *root) {
+    uint64_t hash = (uint64_t)t->kind;
+    SR_TRY(hash_section(&hash, root, "added_tokens"));
+    SR_TRY(hash_section(&hash, root, "normalizer"));
+    SR_TRY(hash_section(&hash, root, "pre_tokenizer"));
+    for (int32_t id = 0; id < t->pieces.size; id++) {
+        size_t size = 0;
+        const char *token = sr_pieces_text(&t->pieces, id, &size);
+        if (token != NULL) hash = XXH3_64bits_withSeed(token, size, hash + (uint64_t)id);
+    }
+    uint64_t parts[] = {hash, t->bpe != NULL ? sr_bpe_fingerprint(t->bpe) : 0,
+                        t->unigram != NULL ? sr_unigram_fingerprint(t->unigram) : 0,
+                        (uint64_t)t->wordpieces.most, (uint64_t)t->wordpieces.unknown};
+    t->fingerprint = XXH3_64bits(parts, sizeof parts);
+    return SR_OK;
+}
+
+static sr_status read_parts(sr_tokenizer *t, const sr_json *root) {
+    sr_json normalizer = sr_json_key(root, "normalizer"), pre = sr_json_key(root, "pre_tokenizer"),
+            added = sr_json_key(root, "added_tokens");
+    SR_TRY(sr_normalizer_read(&t->normalizer, &normalizer));
+    SR_TRY(sr_pretokenizer_read(&t->pre, &pre));
+    SR_TRY(read_model(t, root));
+    SR_TRY(sr_added_read(&t->added, &added));
+    SR_TRY(check_added(t, &added));
+    SR_TRY(index_added(t));
+    return hash_all(t, root);
+}
+
+/* The special ids of BERT's WordPiece. */
+static sr_status fast_specials(sr_tokenizer *t) {
+    SR_TRY(sr_new(&t->specials, SR_TOKEN_SPECIALS));
     for (int i = 0; i < SR_TOKEN_SPECIALS; i++)
-        t->specials[i] = sr_vocab_special(t->fast->vocab, (sr_special)i);
-    return sr_frame_read(t, &frame, 0);
+        t->specials[t->special_count++] = sr_vocab_special(t->fast->vocab, (sr_special)i);
+    return SR_OK;
+}
+
+/* The special tokens of frames must be tokens. */
+static sr_status check_frames(const sr_tokenizer *t, const sr_json *at) {
+    for (int n = 0; n < 2; n++) {
+        const sr_frame *f = &t->frames[n];
+        const sr_frame_part *parts[] = {&f->lead, &f->middle, &f->tail};
+        for (int p = 0; p < 3; p++)
+            for (int i = 0; i < parts[p]->count; i++) {
+                size_t size;
+                if (sr_tokenizer_token(t, parts[p]->ids[i], &size) == NULL)
+                    return sr_json_refuse(at, "has the id %d, which no token has",
+                                          parts[p]->ids[i]);
+            }
+    }
+    return SR_OK;
+}
+
+static sr_status read_root(sr_tokenizer *t, const sr_json *root, const sr_tokenizer_opts *opts) {
+    static const char *const sections[] = {
+        "version",       "truncation",     "padding", "added_tokens", "normalizer",
+        "pre_tokenizer", "post_processor", "decoder", "model",        NULL};
+    SR_TRY(sr_json_object(root));
+    SR_TRY(sr_json_only(root, sections));
+    t->literal = !opts->specials;
+    SR_TRY(try_fast(t, root, opts));
+    SR_TRY(t->fast != NULL ? fast_specials(t) : read_parts(t, root));
+    sr_json frame = sr_json_key(root, "post_processor");
+    SR_TRY(sr_frame_read(t, &frame, 0));
+    return check_frames(t, &frame);
 }
 
 sr_status sr_tokenizer_read_json(sr_tokenizer *t, const char *bytes, size_t size, const char *name,

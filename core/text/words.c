@@ -117,7 +117,7 @@ static void add_mark(walk *w, const sr_char_part *p, bool inserted) {
 
 static sr_status add_stripped(walk *w, int32_t cp, sr_char_kind kind) {
     sr_char_part parts[SR_CHAR_PARTS];
-    int count = sr_char_decompose(parts, cp);
+    int count = sr_char_decompose(parts, cp, false);
     for (int i = 0; i < count; i++) {
         const sr_char_part *p = &parts[i];
         if (p->combining != 0) {

@@ -28,6 +28,7 @@ class Property(ctypes.Structure):
 
 u8.utf8proc_get_property.restype = ctypes.POINTER(Property)
 STABLE_DECOMPOSE = 1 << 1 | 1 << 4
+COMPAT = 1 << 2
 buffer, boundclass = (ctypes.c_int32 * 32)(), ctypes.c_int()
 
 
@@ -37,12 +38,13 @@ def bert(**on):
 
 
 clean, strip = bert(clean_text=True), bert(strip_accents=True)
+nfkd = normalizers.NFKD().normalize_str
 nfd, lower = normalizers.NFD().normalize_str, normalizers.Lowercase().normalize_str
 split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
 
 
-def u8_nfd(cp):
-    n = u8.utf8proc_decompose_char(cp, buffer, 32, STABLE_DECOMPOSE, ctypes.byref(boundclass))
+def u8_nfd(cp, more=0):
+    n = u8.utf8proc_decompose_char(cp, buffer, 32, STABLE_DECOMPOSE | more, ctypes.byref(boundclass))
     return "".join(map(chr, buffer[:n]))
 
 
@@ -65,6 +67,9 @@ def difference(cp):
         flags.append("HF_PUNCT")
     if nfd(c) != u8_nfd(cp):
         flags.append("HF_WHOLE")
+    elif nfkd(c) != u8_nfd(cp, COMPAT):
+        assert nfkd(c) == c, hex(cp)
+        flags.append("HF_COMPAT")
     combining = u8.utf8proc_get_property(cp)[0].combining
     if len(u8_nfd(cp)) == 1 and (combining != 0) != reorders(c):
         flags.append("HF_STARTER")
