@@ -49,6 +49,14 @@ local function is_texts(value)
   return true
 end
 
+---What is wrong with an item that has none of the keys.
+local function nothing_in(item, t)
+  for _, key in ipairs(t.keys) do
+    if item[key] ~= nil then return nil end
+  end
+  return ("has no '%s'"):format(table.concat(t.keys, "' or '"))
+end
+
 local function take_object(item, line, t)
   local object, why = json.decode(line)
   if type(object) ~= "table" or #object > 0 then
@@ -67,6 +75,7 @@ local function take_object(item, line, t)
     ::continue::
   end
   item.id = object.id
+  item.wrong = item.wrong or nothing_in(item, t)
 end
 
 ---Whether an item has no text to read; a sentence of no words has no tags either, and is none of these.
