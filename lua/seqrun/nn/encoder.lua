@@ -137,7 +137,7 @@ local function attend(self, x, layout, i, name)
   local kv_heads = d.kv_heads ~= d.heads and d.kv_heads or nil
   local qkv = product(self, x, name, self.names.qkv, parameters.QKV)
   if d.theta then
-    qkv = ops.rotary(qkv, layout, { heads = d.heads, kv_heads = kv_heads, theta = d.theta(i) })
+    qkv = ops.rotary(qkv, layout, { heads = d.heads, kv_heads = kv_heads, theta = d.theta(i), in_place = true })
   end
   return (self.attention or ops.attention)(qkv, layout, {
     heads = d.heads, kv_heads = kv_heads, window = d.window and d.window(i) or nil,
