@@ -1,8 +1,10 @@
 /* attention.c - packed self-attention: a task is one head of a sequence, or all heads of a short
  * one; longest first.
  *
- * Shapes    qkv, dqkv (T, 3 H), out, dout (T, H), lse (A, T)
- * Work      4 A D sum len^2 flops forward, 10 A D sum len^2 backward (layout->squares)
+ * Shapes    qkv, dqkv (T, (A + 2 K) D), out, dout (T, A D), lse (A, T)
+ * Heads     where query heads share a key head, a task of the backward pass has all of them, one
+ *           after another, and adds up their dK and dV
+ * Work      4 A D flops forward, 10 A D backward for each pair that is kept (sr_layout_scores())
  * Traffic   16 T H bytes forward, 32 T H backward, half of that in bf16: compute bound for
  *           len >= 64; a short task prefetches the rows of its next head
  * bf16      instruction sets that multiply bf16 read it in place (simd/attention_bf16.c); on others
@@ -18,39 +20,52 @@ enum { WHOLE = 64 }; /* the longest sequences that are one task */
 typedef struct job {
     const sr_cpu_state *cpu;
     const sr_layout *layout;
-    sr_dropout drop;
+    const sr_attention_opts *opts;
     const void *qkv, *dout; /* of one dtype, like out and dqkv */
     void *out, *dqkv;
     float *lse;
-    int64_t heads, d, long_sequences;
-    float scale;
-    bool bf16; /* bf16 */
+    int64_t d, long_sequences;
+    int units, members; /* of a sequence; query heads of a unit */
+    bool bf16;
 } job;
 
-/* The operands of sequence s and a head: in place. */
-static sr_attention_unit unit(const job *j, int32_t s, int64_t head, int worker) {
+/* What all units of n rows have in common. */
+static sr_attention_unit outline(const job *j, int64_t n) {
+    const sr_attention_opts *o = j->opts;
+    int64_t far = o->window >= 0 && o->window < n ? o->window : n;
+    return (sr_attention_unit){.ld = (o->heads + 2 * (int64_t)o->kv_heads) * j->d,
+                               .ldo = o->heads * j->d,
+                               .n = n,
+                               .d = j->d,
+                               .before = far,
+                               .after = o->causal ? 0 : far,
+                               .members = j->members,
+                               .scale = (float)o->scale,
+                               .bf16 = j->bf16};
+}
+
+/* The operands of sequence s and a query head: in place. */
+static sr_attention_unit unit(const job *j, int32_t s, int head, int worker) {
     const sr_layout *l = j->layout;
-    int64_t start = l->start[s], h = j->heads * j->d;
-    int64_t at = start * 3 * h + head * j->d, at_out = start * h + head * j->d;
+    const sr_attention_opts *o = j->opts;
+    int64_t start = l->start[s], shared = head / (o->heads / o->kv_heads);
     bool bf16 = j->bf16;
-    sr_attention_unit u = {.q = sr_operand_at(j->qkv, bf16, at),
-                           .k = sr_operand_at(j->qkv, bf16, at + h),
-                           .v = sr_operand_at(j->qkv, bf16, at + 2 * h),
-                           .out = (float *)sr_operand_at(j->out, bf16, at_out),
-                           .lse = j->lse + head * l->rows + start,
-                           .ld = 3 * h,
-                           .ldo = h,
-                           .n = l->len[s],
-                           .d = j->d,
-                           .scale = j->scale,
-                           .bf16 = bf16,
-                           .key = sr_cpu_key(l, s, j->drop, (uint32_t)head),
-                           .room = sr_cpu_scratch(j->cpu, worker)};
+    sr_attention_unit u = outline(j, l->len[s]);
+    int64_t q = start * u.ld + head * j->d, out = start * u.ldo + head * j->d;
+    int64_t k = start * u.ld + (o->heads + shared) * j->d, v = k + o->kv_heads * j->d;
+    u.q = sr_operand_at(j->qkv, bf16, q);
+    u.k = sr_operand_at(j->qkv, bf16, k);
+    u.v = sr_operand_at(j->qkv, bf16, v);
+    u.out = (float *)sr_operand_at(j->out, bf16, out);
+    u.lse = j->lse + head * l->rows + start;
+    u.member = head % j->members;
+    u.key = sr_cpu_key(l, s, o->drop, (uint32_t)head);
+    u.room = sr_cpu_scratch(j->cpu, worker);
     if (j->dqkv != NULL) {
-        u.dout = sr_operand_at(j->dout, bf16, at_out);
-        u.dq = (float *)sr_operand_at(j->dqkv, bf16, at);
-        u.dk = (float *)sr_operand_at(j->dqkv, bf16, at + h);
-        u.dv = (float *)sr_operand_at(j->dqkv, bf16, at + 2 * h);
+        u.dout = sr_operand_at(j->dout, bf16, out);
+        u.dq = (float *)sr_operand_at(j->dqkv, bf16, q);
+        u.dk = (float *)sr_operand_at(j->dqkv, bf16, k);
+        u.dv = (float *)sr_operand_at(j->dqkv, bf16, v);
     }
     return u;
 }
@@ -94,6 +109,7 @@ static void run_bf16(const sr_simd *simd, const sr_attention_unit *bf16, float *
     u.dq = copies + 5 * step, u.dk = copies + 6 * step, u.dv = copies + 7 * step;
     simd->attention_backward(&u);
     narrow(simd, bf16->dq, bf16->ld, u.dq, n, d);
+    if (u.member < u.members - 1) return;
     narrow(simd, bf16->dk, bf16->ld, u.dk, n, d);
     narrow(simd, bf16->dv, bf16->ld, u.dv, n, d);
 }
@@ -105,18 +121,26 @@ static bool in_bf16(const job *j) {
     return j->bf16 && j->cpu->simd->bf16_rows > 0;
 }
 
+/* What the longest unit of the job needs, but for copies in f32. */
 static size_t f32_room(const job *j) {
-    return (size_t)j->cpu->simd->attention_room(j->layout->longest, j->d, j->dqkv != NULL);
+    sr_attention_unit longest = outline(j, j->layout->longest);
+    return (size_t)j->cpu->simd->attention_room(&longest, j->dqkv != NULL);
+}
+
+/* Whether a unit is for the functions of short sequences. */
+static bool is_short(const job *j, int64_t n) {
+    return n <= SR_ATTENTION_SHORT && (j->dqkv == NULL || j->members == 1);
 }
 
 /* What any unit of the job needs. */
 static size_t most_room(const job *j) {
     const sr_simd *simd = j->cpu->simd;
     bool backward = j->dqkv != NULL;
-    if (in_bf16(j)) return (size_t)simd->attention_bf16_room(j->layout->longest, j->d, backward);
+    sr_attention_unit longest = outline(j, j->layout->longest);
+    if (in_bf16(j)) return (size_t)simd->attention_bf16_room(&longest, backward);
     size_t room = (size_t)simd->attention_short_room(j->d, backward);
-    if (j->long_sequences == 0) return room;
-    int64_t copies = j->bf16 ? MATRICES * copy_step(j->layout->longest, j->d) : 0;
+    if (is_short(j, longest.n)) return room;
+    int64_t copies = j->bf16 ? MATRICES * copy_step(longest.n, j->d) : 0;
     size_t most = f32_room(j) + (size_t)copies * sizeof(float);
     return most > room ? most : room;
 }
@@ -126,7 +150,7 @@ static void compute(const job *j, const sr_attention_unit *u) {
     bool backward = j->dqkv != NULL;
     if (in_bf16(j))
         (backward ? simd->attention_bf16_backward : simd->attention_bf16)(u);
-    else if (u->n <= SR_ATTENTION_SHORT)
+    else if (is_short(j, u->n))
         (backward ? simd->attention_short_backward : simd->attention_short)(u);
     else if (j->bf16)
         run_bf16(simd, u, (float *)((char *)u->room + f32_room(j)));
@@ -134,12 +158,13 @@ static void compute(const job *j, const sr_attention_unit *u) {
         (backward ? simd->attention_backward : simd->attention)(u);
 }
 
-static void compute_heads(const job *j, int32_t s, int64_t first, int64_t last, int worker) {
+static void compute_heads(const job *j, int32_t s, int first, int last, int worker) {
     const sr_simd *simd = j->cpu->simd;
+    bool follow = j->opts->kv_heads == j->opts->heads; /* q, k and v of the next head */
     if (in_bf16(j)) simd->bf16_begin();
-    for (int64_t head = first; head < last; head++) {
+    for (int head = first; head < last; head++) {
         sr_attention_unit u = unit(j, s, head, worker);
-        u.ahead = head + 1 < last ? j->d : 0;
+        u.ahead = follow && head + 1 < last ? j->d : 0;
         compute(j, &u);
     }
     if (in_bf16(j)) simd->bf16_end();
@@ -148,11 +173,12 @@ static void compute_heads(const job *j, int32_t s, int64_t first, int64_t last, 
 static sr_status task(void *context, int64_t i, int worker) {
     const job *j = context;
     const int32_t *order = j->layout->longest_first;
-    int64_t units = j->long_sequences * j->heads, head = i % j->heads;
+    int64_t units = j->long_sequences * j->units;
+    int first = (int)(i % j->units) * j->members;
     if (i < units)
-        compute_heads(j, order[i / j->heads], head, head + 1, worker);
+        compute_heads(j, order[i / j->units], first, first + j->members, worker);
     else
-        compute_heads(j, order[j->long_sequences + i - units], 0, j->heads, worker);
+        compute_heads(j, order[j->long_sequences + i - units], 0, j->opts->heads, worker);
     return SR_OK;
 }
 
@@ -171,34 +197,27 @@ static void clear_slack(const sr_tensor *t, const sr_layout *layout) {
 
 static sr_status run(const sr_tensor *t, job *j) {
     sr_cpu_state *cpu = sr_cpu_of(t);
+    const sr_layout *l = j->layout;
     j->cpu = cpu;
-    j->long_sequences = long_sequences(j->layout);
+    j->units = j->dqkv != NULL ? j->opts->kv_heads : j->opts->heads;
+    j->members = j->opts->heads / j->units;
+    j->long_sequences = long_sequences(l);
     SR_TRY(sr_cpu_reserve(cpu, most_room(j), 0));
-    return sr_cpu_run(t, task, j,
-                      j->long_sequences * j->heads + j->layout->sequences - j->long_sequences);
-}
-
-static sr_status check_options(const sr_attention_opts *o) {
-    if (o->window < 0 && !o->causal && o->kv_heads == o->heads) return SR_OK;
-    return sr_fail(SR_EDEVICE, "attention: windows, causal masks and shared key heads are not "
-                               "implemented for cpu; use device ref");
+    return sr_cpu_run(t, task, j, j->long_sequences * j->units + l->sequences - j->long_sequences);
 }
 
 sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
                            const sr_layout *layout, sr_attention_opts opts) {
-    SR_TRY(check_options(&opts));
     const sr_tensor *all[] = {out, qkv, lse};
     SR_TRY(sr_cpu_need_f32_or_bf16("attention", all, 2));
     SR_TRY(sr_cpu_need_f32("attention", all + 2, 1));
     job j = {.layout = layout,
-             .drop = opts.drop,
+             .opts = &opts,
              .bf16 = qkv->dtype == SR_BF16,
              .qkv = sr_tensor_data(qkv),
              .out = sr_tensor_data(out),
              .lse = SR_DATA(float, lse),
-             .heads = opts.heads,
-             .d = out->shape[1] / opts.heads,
-             .scale = (float)opts.scale};
+             .d = out->shape[1] / opts.heads};
     clear_slack(out, layout);
     for (int64_t r = 0; r < layout->rows; r++)
         for (int64_t a = 0; layout->owner[r] < 0 && a < opts.heads; a++)
@@ -209,21 +228,18 @@ sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
 sr_status sr_cpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
                                     const sr_tensor *out, const sr_tensor *lse,
                                     const sr_layout *layout, sr_attention_opts opts) {
-    SR_TRY(check_options(&opts));
     const sr_tensor *all[] = {dqkv, dout, qkv, out, lse};
     SR_TRY(sr_cpu_need_f32_or_bf16("attention", all, 4));
     SR_TRY(sr_cpu_need_f32("attention", all + 4, 1));
     job j = {.layout = layout,
-             .drop = opts.drop,
+             .opts = &opts,
              .bf16 = qkv->dtype == SR_BF16,
              .qkv = sr_tensor_data(qkv),
              .dout = sr_tensor_data(dout),
              .out = sr_tensor_data(out),
              .lse = SR_DATA(float, lse),
              .dqkv = sr_tensor_data(dqkv),
-             .heads = opts.heads,
-             .d = out->shape[1] / opts.heads,
-             .scale = (float)opts.scale};
+             .d = out->shape[1] / opts.heads};
     clear_slack(dqkv, layout);
     return run(dqkv, &j);
 }

@@ -20,12 +20,20 @@
 extern "C" {
 #endif
 
+/* Which part of a matrix in panels is B: from this row and column on.  Rows are a multiple of
+ * bf16_k in bf16, columns of 16. */
+typedef struct sr_part {
+    int64_t rows, columns; /* of the whole matrix; 0: it is B */
+    int64_t row, column;
+} sr_part;
+
 /* C (m, n) = or += alpha A (m, k) B (k, n).  B is packed in panels (pack_b); A, by the name of the
  * function: packed by pack_a, rows (lda apart) or columns (lda apart).  For rows and columns, A
  * must be readable up to a multiple of tile_rows rows. */
 typedef struct sr_gemm {
     float *c;
-    const void *a, *b;   /* floats, or bf16 for gemm_bf16 */
+    const void *a, *b; /* floats, or bf16 for gemm_bf16 */
+    sr_part part;
     const sr_bf16 *tail; /* gemm_bf16_rows on tiles: the last k % bf16_k columns of A, as
                             pack_a_bf16 lays them out; NULL: rows of A have zeros up to bf16_k */
     int64_t ldc, lda, m, n, k;
@@ -103,13 +111,18 @@ typedef struct sr_norm_back {
 enum { SR_ATTENTION_SHORT = 128 };
 
 /* One sequence and head of attention; rows of q, k, v and their gradients are `ld` floats apart, of
- * out and dout `ldo`.  `room` has attention_room() bytes. */
+ * out and dout `ldo`.  `room` has attention_room() bytes.
+ *
+ * Row i sees the rows i - before .. i + after of the n.  Where query heads share k and v, backward
+ * is called for each of these `members` in order, in one room: the last writes dk and dv. */
 typedef struct sr_attention_unit {
     const float *q, *k, *v;
     float *out, *lse; /* written by forward, read by backward */
     const float *dout;
     float *dq, *dk, *dv;
     int64_t ld, ldo, n, d;
+    int64_t before, after; /* at most n */
+    int member, members;
     int64_t
         ahead; /* elements from the rows of this unit to those of the next one; 0: no next one */
     float scale;
@@ -117,6 +130,11 @@ typedef struct sr_attention_unit {
     sr_key key;
     void *room;
 } sr_attention_unit;
+
+/* Whether rows of the unit see only a part of the others. */
+static inline bool sr_attention_is_partial(const sr_attention_unit *u) {
+    return u->before < u->n - 1 || u->after < u->n - 1;
+}
 
 /* Constants of an optimizer step on a run of one segment. */
 typedef struct sr_adam {
@@ -213,14 +231,14 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(void, norm_row, sr_norm_row *r)                                                              \
     F(void, norm_row_backward, const sr_norm_back *r)                                              \
     /* attention */                                                                                \
-    F(int64_t, attention_room, int64_t longest, int64_t d, bool backward)                          \
+    F(int64_t, attention_room, const sr_attention_unit *longest, bool backward)                    \
     F(void, attention, const sr_attention_unit *u)                                                 \
     F(void, attention_backward, const sr_attention_unit *u)                                        \
     F(int64_t, attention_short_room, int64_t d, bool backward)                                     \
     F(void, attention_short, const sr_attention_unit *u)                                           \
     F(void, attention_short_backward, const sr_attention_unit *u)                                  \
     /* of bf16, any length, for sets with bf16_rows; between bf16_begin() and bf16_end() */        \
-    F(int64_t, attention_bf16_room, int64_t longest, int64_t d, bool backward)                     \
+    F(int64_t, attention_bf16_room, const sr_attention_unit *longest, bool backward)               \
     F(void, attention_bf16, const sr_attention_unit *u)                                            \
     F(void, attention_bf16_backward, const sr_attention_unit *u)                                   \
     /* optimizer; lamb: ||w||^2 and ||u||^2 of the run; the other moments return what the slot     \

@@ -2,14 +2,21 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/gpu_ops.h"
 
+using attention::FAR;
+
 enum { LARGEST_HEAD = 1024 }; /* of the plain kernels, whose sums are in shared memory */
 
 static bool is_aligned(const sr_tensor *t) {
     return t == nullptr || (uintptr_t)sr_tensor_data(t) % 16 == 0;
 }
 
+/* Every row sees all others, and every head has keys of its own. */
+static bool is_whole(const attention::call &c) {
+    return c.before == FAR && c.after == FAR && c.kv_heads == c.heads;
+}
+
 static bool is_fast(const attention_job *j) {
-    return (j->d == 32 || j->d == 64 || j->d == 128) && j->call.scale > 0 &&
+    return is_whole(j->call) && (j->d == 32 || j->d == 64 || j->d == 128) && j->call.scale > 0 &&
            attention_shared_bytes(j->d) <= j->g->shared_bytes && is_aligned(j->qkv) &&
            is_aligned(j->out) && is_aligned(j->dqkv) && is_aligned(j->dout);
 }
@@ -24,7 +31,11 @@ static attention_job job_of(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv
     j.out = out;
     j.lse = lse;
     j.qkv = qkv;
+    const int far = o->window >= 0 && o->window < FAR ? (int)o->window : (int)FAR;
     j.call.heads = o->heads;
+    j.call.kv_heads = o->kv_heads;
+    j.call.before = far;
+    j.call.after = o->causal ? 0 : far;
     j.call.rows = (size_t)layout->rows;
     j.call.scale = (float)o->scale;
     j.call.drop = drop_site{layout->seed, drop.keep,
@@ -42,15 +53,8 @@ static sr_status run(const attention_job *j) {
     return j->dqkv != nullptr ? attention_backward<bf16>(j) : attention_forward<bf16>(j);
 }
 
-static sr_status check_options(const sr_attention_opts *o) {
-    if (o->window < 0 && !o->causal && o->kv_heads == o->heads) return SR_OK;
-    return sr_fail(SR_EDEVICE, "attention: windows, causal masks and shared key heads are not "
-                               "implemented for cuda; use device ref");
-}
-
 sr_status gpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
                         const sr_layout *layout, sr_attention_opts opts) {
-    SR_TRY(check_options(&opts));
     const attention_job j = job_of(out, lse, qkv, layout, &opts);
     return run(&j);
 }
@@ -58,7 +62,6 @@ sr_status gpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
 sr_status gpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
                                  const sr_tensor *out, const sr_tensor *lse,
                                  const sr_layout *layout, sr_attention_opts opts) {
-    SR_TRY(check_options(&opts));
     attention_job j = job_of((sr_tensor *)out, (sr_tensor *)lse, qkv, layout, &opts);
     j.dqkv = dqkv;
     j.dout = dout;

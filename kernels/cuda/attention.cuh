@@ -23,13 +23,15 @@
 namespace attention {
 
 enum { THREADS = 128, WARPS = 4, BLOCK = SR_TILE_ROWS, STRIP = SR_STRIP_ROWS };
+enum { FAR = 1 << 30 }; /* rows: a layout has fewer */
 constexpr float LOG2E = 1.44269504088896f;
 
 /* The scalars of a call. */
 struct call {
-    int heads;
-    size_t rows; /* T */
-    float scale; /* of the scores; the fast kernels need one above 0 */
+    int heads, kv_heads;
+    int before, after; /* row i sees rows i - before .. i + after; FAR: all of them */
+    size_t rows;       /* T */
+    float scale;       /* of the scores; the fast kernels need one above 0 */
     drop_site drop;
 };
 
@@ -42,6 +44,20 @@ struct work {
 
 DEV global<const sr_tile> tile_of(const work &w, int item) {
     return w.tiles + (size_t)(item < w.count ? w.first + item : w.next + item - w.count);
+}
+
+/* Where heads are in a row of qkv and dqkv, in elements. */
+struct columns {
+    size_t stride;  /* of a row */
+    size_t q, k, v; /* of a head */
+};
+
+/* Those of a query head, of d columns, and of the head of k and v that it uses. */
+DEV columns columns_of(const call &c, int head, int d) {
+    const int shared = head / (c.heads / c.kv_heads);
+    return columns{(size_t)(c.heads + 2 * c.kv_heads) * (size_t)d, (size_t)head * (size_t)d,
+                   (size_t)(c.heads + shared) * (size_t)d,
+                   (size_t)(c.heads + c.kv_heads + shared) * (size_t)d};
 }
 
 /* ---- rows of the buffer ---------------------------------------------------------------------- */

@@ -15,7 +15,13 @@ static size_t shared_bytes(int lists, int width) {
     return (size_t)(WARPS * (lists * 32 + width)) * sizeof(float);
 }
 
-template <class T> static sr_status backward(const attention_job *j, sequences l, dim grid) {
+/* A warp for each row and head. */
+static dim grid_of(const attention_job *j, int heads) {
+    return dim(ceil_div(j->call.rows * (size_t)heads, WARPS));
+}
+
+template <class T> static sr_status backward(const attention_job *j, sequences l) {
+    const dim grid = grid_of(j, j->call.heads);
     plain_tensors<T> t = {out<T>(j->dqkv),  {}, in<T>(j->qkv), in<T>(j->out), in<T>(j->dout),
                           in<float>(j->lse)};
     const char *op = "attention_backward";
@@ -23,18 +29,18 @@ template <class T> static sr_status backward(const attention_job *j, sequences l
     SR_TRY(launch(j->g, op, plain_deltas<T>, grid, THREADS, 0, j->call, j->d, l, t));
     SR_TRY(launch(j->g, op, plain_queries<T>, grid, THREADS, shared_bytes(1, j->d), j->call, j->d,
                   l, t));
-    return launch(j->g, op, plain_keys<T>, grid, THREADS, shared_bytes(2, 2 * j->d), j->call, j->d,
-                  l, t);
+    return launch(j->g, op, plain_keys<T>, grid_of(j, j->call.kv_heads), THREADS,
+                  shared_bytes(2, 2 * j->d), j->call, j->d, l, t);
 }
 
 template <class T> sr_status attention_plain(const attention_job *j) {
     sr_layout_on *on;
     SR_TRY(sr_layout_find_on(&on, j->layout, j->g->device));
     const sequences l = sequences_of(on, j->layout);
-    const dim grid(ceil_div(j->call.rows * (size_t)j->call.heads, WARPS));
-    if (j->dqkv != nullptr) return backward<T>(j, l, grid);
-    return launch(j->g, "attention", plain_forward<T>, grid, THREADS, shared_bytes(1, j->d),
-                  j->call, j->d, l, out<T>(j->out), out<float>(j->lse), in<T>(j->qkv));
+    if (j->dqkv != nullptr) return backward<T>(j, l);
+    return launch(j->g, "attention", plain_forward<T>, grid_of(j, j->call.heads), THREADS,
+                  shared_bytes(1, j->d), j->call, j->d, l, out<T>(j->out), out<float>(j->lse),
+                  in<T>(j->qkv));
 }
 
 template sr_status attention_plain<float>(const attention_job *);

@@ -4,8 +4,9 @@
  * lane: first every lane finds its own probability or derivative, then the lanes share the columns
  * of the sum.  Nothing is kept but lse and delta (A, T).
  *
- * Work      forward 4 D n^2 flops a head, backward 14 D n^2, at a small part of the peak: f32 has
- *           no other kernel, 16 bits use it for head sizes that the tensor-core kernels lack
+ * Work      forward 4 D flops, backward 14 D for each pair that is kept, at a small part of the
+ *           peak: f32 has no other kernel, 16 bits use it for head sizes that the tensor-core
+ *           kernels lack
  * Shared    D floats per warp (backward of keys: 2 D) and 32 for each sum
  */
 #ifndef SR_CUDA_ATTENTION_PLAIN_CUH
@@ -21,7 +22,7 @@ struct sequences {
     global<const uint32_t> uid, epoch;
 };
 
-/* The row and head of a warp. */
+/* The row and head of a warp; of keys and values, a head of those. */
 struct unit {
     bool exists;
     int head;
@@ -32,11 +33,11 @@ struct unit {
     uint32_t uid, epoch;
 };
 
-DEV unit unit_of(const call &c, const sequences &l) {
+DEV unit unit_of(const call &c, const sequences &l, int heads) {
     unit u = {};
     const size_t item = (size_t)block_x() * WARPS + (size_t)warp();
-    u.row = item / (size_t)c.heads;
-    u.head = (int)(item % (size_t)c.heads);
+    u.row = item / (size_t)heads;
+    u.head = (int)(item % (size_t)heads);
     u.exists = u.row < c.rows;
     if (!u.exists) return u;
     u.sequence = l.owner[u.row];
@@ -49,11 +50,23 @@ DEV unit unit_of(const call &c, const sequences &l) {
     return u;
 }
 
+/* The rows from .. to - 1 that are at most `before` back and `after` on; they are visited in 32s
+ * from `first` on. */
+struct sight {
+    int first, from, to;
+};
+
+DEV sight sight_of(const unit &u, int before, int after) {
+    const int from = u.at > before ? u.at - before : 0;
+    const int to = u.n - u.at > after ? u.at + after + 1 : u.n;
+    return sight{from / 32 * 32, from, to};
+}
+
 /* 1 / (1 - p) where the pair is kept, else 0. */
-DEV float keep_factor(const call &c, const unit &u, int row, int col) {
+DEV float keep_factor(const call &c, const unit &u, int head, int row, int col) {
     if (c.drop.keep >= 256) return 1.0f;
     const sr_u32x4 draw = drop_draw(c.drop, (uint32_t)row, sr_drop_group((uint32_t)col), u.uid,
-                                    (uint32_t)u.head, u.epoch);
+                                    (uint32_t)head, u.epoch);
     return drop_keeps(c.drop, draw, (uint32_t)col) ? c.drop.scale : 0.0f;
 }
 
@@ -99,32 +112,34 @@ void plain_forward(call c, int d, sequences l, global<T> out, global<float> lse,
                    global<const T> qkv) {
     shared<float> weight = shared_at<float>(warp() * 32 * 4, 32);
     shared<float> sums = shared_at<float>((WARPS * 32 + warp() * d) * 4, d);
-    const unit u = unit_of(c, l);
+    const unit u = unit_of(c, l, c.heads);
     if (!u.exists) return;
-    const size_t hidden = (size_t)c.heads * (size_t)d, column = (size_t)u.head * (size_t)d;
-    out = out + (u.row * hidden + column);
+    const columns at = columns_of(c, u.head, d);
+    out = out + (u.row * (size_t)c.heads * (size_t)d + at.q);
     lse = lse + ((size_t)u.head * c.rows + u.row);
     if (u.sequence < 0) {
         fill_row(out, d, 0.0f);
         if (lane() == 0) lse[0] = INFINITY;
         return;
     }
-    global<const T> q = qkv + (u.row * 3 * hidden + column);
+    global<const T> q = qkv + (u.row * at.stride + at.q);
     float most = -INFINITY, sum = 0.0f;
     fill_shared(sums, d);
-    for (int first = 0; first < u.n; first += 32) {
-        const int col = first + lane(), count = u.n - first < 32 ? u.n - first : 32;
-        global<const T> k = qkv + ((u.start + (size_t)first) * 3 * hidden + hidden + column);
-        const bool here = col < u.n;
-        const float x = here ? dot<T>(q, k + (size_t)lane() * 3 * hidden, d) * c.scale : -INFINITY;
+    const sight seen = sight_of(u, c.before, c.after);
+    for (int first = seen.first; first < seen.to; first += 32) {
+        const int col = first + lane(), count = seen.to - first < 32 ? seen.to - first : 32;
+        global<const T> row = qkv + (u.start + (size_t)first) * at.stride;
+        const bool here = col >= seen.from && col < seen.to;
+        const float x =
+            here ? dot<T>(q, row + ((size_t)lane() * at.stride + at.k), d) * c.scale : -INFINITY;
         const float now = fmaxf(most, warp_max(x)), fade = math_exp(most - now);
         const float e = here ? math_exp(x - now) : 0.0f;
         sum = sum * fade + warp_sum(e);
         most = now;
         warp_barrier();
-        weight[lane()] = rounded<T>(keep_factor(c, u, u.at, col) != 0.0f ? e : 0.0f);
+        weight[lane()] = rounded<T>(keep_factor(c, u, u.head, u.at, col) != 0.0f ? e : 0.0f);
         warp_barrier();
-        add_rows<T>(sums, fade, weight, k + hidden, 3 * hidden, count, d);
+        add_rows<T>(sums, fade, weight, row + at.v, at.stride, count, d);
     }
     write_row(out, sums, d, c.drop.scale / sum);
     if (lane() == 0) lse[0] = most + math_log(sum);
@@ -143,7 +158,7 @@ template <class T> struct plain_tensors {
 template <class T>
 KERNEL(THREADS, 1)
 void plain_deltas(call c, int d, sequences l, plain_tensors<T> t) {
-    const unit u = unit_of(c, l);
+    const unit u = unit_of(c, l, c.heads);
     if (!u.exists || u.sequence < 0) return;
     const size_t at = (u.row * (size_t)c.heads + (size_t)u.head) * (size_t)d;
     float sum = 0.0f;
@@ -159,14 +174,15 @@ struct pair {
 };
 
 template <class T>
-DEV pair pair_of(const call &c, const unit &u, const plain_tensors<T> &t, int d, int row, int col) {
-    const size_t hidden = (size_t)c.heads * (size_t)d, column = (size_t)u.head * (size_t)d;
+DEV pair pair_of(const call &c, const unit &u, const plain_tensors<T> &t, int d, int head, int row,
+                 int col) {
+    const columns at = columns_of(c, head, d);
     const size_t query = u.start + (size_t)row, key = u.start + (size_t)col;
-    const size_t line = (size_t)u.head * c.rows + query;
-    global<const T> k = t.qkv + (key * 3 * hidden + hidden + column);
-    const float x = dot<T>(t.qkv + (query * 3 * hidden + column), k, d) * c.scale;
-    const float dp = dot<T>(t.dout + (query * hidden + column), k + hidden, d);
-    const float p = math_exp(x - t.lse[line]), keep = keep_factor(c, u, row, col);
+    const size_t line = (size_t)head * c.rows + query, stride = (size_t)c.heads * (size_t)d;
+    global<const T> from = t.qkv + key * at.stride;
+    const float x = dot<T>(t.qkv + (query * at.stride + at.q), from + at.k, d) * c.scale;
+    const float dp = dot<T>(t.dout + (query * stride + at.q), from + at.v, d);
+    const float p = math_exp(x - t.lse[line]), keep = keep_factor(c, u, head, row, col);
     return pair{rounded<T>(p * keep), rounded<T>(p * (dp * keep - t.delta[line]))};
 }
 
@@ -175,24 +191,25 @@ KERNEL(THREADS, 1)
 void plain_queries(call c, int d, sequences l, plain_tensors<T> t) {
     shared<float> weight = shared_at<float>(warp() * 32 * 4, 32);
     shared<float> sums = shared_at<float>((WARPS * 32 + warp() * d) * 4, d);
-    const unit u = unit_of(c, l);
+    const unit u = unit_of(c, l, c.heads);
     if (!u.exists) return;
-    const size_t hidden = (size_t)c.heads * (size_t)d, column = (size_t)u.head * (size_t)d;
-    global<T> dq = t.dqkv + (u.row * 3 * hidden + column);
+    const columns at = columns_of(c, u.head, d);
+    global<T> dq = t.dqkv + (u.row * at.stride + at.q);
     if (u.sequence < 0) {
         fill_row(dq, d, 0.0f);
         return;
     }
     fill_shared(sums, d);
-    for (int first = 0; first < u.n; first += 32) {
-        const int col = first + lane(), count = u.n - first < 32 ? u.n - first : 32;
-        const pair x = col < u.n ? pair_of(c, u, t, d, u.at, col) : pair{0.0f, 0.0f};
+    const sight seen = sight_of(u, c.before, c.after);
+    for (int first = seen.first; first < seen.to; first += 32) {
+        const int col = first + lane(), count = seen.to - first < 32 ? seen.to - first : 32;
+        const bool here = col >= seen.from && col < seen.to;
+        const pair x = here ? pair_of(c, u, t, d, u.head, u.at, col) : pair{0.0f, 0.0f};
         warp_barrier();
         weight[lane()] = x.derivative;
         warp_barrier();
-        add_rows<T>(sums, 1.0f, weight,
-                    t.qkv + ((u.start + (size_t)first) * 3 * hidden + hidden + column), 3 * hidden,
-                    count, d);
+        add_rows<T>(sums, 1.0f, weight, t.qkv + ((u.start + (size_t)first) * at.stride + at.k),
+                    at.stride, count, d);
     }
     write_row(dq, sums, d, c.scale);
 }
@@ -204,31 +221,38 @@ void plain_keys(call c, int d, sequences l, plain_tensors<T> t) {
                   derivative = shared_at<float>((warp() * 64 + 32) * 4, 32);
     shared<float> dk = shared_at<float>((WARPS * 64 + warp() * 2 * d) * 4, d);
     shared<float> dv = shared_at<float>((WARPS * 64 + warp() * 2 * d + d) * 4, d);
-    const unit u = unit_of(c, l);
+    const unit u = unit_of(c, l, c.kv_heads);
     if (!u.exists) return;
-    const size_t hidden = (size_t)c.heads * (size_t)d, column = (size_t)u.head * (size_t)d;
-    global<T> to = t.dqkv + (u.row * 3 * hidden + hidden + column);
+    const int members = c.heads / c.kv_heads;
+    const columns own = columns_of(c, u.head * members, d);
+    global<T> to = t.dqkv + u.row * own.stride;
     if (u.sequence < 0) {
-        fill_row(to, d, 0.0f);
-        fill_row(to + hidden, d, 0.0f);
+        fill_row(to + own.k, d, 0.0f);
+        fill_row(to + own.v, d, 0.0f);
         return;
     }
     fill_shared(dk, d);
     fill_shared(dv, d);
-    for (int first = 0; first < u.n; first += 32) {
-        const int row = first + lane(), count = u.n - first < 32 ? u.n - first : 32;
-        const pair x = row < u.n ? pair_of(c, u, t, d, row, u.at) : pair{0.0f, 0.0f};
-        const size_t begin = u.start + (size_t)first;
-        warp_barrier();
-        kept[lane()] = x.kept;
-        derivative[lane()] = x.derivative;
-        warp_barrier();
-        add_rows<T>(dk, 1.0f, derivative, t.qkv + (begin * 3 * hidden + column), 3 * hidden, count,
-                    d);
-        add_rows<T>(dv, 1.0f, kept, t.dout + (begin * hidden + column), hidden, count, d);
+    const sight seers = sight_of(u, c.after, c.before);
+    for (int head = u.head * members; head < (u.head + 1) * members; head++) {
+        const columns at = columns_of(c, head, d);
+        for (int first = seers.first; first < seers.to; first += 32) {
+            const int row = first + lane(), count = seers.to - first < 32 ? seers.to - first : 32;
+            const bool here = row >= seers.from && row < seers.to;
+            const pair x = here ? pair_of(c, u, t, d, head, row, u.at) : pair{0.0f, 0.0f};
+            const size_t begin = u.start + (size_t)first;
+            warp_barrier();
+            kept[lane()] = x.kept;
+            derivative[lane()] = x.derivative;
+            warp_barrier();
+            add_rows<T>(dk, 1.0f, derivative, t.qkv + (begin * at.stride + at.q), at.stride, count,
+                        d);
+            add_rows<T>(dv, 1.0f, kept, t.dout + (begin * (size_t)c.heads * (size_t)d + at.q),
+                        (size_t)c.heads * (size_t)d, count, d);
+        }
     }
-    write_row(to, dk, d, c.scale);
-    write_row(to + hidden, dv, d, 1.0f);
+    write_row(to + own.k, dk, d, c.scale);
+    write_row(to + own.v, dv, d, 1.0f);
 }
 
 } // namespace attention

@@ -2,6 +2,10 @@
 -- packing, padding and threads must not change.
 
 local sr = require("seqrun")
+require("tests.support.devices").gpus()
+
+local each_device = require("tests.support.devices").each(it)
+
 local VARIANTS = {
   { window = 0 }, { window = 1 }, { window = 7 }, { window = 64 }, { window = 1000 }, { causal = true },
   { causal = true, window = 3 }, { kv_heads = 2 }, { kv_heads = 1, window = 5 },
@@ -56,7 +60,87 @@ describe("attention on ref", function()
   end
 end)
 
+---Bytes of the result and of the gradient of some rows of a layout, whose numbers depend on the sequence alone.
+---@param place { lens: integer[], starts: integer[], rows: integer, uids: integer[] }
+---@param wanted integer index of the sequence whose rows are read
+local function bits_of(place, wanted, options, dtype)
+  local scope <close> = sr.scope()
+  local kv_heads = options.kv_heads or options.heads
+  local width = (options.heads + 2 * kv_heads) * 16
+  local function filled(columns, seed)
+    local parts, at = {}, 0
+    local function slack(rows)
+      if rows > 0 then parts[#parts + 1] = sr.full({ rows, columns }, 0 / 0) end
+    end
+    for i, n in ipairs(place.lens) do
+      slack(place.starts[i] - at)
+      parts[#parts + 1] = sr.randn(n, columns, { seed = seed + place.uids[i] })
+      at = place.starts[i] + n
+    end
+    slack(place.rows - at)
+    return sr.cat(parts, 1):to(dtype)
+  end
+  local layout = sr.layout { lens = place.lens, starts = place.starts, rows = place.rows, uids = place.uids, seed = 7 }
+  local qkv = filled(width, 100):detach():requires_grad_()
+  local y = sr.ops.attention(qkv, layout, options)
+  local dy = filled(options.heads * 16, 200)
+  y:backward(dy)
+  local first, n = place.starts[wanted] + 1, place.lens[wanted]
+  return y:narrow(1, first, n):totable(), qkv:grad():narrow(1, first, n):totable()
+end
+
+local ALONE = { lens = { 150 }, starts = { 0 }, rows = 150, uids = { 3 } }
+local PLACES = {
+  ["packed"] = { { lens = { 70, 150, 9 }, starts = { 0, 70, 220 }, rows = 229, uids = { 5, 3, 4 } }, 2 },
+  ["padded"] = { { lens = { 20, 150 }, starts = { 0, 256 }, rows = 512, uids = { 5, 3 } }, 2 },
+}
+local SMALL = { { window = 0 }, { window = 40 }, { causal = true }, { kv_heads = 1, window = 64 } }
+
 describe("attention", function()
+  for _, v in ipairs(SMALL) do
+    each_device("with " .. name_of(v) .. " gives a sequence the same bits alone, packed and padded", function(device)
+      for _, dtype in ipairs(device == "ref" and { "f64" } or { "f32", "bf16" }) do
+        local options = with(v, { heads = 2, dropout = 0.1, layer = 1 })
+        local y, grad = bits_of(ALONE, 1, options, dtype)
+        for name, place in pairs(PLACES) do
+          local packed_y, packed_grad = bits_of(place[1], place[2], options, dtype)
+          assert.same(y, packed_y, name)
+          assert.same(grad, packed_grad, name)
+        end
+      end
+    end)
+  end
+
+  each_device("with a window as long as the sequence is that without one to the bit", function(device)
+    for _, dtype in ipairs(device == "ref" and { "f64" } or { "f32", "bf16" }) do
+      for _, dropout in ipairs { 0, 0.1 } do
+        local y, grad = bits_of(ALONE, 1, { heads = 2, dropout = dropout, layer = 1 }, dtype)
+        for _, window in ipairs { 149, 150, 1 << 40 } do
+          local options = { heads = 2, dropout = dropout, layer = 1, window = window }
+          local other_y, other_grad = bits_of(ALONE, 1, options, dtype)
+          assert.same(y, other_y)
+          assert.same(grad, other_grad)
+        end
+      end
+    end
+  end)
+
+  it("with a window has the same bits on any number of threads", function()
+    local before = sr.threads()
+    local place = { lens = { 70, 700, 9 }, starts = { 0, 70, 770 }, rows = 779, uids = { 5, 3, 4 } }
+    local function run(threads, v, dtype)
+      sr.use("cpu", { threads = threads })
+      return { bits_of(place, 2, with(v, { heads = 2, dropout = 0.1 }), dtype) }
+    end
+    for _, v in ipairs(SMALL) do
+      for _, dtype in ipairs { "f32", "bf16" } do
+        local wanted = run(1, v, dtype)
+        for _, threads in ipairs { 2, 3 } do assert.same(wanted, run(threads, v, dtype)) end
+      end
+    end
+    sr.use("cpu", { threads = before })
+  end)
+
   it("refuses options that fit no tensor in one sentence", function()
     local layout, qkv = sr.layout { lens = { 4 } }, sr.randn(4, 40)
     local function fails(options, message)

@@ -440,16 +440,24 @@ local function owned(sr, layout, x)
   return sr.ops.gather_rows(x, sr.tensor(rows, { dtype = "i32" }))
 end
 
-local function attention_case(label, layout, heads, size, dropout, scale)
-  local rows, hidden, peaky = rows_of(layout), heads * size, scale and " peaky" or ""
+---@param more? { scale?: number, window?: integer, causal?: boolean, kv_heads?: integer } scale: of qkv
+local function attention_case(label, layout, heads, size, dropout, more)
+  more = more or {}
+  local rows, kinds = rows_of(layout), {}
+  for _, key in ipairs { "scale", "window", "causal", "kv_heads" } do
+    if more[key] then kinds[#kinds + 1] = (", %s %s"):format(key, more[key]) end
+  end
   case {
-    name = ("attention, %s, %d heads of %d, dropout %g%s"):format(label, heads, size, dropout, peaky),
-    make = function(r) return { qkv = r.normal({ rows, 3 * hidden }, scale or 1) } end,
-    run = function(sr, t)
-      local l = sr.layout(with_seed(layout))
-      return { sr.ops.attention(t.qkv, l, { heads = heads, dropout = dropout, layer = 3 }) }
+    name = ("attention, %s, %d heads of %d, dropout %g%s"):format(label, heads, size, dropout, table.concat(kinds)),
+    make = function(r)
+      return { qkv = r.normal({ rows, (heads + 2 * (more.kv_heads or heads)) * size }, more.scale or 1) }
     end,
-    tolerance = scale and 3e-5 or 5e-6, -- peaky: scores of hundreds keep an absolute error of 1e-5
+    run = function(sr, t)
+      local options = { heads = heads, dropout = dropout, layer = 3 }
+      for _, key in ipairs { "window", "causal", "kv_heads" } do options[key] = more[key] end
+      return { sr.ops.attention(t.qkv, sr.layout(with_seed(layout)), options) }
+    end,
+    tolerance = more.scale and 3e-5 or 5e-6, -- peaky: scores of hundreds keep an absolute error of 1e-5
     slow = rows > 300,
   }
 end
@@ -461,7 +469,23 @@ for _, entry in ipairs(LONG) do attention_case(entry[1], entry[2], 1, 64, 0.1) e
 attention_case("around 16", LAYOUTS[3][2], 1, 64, 0.1)
 attention_case("around 16", LAYOUTS[3][2], 3, 5, 0.1) -- a head size that is not a multiple of any vector
 attention_case("around 16", LAYOUTS[3][2], 1, 128, 0)
-attention_case("around 16", LAYOUTS[3][2], 2, 16, 0.1, 8)
+attention_case("around 16", LAYOUTS[3][2], 2, 16, 0.1, { scale = 8 })
+for _, variant in ipairs {
+  { window = 0 }, { window = 5 }, { window = 64 }, { window = 1000 }, { causal = true }, { causal = true, window = 20 },
+  { kv_heads = 2 }, { kv_heads = 1, window = 9 }, { kv_heads = 2, causal = true },
+} do
+  for i, dropout in ipairs { 0, 0.1 } do
+    local entry = LAYOUTS[5 + i]
+    attention_case(entry[1], entry[2], 4, 16, dropout, variant)
+    attention_case("mixed", { lens = { 5, 17, 1, 150, 48 }, starts = { 2, 8, 30, 40, 200 }, rows = 250 }, 4, 5, dropout,
+      variant)
+  end
+end
+local LONGER = { lens = { 7, 300 } }
+attention_case("7 and 300", LONGER, 2, 64, 0.1, { kv_heads = 1, window = 64 })
+attention_case("7 and 300", LONGER, 1, 32, 0.1, { window = 33 })
+attention_case("7 and 300", LONGER, 1, 64, 0, { causal = true })
+attention_case("7 and 300", LONGER, 1, 128, 0.1, { causal = true, window = 100 })
 case {
   name = "attention over constant rows",
   make = function() return { qkv = { { 1, 1, 1, 1, 1, 1 }, { 1, 1, 1, 1, 1, 1 } } } end,

@@ -23,7 +23,8 @@ enum { Q, K, V, OUT, DOUT, DQ, DK, DV, MATRICES };
 typedef struct unit {
     sr_bf16 *at[MATRICES];
     float *lse, scale;
-    int64_t n, d, ld, row, rows;
+    int64_t n, d, ld, row, rows, before, after;
+    int members;
     sr_bf16 around;
 } unit;
 
@@ -62,6 +63,9 @@ static sr_attention_unit described(const unit *u, uint32_t keep) {
                                .ldo = u->ld,
                                .n = u->n,
                                .d = u->d,
+                               .before = u->before < u->n ? u->before : u->n,
+                               .after = u->after < u->n ? u->after : u->n,
+                               .members = u->members,
                                .scale = u->scale,
                                .bf16 = true,
                                .key = {.seed = 7, .uid = 3, .word2 = 5, .epoch = 2, .keep = keep}};
@@ -70,18 +74,21 @@ static sr_attention_unit described(const unit *u, uint32_t keep) {
 /* Both passes, in room that is exactly large enough and full of NaN. */
 static void compute(const unit *u, uint32_t keep) {
     enum { GUARD = 64 };
-    int64_t bytes = SR_SIMD(attention_bf16_room)(u->n, u->d, true);
-    CHECK(SR_SIMD(attention_bf16_room)(u->n, u->d, false) <= bytes);
+    sr_attention_unit a = described(u, keep);
+    int64_t bytes = SR_SIMD(attention_bf16_room)(&a, true);
+    CHECK(SR_SIMD(attention_bf16_room)(&a, false) <= bytes);
     char *room = aligned_alloc(64, (size_t)bytes + GUARD);
     memset(room, 0xFF, (size_t)bytes + GUARD);
-    sr_attention_unit a = described(u, keep);
     a.room = room;
     SR_SIMD(bf16_begin)();
     SR_SIMD(attention_bf16)(&a);
     a.dout = (float *)first_row(u, DOUT);
     a.dq = (float *)first_row(u, DQ), a.dk = (float *)first_row(u, DK);
     a.dv = (float *)first_row(u, DV);
-    SR_SIMD(attention_bf16_backward)(&a);
+    for (; a.member < a.members; a.member++) {
+        a.key.word2 = 5 + (uint32_t)a.member;
+        SR_SIMD(attention_bf16_backward)(&a);
+    }
     SR_SIMD(bf16_end)();
     for (int i = 0; i < GUARD; i++) CHECK((unsigned char)room[bytes + i] == 0xFF);
     free(room);
@@ -119,13 +126,16 @@ static void compare(const unit *u, uint32_t keep) {
     sr_attention_unit a = described(u, keep);
     a.q = x[Q], a.k = x[K], a.v = x[V], a.lse = lse, a.ld = a.ldo = u->d;
     a.out = malloc((size_t)(u->n * u->d) * sizeof(float));
-    a.room = aligned_alloc(64, (size_t)sr_simd_plain.attention_room(u->n, u->d, true));
+    a.room = aligned_alloc(64, (size_t)sr_simd_plain.attention_room(&a, true));
     sr_simd_plain.attention(&a);
     close_to(u, OUT, a.out);
     for (int64_t i = 0; i < u->n; i++) CHECK(fabsf(lse[i] - u->lse[i]) < 1e-5f);
     free(a.out);
     a.out = x[OUT], a.dout = x[DOUT], a.dq = x[DQ], a.dk = x[DK], a.dv = x[DV];
-    sr_simd_plain.attention_backward(&a);
+    for (; a.member < a.members; a.member++) {
+        a.key.word2 = 5 + (uint32_t)a.member;
+        sr_simd_plain.attention_backward(&a);
+    }
     for (int m = DQ; m < MATRICES; m++) close_to(u, m, x[m]);
     for (int m = 0; m < MATRICES; m++) free(x[m]);
     free(lse), free(a.room);
@@ -148,10 +158,17 @@ static void same_bits(const unit *a, const unit *b) {
     CHECK(memcmp(a->lse, b->lse, (size_t)a->n * sizeof(float)) == 0);
 }
 
-static void check_unit(int64_t n, int64_t d, uint32_t keep, float scale) {
+/* What a row sees, and how many query heads share k and v. */
+typedef struct sight {
+    int64_t before, after;
+    int members;
+} sight;
+
+static void check_unit(int64_t n, int64_t d, uint32_t keep, float scale, sight s) {
     enum { NOT_A_NUMBER = 0x7FC0, ONE = 0x3F80 };
     unit a = unit_new(n, d, 0, 0, ONE), b = unit_new(n, d, 5, 13, NOT_A_NUMBER);
     a.scale = b.scale = scale;
+    a.before = b.before = s.before, a.after = b.after = s.after, a.members = b.members = s.members;
     compute(&a, keep), compute(&b, keep);
     compare(&a, keep);
     same_bits(&a, &b);
@@ -174,17 +191,26 @@ static sr_simd with_emulated(void) {
 }
 
 int main(void) {
+    enum { FAR = 1 << 20 };
     static const int lengths[] = {1,  2,  7,  8,  15,  16,  17,  31, 32,
                                   33, 48, 64, 65, 100, 128, 129, 300};
     static const int sizes[] = {1, 5, 16, 20, 32, 64, 80, 128};
+    static const sight all = {FAR, FAR, 1},
+                       some[] = {{FAR, FAR, 2}, {0, 0, 1},  {5, 5, 1},  {64, 64, 2},
+                                 {FAR, 0, 1},   {40, 0, 3}, {0, 33, 1}, {270, 270, 1}};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        check_unit(lengths[i], sizes[i % 8], 256, 0.2f);
-        check_unit(lengths[i], sizes[(i + 3) % 8], 230, 0.3f);
-        check_unit(lengths[i], 64, 128, 0.125f);
-        check_unit(lengths[i], 32, 230, -0.1f);
+        check_unit(lengths[i], sizes[i % 8], 256, 0.2f, all);
+        check_unit(lengths[i], sizes[(i + 3) % 8], 230, 0.3f, all);
+        check_unit(lengths[i], 64, 128, 0.125f, all);
+        check_unit(lengths[i], 32, 230, -0.1f, all);
+        for (size_t k = 0; k < sizeof some / sizeof *some; k++)
+            check_unit(lengths[i], sizes[1 + (i + k) % 7], k % 2 ? 230 : 256, 0.2f, some[k]);
     }
+    for (size_t k = 0; k < sizeof some / sizeof *some; k++) check_unit(700, 20, 230, 0.2f, some[k]);
     sr_simd simd = with_emulated();
-    test_bits(&simd);
-    test_memory(&simd);
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        test_bits(&simd, variant);
+        test_memory(&simd, variant);
+    }
     return CHECK_DONE();
 }

@@ -40,50 +40,67 @@ static sr_tensor tensor_of(sr_storage *s, sr_device *device, void *data, sr_dtyp
                        .stride = {cols, 1}};
 }
 
-static sr_status run_op(sr_device *device, op *o, const sr_layout *layout) {
+/* The variants of the op: all rows; a window; a causal mask and one key head. */
+enum { VARIANTS = 3 };
+
+static sr_attention_opts variant_of(int variant) {
+    return (sr_attention_opts){.heads = HEADS,
+                               .kv_heads = variant == 2 ? 1 : HEADS,
+                               .window = variant == 1 ? 40 : -1,
+                               .causal = variant == 2,
+                               .scale = 0.2,
+                               .drop = {230, SR_PURPOSE_DROP_ATTENTION, 1}};
+}
+
+static sr_status run_op(sr_device *device, op *o, const sr_layout *layout, int variant) {
     sr_storage s[4];
-    sr_tensor qkv = tensor_of(&s[0], device, o->qkv, SR_BF16, ROWS, 3 * WIDTH);
+    sr_attention_opts opts = variant_of(variant);
+    int64_t columns = (HEADS + 2 * opts.kv_heads) * SIZE;
+    sr_tensor qkv = tensor_of(&s[0], device, o->qkv, SR_BF16, ROWS, columns);
     sr_tensor out = tensor_of(&s[1], device, o->out, SR_BF16, ROWS, WIDTH);
-    sr_tensor dqkv = tensor_of(&s[2], device, o->dqkv, SR_BF16, ROWS, 3 * WIDTH);
+    sr_tensor dqkv = tensor_of(&s[2], device, o->dqkv, SR_BF16, ROWS, columns);
     sr_tensor lse = tensor_of(&s[3], device, o->lse, SR_F32, HEADS, ROWS);
-    sr_dropout drop = {230, SR_PURPOSE_DROP_ATTENTION, 1};
-    sr_attention_opts opts = {
-        .heads = HEADS, .kv_heads = HEADS, .window = -1, .scale = 0.2, .drop = drop};
     SR_TRY(sr_cpu_attention(&out, &lse, &qkv, layout, opts));
     return sr_cpu_attention_backward(&dqkv, &out, &qkv, &out, &lse, layout, opts);
 }
 
 /* The op on a device with these kernels. */
-static sr_status run_with(const sr_simd *simd, op *o, const sr_layout *layout, int threads,
-                          int64_t fail_at) {
+static sr_status run_with(const sr_simd *simd, op *o, const sr_layout *layout, int variant,
+                          int threads, int64_t fail_at) {
     sr_device device = {.name = "cpu", .backend = &sr_backend_cpu, .real = SR_F32};
     CHECK_OK(sr_threads_new(&device.threads, threads));
     CHECK_OK(sr_backend_cpu.open(&device));
     ((sr_cpu_state *)device.state)->simd = simd;
     sr_mem_fail_at(fail_at, false);
-    sr_status st = run_op(&device, o, layout);
+    sr_status st = run_op(&device, o, layout, variant);
     sr_mem_fail_at(0, false);
     sr_backend_cpu.close(&device);
     sr_threads_free(device.threads);
     return st;
 }
 
+static int64_t columns_of(int variant) {
+    return (HEADS + 2 * (int64_t)variant_of(variant).kv_heads) * SIZE;
+}
+
 /* Sequences with NaN in gaps of three rows and, if spoiled >= 0, in all rows of one of them. */
-static op *op_new(const sr_layout *l, int spoiled) {
+static op *op_new(const sr_layout *l, int variant, int spoiled) {
     op *o = malloc(sizeof *o);
+    int64_t columns = columns_of(variant);
     memset(o, 0xFF, sizeof *o);
     for (int64_t r = 0; r < ROWS; r++)
-        for (int64_t c = 0; l->owner[r] >= 0 && l->owner[r] != spoiled && c < 3 * WIDTH; c++)
-            o->qkv[r * 3 * WIDTH + c] = sr_bf16_from_f32(2 * random_at(9, r * 3 * WIDTH + c));
+        for (int64_t c = 0; l->owner[r] >= 0 && l->owner[r] != spoiled && c < columns; c++)
+            o->qkv[r * columns + c] = sr_bf16_from_f32(2 * random_at(9, r * columns + c));
     return o;
 }
 
-static bool rows_equal(const op *a, const op *b, const sr_layout *l, int but) {
+static bool rows_equal(const op *a, const op *b, const sr_layout *l, int variant, int but) {
+    int64_t columns = columns_of(variant);
     for (int64_t r = 0; r < ROWS; r++) {
         if (l->owner[r] == but) continue;
         if (memcmp(a->out + r * WIDTH, b->out + r * WIDTH, WIDTH * sizeof(sr_bf16)) != 0 ||
-            memcmp(a->dqkv + r * 3 * WIDTH, b->dqkv + r * 3 * WIDTH, 3 * WIDTH * sizeof(sr_bf16)) !=
-                0)
+            memcmp(a->dqkv + r * columns, b->dqkv + r * columns,
+                   (size_t)columns * sizeof(sr_bf16)) != 0)
             return false;
     }
     return true;
@@ -113,26 +130,27 @@ static sr_layout packed(void) {
 }
 
 /* The same bits on any number of threads, and whatever a neighbour holds. */
-static void test_bits(const sr_simd *simd) {
+static void test_bits(const sr_simd *simd, int variant) {
     static const int threads[] = {2, 3, 8};
     sr_layout l = packed();
-    op *alone = op_new(&l, -1);
-    CHECK_OK(run_with(simd, alone, &l, 1, 0));
+    op *alone = op_new(&l, variant, -1);
+    CHECK_OK(run_with(simd, alone, &l, variant, 1, 0));
     for (int i = 0; i < 3 + LENGTHS; i++) {
         int spoiled = i < 3 ? -1 : i - 3;
-        op *other = op_new(&l, spoiled);
-        CHECK_OK(run_with(simd, other, &l, i < 3 ? threads[i] : 2, 0));
-        CHECK(rows_equal(alone, other, &l, i < 3 ? -2 : spoiled));
+        op *other = op_new(&l, variant, spoiled);
+        CHECK_OK(run_with(simd, other, &l, variant, i < 3 ? threads[i] : 2, 0));
+        CHECK(rows_equal(alone, other, &l, variant, i < 3 ? -2 : spoiled));
         free(other);
     }
     free(alone);
 }
 
-static void test_memory(const sr_simd *simd) {
+static void test_memory(const sr_simd *simd, int variant) {
     sr_layout l = packed();
-    op *o = op_new(&l, -1);
+    op *o = op_new(&l, variant, -1);
     int64_t n = 1;
-    for (sr_status st; (st = run_with(simd, o, &l, 2, n)) != SR_OK; n++) CHECK(st == SR_ENOMEM);
+    for (sr_status st; (st = run_with(simd, o, &l, variant, 2, n)) != SR_OK; n++)
+        CHECK(st == SR_ENOMEM);
     CHECK(n > 1);
     free(o);
 }

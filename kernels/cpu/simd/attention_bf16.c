@@ -9,6 +9,9 @@
  * Backward  Q^T, dO^T, Q and dO are packed.  A strip of keys: scores and dP transposed,
  *           derivatives into rows of bf16, dV = P^T dO and dK = dS^T Q whole.  A slab of strips:
  *           dQ += dS K.
+ * Windows   a strip takes the part of the panels that its queries see, or the queries that see its
+ *           keys, rounded to EDGE (scores.h); scores that are in it but unseen become -inf.  A slab
+ *           takes whole blocks of queries, where dS of a strip that they do not see is 0.
  * Numerics  values are rounded to bf16 where attention.c does it; products are summed in f32 and
  *           rounded once.  A unit touches its own rows only, in an order fixed by n and D.
  * Memory    n = 512, D = 64: 0.25 MB forward, 0.75 MB backward, in the second-level cache.
@@ -20,7 +23,8 @@
 
 #if defined(BF16_TILES) || defined(BF16_DOTS)
 
-enum { STRIP = 32, SLAB = 128, BLOCK = 64 }; /* multiples of two tiles; BLOCK: queries of dQ */
+/* Multiples of two tiles; BLOCK: queries of dQ; NARROW: a slab of small windows. */
+enum { STRIP = 32, SLAB = 128, NARROW = 64, BLOCK = 64 };
 
 void SR_SIMD(gemm_bf16)(const sr_gemm *g);
 void SR_SIMD(gemm_bf16_rows)(const sr_gemm *g);
@@ -42,8 +46,15 @@ INLINE int64_t row_stride(int64_t n) {
     return ld % 128 == 0 ? ld + 32 : ld;
 }
 
-INLINE int64_t draws_stride(int64_t n) {
-    return STRIP * drop_groups(n);
+INLINE int64_t slab_size(const sr_attention_unit *u) {
+    return sr_attention_is_partial(u) && u->before + u->after < 4 * SLAB ? NARROW : SLAB;
+}
+
+/* Columns of scores: of a strip of queries, or of a slab of keys. */
+INLINE int64_t most_columns(const sr_attention_unit *u, bool backward) {
+    if (!backward) return span_most(u->n, STRIP, u->before, u->after);
+    int64_t most = slab_size(u) + u->before + u->after + 2 * (BLOCK + EDGE);
+    return most < u->n ? most : u->n;
 }
 
 typedef struct bf16_room {
@@ -54,7 +65,9 @@ typedef struct bf16_room {
     sr_bf16 *qt, *dout_t, *q, *dout;  /* backward: panels */
     sr_bf16 *derivative, *k, *turned; /* a slab of dS and of K; a block of dS the other way round */
     float *dp, *dq, *lse, *delta;
-    int64_t bytes; /* all of it */
+    float *dk, *dv;          /* sums over the members of a unit, if there are several */
+    int64_t ld, p_ld, draws; /* strides of rows of s and dp; of P and dS; of words */
+    int64_t bytes;           /* all of it */
 } bf16_room;
 
 static void *room_for(bf16_room *r, char *base, int64_t elements, int64_t size) {
@@ -63,39 +76,43 @@ static void *room_for(bf16_room *r, char *base, int64_t elements, int64_t size) 
     return at;
 }
 
-static bf16_room divide_room(void *room, int64_t n, int64_t d, bool backward) {
+static bf16_room divide_room(void *room, const sr_attention_unit *u, bool backward) {
     enum { BF16 = sizeof(sr_bf16), REAL = sizeof(float) };
+    int64_t n = u->n, d = u->d, width = most_columns(u, backward);
     int64_t along_d = padded(n) * bf16_padded(d), along_n = bf16_padded(n) * padded(d);
     int64_t keys = n < SLAB ? (n + STRIP - 1) / STRIP * STRIP : SLAB;
-    bf16_room r = {0};
+    bf16_room r = {.ld = strip_ld(width), .p_ld = row_stride(width)};
+    r.draws = backward ? padded(width) : STRIP * (drop_groups(width) + 4);
     r.rows = room_for(&r, room, STRIP * row_width(d), BF16);
-    r.p = room_for(&r, room, STRIP * row_stride(n), BF16);
-    r.s = room_for(&r, room, STRIP * strip_ld(n), REAL);
+    r.p = room_for(&r, room, STRIP * r.p_ld, BF16);
+    r.s = room_for(&r, room, STRIP * r.ld, REAL);
     r.result = room_for(&r, room, STRIP * padded(d), REAL);
+    r.words = room_for(&r, room, (backward ? 16 : 4) * r.draws, sizeof(uint32_t));
     if (!backward) {
-        r.words = room_for(&r, room, 4 * draws_stride(n), sizeof(uint32_t));
         r.kt = room_for(&r, room, along_d, BF16);
         r.v = room_for(&r, room, along_n, BF16);
         return r;
     }
-    r.words = room_for(&r, room, 16 * padded(n), sizeof(uint32_t));
     r.qt = room_for(&r, room, along_d, BF16);
     r.dout_t = room_for(&r, room, along_d, BF16);
     r.q = room_for(&r, room, along_n, BF16);
     r.dout = room_for(&r, room, along_n, BF16);
-    r.derivative = room_for(&r, room, keys * row_stride(n), BF16);
+    r.derivative = room_for(&r, room, keys * r.p_ld, BF16);
     r.k = room_for(&r, room, SLAB * padded(d), BF16);
     r.turned = room_for(&r, room, BLOCK * SLAB, BF16);
-    r.dp = room_for(&r, room, STRIP * strip_ld(n), REAL);
+    r.dp = room_for(&r, room, STRIP * r.ld, REAL);
     r.dq = room_for(&r, room, padded(n) * padded(d), REAL);
     r.lse = room_for(&r, room, padded(n), REAL);
     r.delta = room_for(&r, room, padded(n), REAL);
+    if (u->members == 1) return r;
+    r.dk = room_for(&r, room, n * padded(d), REAL);
+    r.dv = room_for(&r, room, n * padded(d), REAL);
     return r;
 }
 
-int64_t SR_SIMD(attention_bf16_room)(int64_t longest, int64_t d, bool backward) {
+int64_t SR_SIMD(attention_bf16_room)(const sr_attention_unit *longest, bool backward) {
     static char nothing[1]; /* only offsets are needed */
-    return divide_room(nothing, longest, d, backward).bytes;
+    return divide_room(nothing, longest, backward).bytes;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -127,8 +144,8 @@ INLINE const sr_bf16 *rows_to_read(sr_bf16 *room, const sr_bf16 *from, int64_t *
 }
 
 /* Zeros behind the n columns of rows of P or dS, up to what a product reads. */
-static void clear_behind(sr_bf16 *rows, int64_t count, int64_t n) {
-    for (int64_t i = 0; i < count; i++, rows += row_stride(n))
+static void clear_behind(sr_bf16 *rows, int64_t ld, int64_t count, int64_t n) {
+    for (int64_t i = 0; i < count; i++, rows += ld)
         for (int64_t c = n; c < bf16_padded(n); c++) rows[c] = 0;
 }
 
@@ -146,12 +163,14 @@ INLINE float dot_bf16(const sr_bf16 *a, const sr_bf16 *b, int64_t n) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* c (rows, n) = alpha a b: rows of a are lda apart, b is packed, c has room for whole tiles. */
+/* c (rows, n) = alpha a b: rows of a are lda apart, b is a part of panels, c has room for whole
+ * tiles. */
 static void multiply_strip(float *c, int64_t ldc, const sr_bf16 *a, int64_t lda, const sr_bf16 *b,
-                           int64_t rows, int64_t n, int64_t k, float alpha) {
+                           sr_part part, int64_t rows, int64_t n, int64_t k, float alpha) {
     sr_gemm g = {.c = c,
                  .a = a,
                  .b = b,
+                 .part = part,
                  .ldc = ldc,
                  .lda = lda,
                  .m = rows,
@@ -175,28 +194,33 @@ INLINE float late_scale(const sr_attention_unit *u) {
 
 static void forward_strip(const sr_attention_unit *u, const bf16_room *r, int64_t q, feed *next) {
     enum { TOGETHER = 4 };
-    int64_t n = u->n, d = u->d, groups = drop_groups(n), ld = strip_ld(n), bf16_ld = row_stride(n);
+    int64_t n = u->n, d = u->d, ld = r->ld, p_ld = r->p_ld, q_ld = u->ld;
     int64_t rows = n - q < STRIP ? n - q : STRIP;
-    score_rule rule = {u->key, draws_stride(n), true, late_scale(u)};
+    span keys = span_of(n, q, rows, u->before, u->after);
+    int64_t width = keys.to - keys.from, groups = words_across(keys);
+    score_rule rule = {u->key, r->draws, true, late_scale(u), keys.from - words_from(keys)};
     float factor[STRIP];
-    int64_t q_ld = u->ld;
     const sr_bf16 *q_rows = rows_to_read(r->rows, bf16_at(u->q, q * q_ld), &q_ld, rows, d);
-    multiply_strip(r->s, ld, q_rows, q_ld, r->kt, rows, n, d, early_scale(u));
-    if (u->key.keep < 256) drop_words(r->words, rule.stride, &u->key, q, rows, groups);
+    multiply_strip(r->s, ld, q_rows, q_ld, r->kt, (sr_part){d, n, 0, keys.from}, rows, width, d,
+                   early_scale(u));
+    if (sr_attention_is_partial(u)) hide_unseen(r->s, ld, keys, q, rows, u->before, u->after);
+    if (u->key.keep < 256)
+        drop_words(r->words, rule.stride, &u->key, q, rows, words_from(keys), groups);
     for (int64_t i = 0; i < rows; i += TOGETHER) {
         take(next, TOGETHER * next->matrices);
-        softmax_rows(r->s + i * ld, ld, n, rows - i < TOGETHER ? rows - i : TOGETHER, &rule,
-                     r->words + i * groups, groups, u->lse + q + i, factor + i, r->p + i * bf16_ld,
-                     bf16_ld);
+        softmax_rows(r->s + i * ld, ld, width, rows - i < TOGETHER ? rows - i : TOGETHER, &rule,
+                     r->words + i * groups, groups, u->lse + q + i, factor + i, r->p + i * p_ld,
+                     p_ld);
     }
-    clear_behind(r->p, rows, n);
-    multiply_strip(r->result, padded(d), r->p, bf16_ld, r->v, rows, d, n, 1);
+    clear_behind(r->p, p_ld, rows, width);
+    multiply_strip(r->result, padded(d), r->p, p_ld, r->v, (sr_part){n, d, keys.from, 0}, rows, d,
+                   width, 1);
     for (int64_t i = 0; i < rows; i++)
         round_row((sr_bf16 *)u->out + (q + i) * u->ldo, r->result + i * padded(d), d, factor[i]);
 }
 
 void SR_SIMD(attention_bf16)(const sr_attention_unit *u) {
-    bf16_room r = divide_room(u->room, u->n, u->d, false);
+    bf16_room r = divide_room(u->room, u, false);
     feed next = feed_of(u, false);
     SR_SIMD(pack_b_bf16)(r.kt, bf16_at(u->k, 0), 1, u->ld, u->d, u->n);
     SR_SIMD(pack_b_bf16)(r.v, bf16_at(u->v, 0), u->ld, 1, u->n, u->d);
@@ -205,85 +229,151 @@ void SR_SIMD(attention_bf16)(const sr_attention_unit *u) {
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
+/* A slab: its keys, and the whole blocks of queries that see any of them.  Column 0 of P^T, dS^T,
+ * scores and draws is the first of these queries. */
+typedef struct slab {
+    int64_t key, keys;
+    span queries;
+} slab;
+
+/* A strip of a slab: its first key, their number, and the queries that see any of them. */
+typedef struct strip {
+    int64_t key, rows;
+    span queries;
+    int64_t at, width; /* its first column of the slab; columns */
+} strip;
+
+static slab slab_at(const sr_attention_unit *u, int64_t key) {
+    int64_t n = u->n, size = slab_size(u), keys = n - key < size ? n - key : size;
+    span s = span_of(n, key, keys, u->after, u->before);
+    int64_t to = (s.to + BLOCK - 1) / BLOCK * BLOCK;
+    return (slab){key, keys, {s.from / BLOCK * BLOCK, to < n ? to : n}};
+}
+
+static strip strip_of(const sr_attention_unit *u, const slab *s, int64_t at) {
+    strip t = {.key = s->key + at, .rows = s->keys - at < STRIP ? s->keys - at : STRIP};
+    t.queries = span_of(u->n, t.key, t.rows, u->after, u->before);
+    t.at = t.queries.from - s->queries.from;
+    t.width = t.queries.to - t.queries.from;
+    return t;
+}
+
 /* Rows of P^T and dS^T for a key, from its scores and dP. */
-static void derivatives_of_key(const sr_attention_unit *u, const bf16_room *r, sr_bf16 *p,
-                               sr_bf16 *derivative, const float *s, const float *dp, int64_t key) {
-    int64_t n = u->n;
+static void derivatives_of_key(const sr_attention_unit *u, const bf16_room *r, const strip *t,
+                               sr_bf16 *derivative, int64_t row) {
+    int64_t n = t->width, key = t->key + row, from = t->queries.from;
     uint32_t keep = u->key.keep;
-    const uint32_t *words = drop_words_at(r->words, padded(n), key);
+    const float *s = r->s + row * r->ld, *dp = r->dp + row * r->ld;
+    const float *lse = r->lse + from, *delta = r->delta + from;
+    sr_bf16 *p = r->p + row * r->p_ld;
+    const uint32_t *words = drop_words_at(r->words, r->draws, key) + t->at;
     int up = 24 - drop_shift(key); /* the byte that decides becomes the highest */
     vf scale = v_set(late_scale(u));
     for (int64_t i = 0; i < n; i += VL) {
         vm kept = v_first(VL);
         if (keep < 256) kept = u_less(u_load(words + i) << up, u_set(keep << 24));
-        vf log_p = v_fma(v_load(s + i), scale, -v_load(r->lse + i));
+        vf log_p = v_fma(v_load(s + i), scale, -v_load(lse + i));
         derivative_lanes l =
-            derivatives_of(log_p, v_load(dp + i), v_load(r->delta + i), n - i, kept, keep);
+            derivatives_of(log_p, v_load(dp + i), v_load(delta + i), n - i, kept, keep);
         put_bf16(p + i, l.dropped);
         put_bf16(derivative + i, l.derivative);
     }
 }
 
-/* to (rows, d) = factor p b, with rows of P^T or dS^T. */
-static void give_rows(const sr_attention_unit *u, const bf16_room *r, sr_bf16 *to, const sr_bf16 *p,
-                      const sr_bf16 *b, int64_t rows, float factor) {
+/* x += sum, or x = sum if this is the first one. */
+INLINE void keep_sum(float *x, const float *sum, int64_t d, bool first) {
+    for (int64_t c = 0; c < padded(d); c += VL)
+        v_store(x + c, first ? v_load(sum + c) : v_load(x + c) + v_load(sum + c));
+}
+
+/* to (rows, d) = factor p b, with rows of P^T or dS^T; where k and v are shared, the sum over the
+ * members, which `sums` keeps. */
+static void give_rows(const sr_attention_unit *u, const bf16_room *r, const strip *t, sr_bf16 *to,
+                      float *sums, const sr_bf16 *p, const sr_bf16 *b, float factor) {
     int64_t ld = padded(u->d);
-    multiply_strip(r->result, ld, p, row_stride(u->n), b, rows, u->d, u->n, 1);
-    for (int64_t i = 0; i < rows; i++) round_row(to + i * u->ld, r->result + i * ld, u->d, factor);
-}
-
-/* Keys key .. of a slab whose rows of dS^T begin at `derivative`: their dK and dV. */
-static void backward_strip(const sr_attention_unit *u, const bf16_room *r, sr_bf16 *derivative,
-                           int64_t key, int64_t rows, feed *next) {
-    int64_t n = u->n, d = u->d, ld = strip_ld(n), bf16_ld = row_stride(n), at = key * u->ld;
-    int64_t k_ld = u->ld, v_ld = u->ld;
-    const sr_bf16 *keys = rows_to_read(r->rows, bf16_at(u->k, at), &k_ld, rows, d);
-    multiply_strip(r->s, ld, keys, k_ld, r->qt, rows, n, d, early_scale(u));
-    const sr_bf16 *values = rows_to_read(r->rows, bf16_at(u->v, at), &v_ld, rows, d);
-    multiply_strip(r->dp, ld, values, v_ld, r->dout_t, rows, n, d, 1);
-    if (u->key.keep < 256 && key % 64 == 0)
-        drop_words_of_columns(r->words, padded(n), &u->key, key, n);
-    for (int64_t i = 0; i < rows; i++) {
-        take(next, next->matrices);
-        derivatives_of_key(u, r, r->p + i * bf16_ld, derivative + i * bf16_ld, r->s + i * ld,
-                           r->dp + i * ld, key + i);
+    multiply_strip(r->result, ld, p, r->p_ld, b, (sr_part){u->n, u->d, t->queries.from, 0}, t->rows,
+                   u->d, t->width, 1);
+    for (int64_t i = 0; i < t->rows; i++) {
+        float *sum = r->result + i * ld;
+        if (u->members > 1) {
+            float *kept = sums + (t->key + i) * ld;
+            keep_sum(kept, sum, u->d, u->member == 0);
+            sum = kept;
+        }
+        if (u->member == u->members - 1) round_row(to + (t->key + i) * u->ld, sum, u->d, factor);
     }
-    clear_behind(r->p, rows, n);
-    clear_behind(derivative, rows, n);
-    give_rows(u, r, (sr_bf16 *)u->dv + at, r->p, r->dout, rows, 1);
-    give_rows(u, r, (sr_bf16 *)u->dk + at, derivative, r->q, rows, u->scale);
 }
 
-/* Rows q .. of dQ from `keys` keys, which are the last ones if they go to the end. */
-static void add_queries(const sr_attention_unit *u, const bf16_room *r, int64_t q, int64_t slab,
-                        int64_t keys) {
+/* Scores and dP of a strip's keys. */
+static void strip_products(const sr_attention_unit *u, const bf16_room *r, const strip *t) {
+    int64_t d = u->d, at = t->key * u->ld, k_ld = u->ld, v_ld = u->ld;
+    sr_part part = {d, u->n, 0, t->queries.from};
+    const sr_bf16 *keys = rows_to_read(r->rows, bf16_at(u->k, at), &k_ld, t->rows, d);
+    multiply_strip(r->s, r->ld, keys, k_ld, r->qt, part, t->rows, t->width, d, early_scale(u));
+    const sr_bf16 *values = rows_to_read(r->rows, bf16_at(u->v, at), &v_ld, t->rows, d);
+    multiply_strip(r->dp, r->ld, values, v_ld, r->dout_t, part, t->rows, t->width, d, 1);
+    if (sr_attention_is_partial(u))
+        hide_unseen(r->s, r->ld, t->queries, t->key, t->rows, u->after, u->before);
+}
+
+/* Zeros in the columns of the slab that are not the strip's. */
+static void clear_unseen(sr_bf16 *row, const slab *s, const strip *t) {
+    int64_t behind = t->at + t->width, all = s->queries.to - s->queries.from;
+    memset(row, 0, (size_t)t->at * sizeof *row);
+    memset(row + behind, 0, (size_t)(all - behind) * sizeof *row);
+}
+
+/* dK and dV of a strip, whose rows of dS^T begin at `derivative`. */
+static void backward_strip(const sr_attention_unit *u, const bf16_room *r, const slab *s,
+                           int64_t at, feed *next) {
+    strip t = strip_of(u, s, at);
+    sr_bf16 *derivative = r->derivative + at * r->p_ld;
+    strip_products(u, r, &t);
+    if (u->key.keep < 256 && t.key % 64 == 0)
+        drop_words_of_columns(r->words, r->draws, &u->key, t.key, s->queries.from,
+                              s->queries.to - s->queries.from);
+    for (int64_t i = 0; i < t.rows; i++) {
+        take(next, next->matrices);
+        derivatives_of_key(u, r, &t, derivative + i * r->p_ld + t.at, i);
+        clear_unseen(derivative + i * r->p_ld, s, &t);
+    }
+    clear_behind(r->p, r->p_ld, t.rows, t.width);
+    clear_behind(derivative + t.at, r->p_ld, t.rows, t.width);
+    give_rows(u, r, &t, (sr_bf16 *)u->dv, r->dv, r->p, r->dout, 1);
+    give_rows(u, r, &t, (sr_bf16 *)u->dk, r->dk, derivative + t.at, r->q, u->scale);
+}
+
+/* Rows q .. of dQ from the keys of a slab; `last`: they see no later slab. */
+static void add_queries(const sr_attention_unit *u, const bf16_room *r, int64_t q, const slab *s,
+                        bool add, bool last) {
     int64_t n = u->n, d = u->d, rows = n - q < BLOCK ? n - q : BLOCK;
     float *dq = r->dq + q * padded(d);
-    SR_SIMD(pack_a_bf16)(r->turned, r->derivative + q, 1, row_stride(n), rows, keys);
+    SR_SIMD(pack_a_bf16)(r->turned, r->derivative + q - s->queries.from, 1, r->p_ld, rows, s->keys);
     sr_gemm g = {.c = dq,
                  .a = r->turned,
                  .b = r->k,
                  .ldc = padded(d),
                  .m = rows,
                  .n = d,
-                 .k = keys,
+                 .k = s->keys,
                  .alpha = 1,
-                 .add = slab > 0,
+                 .add = add,
                  .ready = true,
                  .spare = true};
     SR_SIMD(gemm_bf16)(&g);
-    for (int64_t i = 0; slab + keys == n && i < rows; i++)
+    for (int64_t i = 0; last && i < rows; i++)
         round_row((sr_bf16 *)u->dq + (q + i) * u->ld, dq + i * padded(d), d, u->scale);
 }
 
-static void backward_slab(const sr_attention_unit *u, const bf16_room *r, int64_t slab,
-                          feed *next) {
-    int64_t n = u->n, keys = n - slab < SLAB ? n - slab : SLAB;
-    for (int64_t at = 0; at < keys; at += STRIP)
-        backward_strip(u, r, r->derivative + at * row_stride(n), slab + at,
-                       keys - at < STRIP ? keys - at : STRIP, next);
-    SR_SIMD(pack_b_bf16)(r->k, bf16_at(u->k, slab * u->ld), u->ld, 1, keys, u->d);
-    for (int64_t q = 0; q < n; q += BLOCK) add_queries(u, r, q, slab, keys);
+/* `begun`: queries below have sums of earlier slabs. */
+static void backward_slab(const sr_attention_unit *u, const bf16_room *r, const slab *s,
+                          int64_t begun, feed *next) {
+    int64_t after = s->key + s->keys;
+    int64_t open = after < u->n ? slab_at(u, after).queries.from : u->n;
+    for (int64_t at = 0; at < s->keys; at += STRIP) backward_strip(u, r, s, at, next);
+    SR_SIMD(pack_b_bf16)(r->k, bf16_at(u->k, s->key * u->ld), u->ld, 1, s->keys, u->d);
+    for (int64_t q = s->queries.from; q < s->queries.to; q += BLOCK)
+        add_queries(u, r, q, s, q < begun, q < open);
 }
 
 static void gather_statistics(const sr_attention_unit *u, const bf16_room *r) {
@@ -296,21 +386,26 @@ static void gather_statistics(const sr_attention_unit *u, const bf16_room *r) {
 }
 
 void SR_SIMD(attention_bf16_backward)(const sr_attention_unit *u) {
-    bf16_room r = divide_room(u->room, u->n, u->d, true);
+    bf16_room r = divide_room(u->room, u, true);
     feed next = feed_of(u, true);
     SR_SIMD(pack_b_bf16)(r.qt, bf16_at(u->q, 0), 1, u->ld, u->d, u->n);
     SR_SIMD(pack_b_bf16)(r.dout_t, bf16_at(u->dout, 0), 1, u->ldo, u->d, u->n);
     SR_SIMD(pack_b_bf16)(r.q, bf16_at(u->q, 0), u->ld, 1, u->n, u->d);
     SR_SIMD(pack_b_bf16)(r.dout, bf16_at(u->dout, 0), u->ldo, 1, u->n, u->d);
     gather_statistics(u, &r);
-    for (int64_t slab = 0; slab < u->n; slab += SLAB) backward_slab(u, &r, slab, &next);
+    int64_t begun = 0;
+    for (int64_t key = 0; key < u->n; key += slab_size(u)) {
+        slab s = slab_at(u, key);
+        backward_slab(u, &r, &s, begun, &next);
+        begun = s.queries.to;
+    }
 }
 
 #else
 
 /* Other sets widen to f32: kernels/cpu/attention.c does not call these. */
-int64_t SR_SIMD(attention_bf16_room)(int64_t longest, int64_t d, bool backward) {
-    (void)longest, (void)d, (void)backward;
+int64_t SR_SIMD(attention_bf16_room)(const sr_attention_unit *longest, bool backward) {
+    (void)longest, (void)backward;
     return 0;
 }
 void SR_SIMD(attention_bf16)(const sr_attention_unit *u) {

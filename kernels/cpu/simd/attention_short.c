@@ -155,7 +155,7 @@ static operands gather(const sr_attention_unit *u, bool backward) {
     o.s = part(&o.room, o.n * o.ld);
     o.result = part(&o.room, o.n * o.d);
     o.words = (uint32_t *)part(&o.room, 4 * draws);
-    o.rule = (score_rule){u->key, draws, u->bf16, 1};
+    o.rule = (score_rule){u->key, draws, u->bf16, 1, 0};
     return o;
 }
 
@@ -250,7 +250,8 @@ void SR_SIMD(attention_short)(const sr_attention_unit *u) {
     float factor[SR_ATTENTION_SHORT];
     transpose(&o, o.kt, o.k);
     scores(o.s, &o, o.q, o.kt, u->scale);
-    if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, groups);
+    if (sr_attention_is_partial(u)) hide_unseen(o.s, o.ld, (span){0, n}, 0, n, u->before, u->after);
+    if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, 0, groups);
     for (int64_t i = 0; i < n; i += 4) {
         int64_t rows = n - i < 4 ? n - i : 4;
         for (int64_t r = 0; r < rows; r++) take(&o.next, 2);
@@ -268,8 +269,9 @@ void SR_SIMD(attention_short_backward)(const sr_attention_unit *u) {
     transpose(&o, o.kt, o.k);
     transpose(&o, vt, o.v);
     scores(o.s, &o, o.q, o.kt, u->scale);
+    if (sr_attention_is_partial(u)) hide_unseen(o.s, o.ld, (span){0, n}, 0, n, u->before, u->after);
     scores(ds, &o, dout, vt, 1);
-    if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, groups);
+    if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, 0, groups);
     for (int64_t i = 0; i < n; i++) {
         take(&o.next, 2);
         derivatives(o.s + i * o.ld, ds + i * o.ld, n, u->lse[i],

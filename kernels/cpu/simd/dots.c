@@ -9,6 +9,7 @@
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/bf16.h"
+#include "kernels/cpu/simd/panel.h"
 
 #ifdef BF16_DOTS
 
@@ -28,16 +29,16 @@ typedef struct stride {
 } stride;
 
 /* One tile of tile_rows rows, of which `rows` are stored, and `vectors` vectors, the last of which
- * has `last` lanes. */
+ * has `last` lanes.  Rows of b are `width` apart. */
 INLINE void tile(const sr_gemm *g, float *c, const sr_bf16 *a, stride s, const uint32_t *b,
-                 int rows, const int tile_rows, const int vectors, int last) {
+                 int64_t width, int rows, const int tile_rows, const int vectors, int last) {
     vf acc[TILE_M][TILE_V];
     for (int i = 0; i < tile_rows; i++)
         for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
     if (g->add) /* C may be far away */
         for (int i = 0; i < tile_rows; i++)
             for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * g->ldc + j * VL, 1);
-    for (int64_t p = 0; p < bf16_padded(g->k) / 2; p++, a += s.pair, b += vectors * VL) {
+    for (int64_t p = 0; p < bf16_padded(g->k) / 2; p++, a += s.pair, b += width) {
         vu column[TILE_V];
         for (int j = 0; j < vectors; j++) column[j] = u_load(b + j * VL);
         for (int i = 0; i < tile_rows; i++) {
@@ -60,22 +61,25 @@ INLINE void tile(const sr_gemm *g, float *c, const sr_bf16 *a, stride s, const u
 }
 
 INLINE void tiles(const sr_gemm *g, stride s, int64_t panel_step) {
-    for (int64_t j = 0; j < g->n; j += BF16_PANEL) {
-        int64_t left = g->n - j < BF16_PANEL ? g->n - j : BF16_PANEL;
-        int vectors = (int)((left + VL - 1) / VL), last = (int)(left - (vectors - 1) * VL);
-        const uint32_t *b = (const uint32_t *)g->b + j * (bf16_padded(g->k) / 2);
+    int64_t pairs = bf16_padded(g->part.rows > 0 ? g->part.rows : g->k) / 2;
+    panel p;
+    for (int64_t j = 0; j < g->n; j += p.columns) {
+        p = panel_at(g, j, pairs, BF16_PANEL, VL);
+        int vectors = (int)((p.columns + VL - 1) / VL);
+        int last = (int)(p.columns - (vectors - 1) * VL);
+        const uint32_t *b = (const uint32_t *)g->b + p.at + g->part.row / 2 * p.width;
         for (int64_t i = 0; i < g->m; i += TILE_M) {
             int rows = g->m - i < TILE_M ? (int)(g->m - i) : TILE_M;
             const sr_bf16 *a = (const sr_bf16 *)g->a + i / TILE_M * panel_step;
             float *c = g->c + i * g->ldc + j;
             if (vectors == TILE_V && rows <= TILE_M / 2)
-                tile(g, c, a, s, b, rows, TILE_M / 2, TILE_V, last);
+                tile(g, c, a, s, b, p.width, rows, TILE_M / 2, TILE_V, last);
             else if (vectors == TILE_V)
-                tile(g, c, a, s, b, rows, TILE_M, TILE_V, last);
+                tile(g, c, a, s, b, p.width, rows, TILE_M, TILE_V, last);
             else if (vectors == 2)
-                tile(g, c, a, s, b, rows, TILE_M, 2, last);
+                tile(g, c, a, s, b, p.width, rows, TILE_M, 2, last);
             else
-                tile(g, c, a, s, b, rows, TILE_M, 1, last);
+                tile(g, c, a, s, b, p.width, rows, TILE_M, 1, last);
         }
     }
 }

@@ -12,14 +12,16 @@
  */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"
+#include "kernels/cpu/simd/panel.h"
 
 enum { PANEL = TILE_V * VL, LINE = 16 };
 
 /* One tile of `rows` rows (<= tile_rows; only those are stored) and `vectors` vectors, the last of
  * which has `last` lanes.  If `rows` is below tile_rows, the remaining rows of a must still be
- * readable. */
+ * readable.  Rows of b are `width` apart. */
 INLINE void tile(const sr_gemm *g, float *c, const float *a, int64_t a_row, int64_t a_k,
-                 const float *b, int rows, const int tile_rows, const int vectors, int last) {
+                 const float *b, int64_t width, int rows, const int tile_rows, const int vectors,
+                 int last) {
     vf acc[TILE_M][TILE_V];
     for (int i = 0; i < tile_rows; i++)
         for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
@@ -31,7 +33,7 @@ INLINE void tile(const sr_gemm *g, float *c, const float *a, int64_t a_row, int6
             for (int j = 0; j < vectors; j++) acc[i][j] = v_fma(x, column[j], acc[i][j]);
         }
         a += a_k;
-        b += vectors * VL;
+        b += width;
     }
     vf alpha = v_set(g->alpha);
     for (int i = 0; i < tile_rows; i++) {
@@ -51,23 +53,25 @@ INLINE void tile(const sr_gemm *g, float *c, const float *a, int64_t a_row, int6
 
 /* The loops over the tiles of a block, with tile shapes known to the compiler. */
 #define TILES(a_row, a_k, row_step)                                                                \
-    for (int64_t j = 0; j < g->n; j += PANEL) {                                                    \
-        int64_t left = g->n - j;                                                                   \
-        int vectors = left >= PANEL ? TILE_V : (int)((left + VL - 1) / VL);                        \
-        int last = left >= PANEL ? VL : (int)(left - (vectors - 1) * VL);                          \
-        const float *b = (const float *)g->b + j * g->k;                                           \
+    panel p;                                                                                       \
+    for (int64_t j = 0; j < g->n; j += p.columns) {                                                \
+        p = panel_at(g, j, g->part.rows > 0 ? g->part.rows : g->k, PANEL, VL);                     \
+        int vectors = (int)((p.columns + VL - 1) / VL);                                            \
+        int last = (int)(p.columns - (vectors - 1) * VL);                                          \
+        const float *b = (const float *)g->b + p.at + g->part.row * p.width;                       \
         for (int64_t i = 0; i < g->m; i += TILE_M) {                                               \
             int rows = g->m - i < TILE_M ? (int)(g->m - i) : TILE_M;                               \
             const float *a = (const float *)g->a + i / TILE_M * (row_step);                        \
             float *c = g->c + i * g->ldc + j;                                                      \
             if (vectors == TILE_V && rows <= TILE_M / 2)                                           \
-                tile(g, c, a, a_row, a_k, b, rows, TILE_M / 2, TILE_V, last);                      \
+                tile(g, c, a, a_row, a_k, b, p.width, rows, TILE_M / 2, TILE_V, last);             \
             else if (vectors == 3 && TILE_V >= 3)                                                  \
-                tile(g, c, a, a_row, a_k, b, rows, TILE_M, TILE_V >= 3 ? 3 : TILE_V, last);        \
+                tile(g, c, a, a_row, a_k, b, p.width, rows, TILE_M, TILE_V >= 3 ? 3 : TILE_V,      \
+                     last);                                                                        \
             else if (vectors == 2)                                                                 \
-                tile(g, c, a, a_row, a_k, b, rows, TILE_M, 2, last);                               \
+                tile(g, c, a, a_row, a_k, b, p.width, rows, TILE_M, 2, last);                      \
             else                                                                                   \
-                tile(g, c, a, a_row, a_k, b, rows, TILE_M, 1, last);                               \
+                tile(g, c, a, a_row, a_k, b, p.width, rows, TILE_M, 1, last);                      \
         }                                                                                          \
     }
 

@@ -32,18 +32,20 @@ INLINE int64_t drop_groups(int64_t columns) {
     return (columns + 63) / 64 * 4;
 }
 
-/* Computes the words of `rows` rows starting at `row`, `groups` each (a multiple of 4):
- * words[w * stride + i * groups + g].  stride >= rows * groups rounded up to 16. */
+/* Computes the words of `rows` rows starting at `row`, `groups` each (a multiple of 4), the first
+ * of which has column `col` (a multiple of 64): words[w * stride + i * groups + g].  stride >= rows
+ * * groups rounded up to 16. */
 INLINE void drop_words(uint32_t *words, int64_t stride, const sr_key *key, int64_t row,
-                       int64_t rows, int64_t groups) {
+                       int64_t rows, int64_t col, int64_t groups) {
     uint32_t rows_of[VL], groups_of[VL], across = (uint32_t)groups;
+    vu first = u_set(sr_drop_group((uint32_t)col) << 16);
     for (uint32_t lane = 0; lane < VL; lane++) {
         rows_of[lane] = (uint32_t)row + lane / across;
         groups_of[lane] = lane % across;
     }
     vu i = u_load(rows_of), g = u_load(groups_of), end = u_set(across);
     for (int64_t at = 0; at < rows * groups; at += VL) {
-        vu c[4] = {(i & u_set(0xFFFF)) | g << 16, u_set(key->uid), u_set(key->word2),
+        vu c[4] = {(i & u_set(0xFFFF)) | ((g << 16) + first), u_set(key->uid), u_set(key->word2),
                    u_set(key->epoch)};
         philox_lanes(c, key->seed, SR_ROUNDS_DROPOUT);
         for (int w = 0; w < 4; w++) u_store(words + w * stride + at, c[w]);
@@ -60,12 +62,12 @@ INLINE vm drop_kept(const uint32_t *words, int64_t stride, int64_t col, uint32_t
     return v_kept(words + (col >> 4 & 3) * stride + (col >> 6) * 4, (int)(col & 15) / VL, keep);
 }
 
-/* The other way round: the draws of columns col .. col + 63 (col a multiple of 64) for all rows, in
- * 16 words a row: those that decide one column are contiguous. */
+/* The other way round: the draws of columns col .. col + 63 (col a multiple of 64) for `rows` rows
+ * starting at `first`, in 16 words a row: those that decide one column are contiguous. */
 INLINE void drop_words_of_columns(uint32_t *words, int64_t stride, const sr_key *key, int64_t col,
-                                  int64_t rows) {
+                                  int64_t first, int64_t rows) {
     uint32_t lanes[VL];
-    for (uint32_t lane = 0; lane < VL; lane++) lanes[lane] = lane;
+    for (uint32_t lane = 0; lane < VL; lane++) lanes[lane] = (uint32_t)first + lane;
     for (uint32_t group = 0; group < 4; group++) {
         vu row = u_load(lanes), high = u_set((sr_drop_group((uint32_t)col) + group) << 16);
         for (int64_t at = 0; at < rows; at += VL, row += u_set(VL)) {

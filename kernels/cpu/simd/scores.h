@@ -16,8 +16,51 @@ typedef struct score_rule {
     sr_key key;
     int64_t stride; /* of words */
     bool bf16;
-    float scale; /* of scores that become rows of bf16; it is in the others already */
+    float scale;   /* of scores that become rows of bf16; it is in the others already */
+    int64_t shift; /* of column 0 from the first column of the words: a multiple of 16 below 64 */
 } score_rule;
+
+/* ---- what a row sees ------------------------------------------------------------------------- */
+
+/* Columns from .. to - 1 of the scores of some rows.  They begin at a multiple of EDGE, where a
+ * part of any panel may begin, and end at one or at n. */
+typedef struct span {
+    int64_t from, to;
+} span;
+
+enum { EDGE = BF16_K > 16 ? BF16_K : 16 };
+
+/* All that rows row .. row + rows - 1 of a unit of n see, at most `before` back and `after` on. */
+INLINE span span_of(int64_t n, int64_t row, int64_t rows, int64_t before, int64_t after) {
+    int64_t from = row > before ? (row - before) / EDGE * EDGE : 0;
+    int64_t to = (row + rows + after + EDGE - 1) / EDGE * EDGE;
+    return (span){from, to < n ? to : n};
+}
+
+/* The largest span of as many rows. */
+INLINE int64_t span_most(int64_t n, int64_t rows, int64_t before, int64_t after) {
+    int64_t most = rows + before + after + 2 * EDGE;
+    return most < n ? most : n;
+}
+
+/* -inf where row i of `rows`, which is row + i of the unit, does not see the column. */
+INLINE void hide_unseen(float *s, int64_t ld, span c, int64_t row, int64_t rows, int64_t before,
+                        int64_t after) {
+    int64_t width = c.to - c.from;
+    for (int64_t i = 0; i < rows; i++, s += ld) {
+        int64_t first = row + i - before - c.from, last = row + i + after - c.from;
+        for (int64_t x = 0; x < first; x++) s[x] = -INFINITY;
+        for (int64_t x = last + 1; x < width; x++) s[x] = -INFINITY;
+    }
+}
+
+/* The first column that a span's words have, and their groups. */
+INLINE int64_t words_from(span c) {
+    return c.from / 64 * 64;
+}
+INLINE int64_t words_across(span c) {
+    return drop_groups(c.to - words_from(c));
+}
 
 INLINE vf round_bf16(vf x, bool bf16) {
     return bf16 ? v_rounded(x) : x;
@@ -71,7 +114,9 @@ INLINE void exp_rows(float *p, int64_t ld, int64_t n, const score_rule *rule, co
             if (n - i < VL) e = v_keep(lanes_below(n, i), e);
             total[r] += e;
             if (rule->key.keep < 256)
-                e = v_keep(drop_kept(words + r * groups, rule->stride, i, rule->key.keep), e);
+                e = v_keep(
+                    drop_kept(words + r * groups, rule->stride, i + rule->shift, rule->key.keep),
+                    e);
             if (bf16 != NULL)
                 put_bf16(bf16 + r * bf16_ld + i, e);
             else
@@ -133,7 +178,7 @@ INLINE void derivatives(float *s, float *ds, int64_t n, float lse, float delta,
     uint32_t keep = rule->key.keep;
     vf shift = v_set(lse), minus = v_set(delta);
     for (int64_t i = 0; i < n; i += VL) {
-        vm kept = keep < 256 ? drop_kept(words, rule->stride, i, keep) : v_first(VL);
+        vm kept = keep < 256 ? drop_kept(words, rule->stride, i + rule->shift, keep) : v_first(VL);
         derivative_lanes l =
             derivatives_of(v_load(s + i) - shift, v_load(ds + i), minus, n - i, kept, keep);
         v_store(s + i, round_bf16(l.dropped, rule->bf16));

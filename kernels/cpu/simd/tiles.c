@@ -21,6 +21,7 @@
 #include "kernels/cpu/simd/bf16.h"
 
 #ifdef BF16_TILES
+#include "kernels/cpu/simd/panel.h"
 #include "kernels/cpu/simd/tile.h"
 
 /* ---- a block --------------------------------------------------------------------------------- */
@@ -169,20 +170,21 @@ static void multiply_block(const sr_gemm *g, const block *t, float *c, int64_t r
 
 static void multiply_rows(const sr_gemm *g, int64_t lda, int64_t whole, const sr_bf16 *tail) {
     if (!g->ready) tile_begin();
-    for (int64_t j = 0; j < g->n; j += BF16_PANEL) {
-        int64_t cols = g->n - j < BF16_PANEL ? g->n - j : BF16_PANEL;
-        int across = (int)((cols + SIDE - 1) / SIDE);
+    int64_t pairs = bf16_padded(g->part.rows > 0 ? g->part.rows : g->k) / 2;
+    panel p;
+    for (int64_t j = 0; j < g->n; j += p.columns) {
+        p = panel_at(g, j, pairs, BF16_PANEL, BF16_PAD);
         block t = {.lda = lda,
-                   .b = (const uint32_t *)g->b + j * (bf16_padded(g->k) / 2),
+                   .b = (const uint32_t *)g->b + p.at + g->part.row / 2 * p.width,
                    .whole = whole,
-                   .width = across * SIDE,
-                   .across = across};
+                   .width = p.width,
+                   .across = (int)((p.columns + SIDE - 1) / SIDE)};
         for (int64_t i = 0; i < g->m; i += 2 * SIDE) {
             int64_t rows = g->m - i < 2 * SIDE ? g->m - i : 2 * SIDE;
             t.a = (const sr_bf16 *)g->a + i * lda;
             t.tail = tail != NULL ? tail + i * BF16_K : NULL;
             t.tall = rows > SIDE;
-            multiply_block(g, &t, g->c + i * g->ldc + j, rows, cols);
+            multiply_block(g, &t, g->c + i * g->ldc + j, rows, p.columns);
         }
     }
     if (!g->ready) tile_end();
