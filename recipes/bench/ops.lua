@@ -2,6 +2,7 @@
 --
 --   build/seqrun recipes/bench/ops.lua [op=NAME] [T=2048] [hidden=768] [len=512] [layers=12] [repeats=5]
 --       [precision=f32|bf16] [threads=2] [clock=wall|cpu] [svg=FILE] [uneven=true] [peer=true]
+--       [window=64] [causal=true] [kv_heads=4]
 --
 -- GFLOP/s counts matrix products, GB/s the bytes that an op must read and write at least once.  `floor`
 -- is those bytes over the copy bandwidth, which is measured first: no op can be faster, unless its data
@@ -12,8 +13,10 @@
 -- bandwidth allow an op of its FLOP per byte.  svg=FILE draws the ops that compute under this roofline.
 -- `step %` is the share of a training step of `layers` layers on T rows: the op's time, as often as a step runs it,
 -- over the sum of these.  The heads' small products are not in it.
--- Lengths of attention: len, and those from 8 to 128 that fine-tuning has.  uneven=true adds products of shapes that
--- fit no tile (H 312, F 1200, V 30522, 17 rows) beside even ones, and the ratio of their rates.
+-- Lengths of attention: len, and those from 8 to 128 that fine-tuning has.  window=W adds rows of the same lengths with
+-- |i - j| <= W, whose time is linear in the rows: op="attention 8192" T=8192 len=8192 window=64.
+-- uneven=true adds products of shapes that fit no tile (H 312, F 1200, V 30522, 17 rows) beside even ones, and the
+-- ratio of their rates.
 -- clock=cpu counts processor time, with threads=1: on a machine that has other work to do.
 --
 -- peer=true multiplies the same shapes with oneDNN afterwards (peers/onednn_gemm.c; libdnnl-dev).

@@ -7,7 +7,7 @@ local cases = {}
 
 local OPTIONS = { -- of both benchmarks
   op = "", T = 2048, hidden = 768, inner = 3072, heads = 12, layers = 12, vocabulary = 30522, len = 512, masked = 300,
-  dropout = 0.1, seed = 1, precision = "f32", uneven = false,
+  dropout = 0.1, seed = 1, precision = "f32", uneven = false, window = -1, causal = false, kv_heads = 0,
 }
 
 ---What an op computes and must read and write at least, and how often a training step runs it.
@@ -59,20 +59,36 @@ local function products(o, make, visit)
   visit("matmul batch of 512", function() return a:matmul(b) end, { flops = 2 * o.heads * n ^ 3 })
 end
 
+---A visit of attention over a layout, with a window unless it is negative.
+local function attend(o, qkv, layout, visit, label, window, dropout, once, calls)
+  local seen, kinds = window >= 0 and window or nil, {}
+  if seen then kinds[#kinds + 1] = ", window " .. seen end
+  if o.causal then kinds[#kinds + 1] = ", causal" end
+  if dropout > 0 then kinds[#kinds + 1] = ", dropout" end
+  local flops = 4 * o.hidden * layout:scores(seen, o.causal)
+  local with = {
+    heads = o.heads, kv_heads = o.kv_heads > 0 and o.kv_heads or nil, window = seen, causal = o.causal,
+    dropout = dropout, layer = 1,
+  }
+  visit(("attention %d%s"):format(label, table.concat(kinds)),
+    function() return sr.ops.attention(activation(qkv), layout, with) end,
+    { flops = flops, bytes = 4 * once, back_flops = 2.5 * flops, back_bytes = 8 * once, calls = calls })
+end
+
 local function attention(o, make, visit)
-  local seen = {}
+  local done = {}
+  local columns = o.hidden + 2 * (o.kv_heads > 0 and o.kv_heads or o.heads) * (o.hidden // o.heads)
   for _, len in ipairs { o.len, 128, 64, 48, 32, 16, 8 } do
-    local qkv, layout = make.leaf(o.T, 3 * o.hidden), make.layout(len)
-    local flops, once = 4 * o.hidden * layout:squares(), make.element * o.T * o.hidden
-    for _, dropout in ipairs(seen[len] and {} or { 0, o.dropout }) do
-      local with = { heads = o.heads, dropout = dropout, layer = 1 }
-      visit(("attention %d%s"):format(len, dropout > 0 and ", dropout" or ""),
-        function() return sr.ops.attention(activation(qkv), layout, with) end, {
-          flops = flops, bytes = 4 * once, back_flops = 2.5 * flops, back_bytes = 8 * once,
-          calls = len == o.len and dropout == o.dropout and o.layers or nil,
-        })
+    local qkv, layout = make.leaf(o.T, columns), make.layout(len)
+    local once = make.element * o.T * (o.hidden + columns) / 4
+    for _, dropout in ipairs(done[len] and {} or { 0, o.dropout }) do
+      local calls = len == o.len and dropout == o.dropout and o.layers or nil
+      attend(o, qkv, layout, visit, len, -1, dropout, once, calls)
+      if o.window >= 0 and o.window < len - 1 then
+        attend(o, qkv, layout, visit, len, o.window, dropout, once)
+      end
     end
-    seen[len] = true
+    done[len] = true
   end
 end
 

@@ -157,7 +157,7 @@ template <class T> static attention_job job_of(const solution<T> *s, const probl
     j.lse = s->lse;
     j.qkv = s->qkv;
     j.call.heads = j.call.kv_heads = p->heads;
-    j.call.before = j.call.after = FAR;
+    j.call.before = j.call.after = attention::FAR;
     j.call.rows = (size_t)p->rows;
     j.call.scale = 1 / sqrtf((float)p->d);
     j.call.drop = drop_site{SEED, p->keep, SR_PURPOSE_DROP_ATTENTION << 24 | LAYER << 12,

@@ -38,6 +38,14 @@ describe("ops.lua", function()
     end
   end)
 
+  it("times attention with a window beside that without", function()
+    local code, out, err = bench("ops.lua", "op=attention 128", "window=16", "kv_heads=1", "clock=cpu", "threads=1")
+    assert.equal(0, code, err)
+    for _, name in ipairs { "attention 128", "attention 128, window 16", "attention 128, window 16, dropout back" } do
+      assert.is_truthy(out:find("\n" .. name .. "  ", 1, true), out)
+    end
+  end)
+
   it("refuses what it cannot measure", function()
     for words, message in pairs {
       ["clock=cpu"] = "use it with threads=1", ["clock=sun"] = "choose wall or cpu",
