@@ -140,22 +140,13 @@ local function check_targets(self, batch)
   end
 end
 
----The hidden states that the heads with a target in the batch read.
----@param batch seqrun.Batch
----@return seqrun.States
-function Bert:states(batch)
-  local whole = false
-  for _, head in ipairs(self.heads) do whole = whole or head.whole and batch.targets[head.name] ~= nil end
-  return self.encoder:states(batch, whole)
-end
-
 ---The losses of a micro-batch, one for each head that has a target.
 ---@param batch seqrun.Batch
 ---@param see? fun(head: seqrun.Head, hidden: seqrun.States, target: seqrun.Target) called for each of these heads
 ---@return seqrun.Losses
 function Bert:losses(batch, see)
   check_targets(self, batch)
-  local all, hidden = losses.new(), self:states(batch)
+  local all, hidden = losses.new(), self.encoder:states(batch)
   for _, head in ipairs(self.heads) do
     local target = batch.targets[head.name]
     if target then

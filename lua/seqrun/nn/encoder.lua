@@ -20,6 +20,7 @@ local tensor = require("seqrun.tensor")
 ---@field heads seqrun.FamilyHeads what its family has before the last layer of each head
 ---@field shared table<string, seqrun.ParamSpec> parameters that heads have in common
 ---@field prefix string of the names of its parameters
+---@field whole? boolean a head reads whole sequences
 ---@field frozen? integer this number of lowest layers, and the embeddings, get no gradients
 ---@field token_drop? seqrun.TokenDrop drops tokens from layers in training
 local Encoder = part.class()
@@ -255,12 +256,12 @@ function Encoder:pool(x)
   return self:linear(x, self.prefix .. self.names.pooler, { act = "tanh" })
 end
 
----Encodes a batch for heads: the last layer computes only the rows that targets read.
+---Encodes a batch for heads: the last layer computes only the rows that targets read, unless a head reads whole
+---sequences.
 ---@param batch seqrun.Batch
----@param whole? boolean all rows, for heads that read whole sequences
 ---@return seqrun.States
-function Encoder:states(batch, whole)
-  local last = not whole and batch.last or nil
+function Encoder:states(batch)
+  local last = not self.whole and batch.last or nil
   local x = self:encode(batch, last)
   return states(self, x, last and "places" or "rows", last and last.layout or batch.layout)
 end

@@ -102,7 +102,7 @@ end
 local function logits_of(self, batch)
   local target = batches.target(batch, self.kind.reads)
   batch.targets[self.head.name], batch.targets.group = target, target
-  local hidden = self.model:states(batch)
+  local hidden = self.model.encoder:states(batch)
   return self.head:logits(hidden, target, batch):to("f32"):totable()
 end
 

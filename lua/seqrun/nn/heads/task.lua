@@ -86,14 +86,14 @@ local function make(Class, kind, options, encoder)
   local self = {
     name = options.name or kind.name, encoder = encoder, prefix = prefix, labels = options.labels, place = place,
     outputs = outputs_of(kind, options), layer = prefix .. (kind.layer or place.layer),
-    pooler = place.pooler or false, whole = place.pool ~= nil,
+    pooler = place.pooler or false,
     dropout = kind.dropout ~= false and (options.dropout or place.drop) or 0,
     architecture = theirs and kind.architecture and family.class .. "For" .. kind.architecture or nil,
   }
   local list, add = specs.new(encoder.design.std)
   if place.dense then transform.add(list, encoder, place, prefix, encoder.design.hidden) end
   add.linear(self.layer, self.outputs, encoder.design.hidden, true, place.std)
-  self.specs = list
+  self.specs, encoder.whole = list, encoder.whole or place.pool ~= nil
   return setmetatable(self, Class)
 end
 
