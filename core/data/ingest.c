@@ -17,6 +17,7 @@ enum {
 typedef struct piece {
     size_t begin, size;
     size_t tokens;
+    bool follows;       /* another sentence of its document comes before it */
     bool ends_document; /* the document ends after it */
 } piece;
 
@@ -153,8 +154,9 @@ static sr_status add_sentence(sr_ingest *in, const sr_sentence *s) {
     }
     memcpy(in->text + in->used, s->bytes, s->size);
     in->counts.sentences++;
-    in->document_read++;
-    return add_piece(in, s->size);
+    SR_TRY(add_piece(in, s->size));
+    in->piece[in->pieces - 1].follows = in->document_read++ > 0;
+    return SR_OK;
 }
 
 static bool starts_document(const sr_ingest *in, const sr_sentence *s) {
@@ -208,6 +210,13 @@ static sr_status cut_groups(sr_ingest *in) {
     return SR_OK;
 }
 
+/* Sentences of a document are a space apart, which is a part of the next word in BPE. */
+static sr_status tokenize_piece(const sr_ingest *in, sr_tokens *t, const piece *p) {
+    const char *text = in->text + p->begin;
+    if (p->follows) return sr_tokenize_word(t, in->opts.tokenizer, text, p->size);
+    return sr_tokenize(t, in->opts.tokenizer, text, p->size);
+}
+
 static sr_status tokenize_group(void *context, int64_t i, int worker) {
     sr_ingest *in = context;
     group *g = &in->group[i];
@@ -216,7 +225,7 @@ static sr_status tokenize_group(void *context, int64_t i, int worker) {
     for (size_t k = g->first; k < g->last; k++) {
         size_t before = t->count;
         piece *p = &in->piece[k];
-        if (p->size > 0) SR_TRY(sr_tokenize(t, in->opts.tokenizer, in->text + p->begin, p->size));
+        if (p->size > 0) SR_TRY(tokenize_piece(in, t, p));
         p->tokens = t->count - before;
     }
     if (t->count > g->room) {

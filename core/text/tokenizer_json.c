@@ -282,6 +282,14 @@ static sr_status hash_all(sr_tokenizer *t, const sr_json *root) {
     return SR_OK;
 }
 
+/* The pieces of Unigram have special tokens among them: as text they are others. */
+static void hide_specials(sr_tokenizer *t) {
+    for (size_t i = 0; i < t->added.count; i++) {
+        const sr_added_token *one = &t->added.tokens[i];
+        if (one->special) sr_unigram_hide(t->unigram, one->content, one->size, one->id);
+    }
+}
+
 static sr_status read_parts(sr_tokenizer *t, const sr_json *root) {
     sr_json normalizer = sr_json_key(root, "normalizer"), pre = sr_json_key(root, "pre_tokenizer"),
             added = sr_json_key(root, "added_tokens");
@@ -291,7 +299,9 @@ static sr_status read_parts(sr_tokenizer *t, const sr_json *root) {
     SR_TRY(sr_added_read(&t->added, &added));
     SR_TRY(check_added(t, &added));
     SR_TRY(index_added(t));
-    return hash_all(t, root);
+    SR_TRY(hash_all(t, root));
+    if (t->literal && t->unigram != NULL) hide_specials(t);
+    return SR_OK;
 }
 
 /* The special ids of BERT's WordPiece. */

@@ -14,7 +14,7 @@
 struct sr_unigram {
     const sr_pieces *pieces;
     sr_trie trie;
-    double *scores; /* by id */
+    double *scores; /* by id; -infinity: hidden */
     double unknown_score;
     int32_t unknown;
     bool fallback;
@@ -112,6 +112,15 @@ void sr_unigram_free(sr_unigram *u) {
     sr_free(u);
 }
 
+void sr_unigram_hide(sr_unigram *u, const char *token, size_t size, int32_t id) {
+    uint32_t node = 0;
+    for (size_t i = 0; i < size; i++)
+        if (!sr_trie_step(&u->trie, &node, (uint8_t)token[i])) return; /* added, not of the model */
+    if (u->trie.nodes[node].value != id) return;
+    u->trie.nodes[node].value = -1;
+    u->scores[id] = -INFINITY;
+}
+
 int32_t sr_unigram_unknown(const sr_unigram *u) {
     return u->unknown;
 }
@@ -172,6 +181,7 @@ static sr_status put(writer *w, int32_t id, uint32_t first, uint32_t last) {
 static sr_status put_unknown(writer *w, uint32_t first, uint32_t last) {
     const sr_unigram *u = w->u;
     int32_t id = sr_pieces_find(u->pieces, w->bytes + first, last - first);
+    if (id >= 0 && isinf(u->scores[id])) id = -1;
     bool all = u->fallback && id < 0;
     for (uint32_t i = first; all && i < last; i++) all = u->byte_ids[w->bytes[i]] >= 0;
     if (!all) {

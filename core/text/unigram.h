@@ -24,6 +24,9 @@ typedef struct sr_unigram sr_unigram;
 sr_status sr_unigram_read(sr_unigram **out, sr_pieces *pieces, const sr_json *model);
 void sr_unigram_free(sr_unigram *u); /* may be NULL */
 
+/* Texts do not become this token any more: a special one that is plain text where it is written. */
+void sr_unigram_hide(sr_unigram *u, const char *token, size_t size, int32_t id);
+
 typedef struct sr_unigram_scratch {
     void *nodes;
     size_t room;

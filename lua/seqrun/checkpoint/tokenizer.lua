@@ -1,5 +1,6 @@
 -- tokenizer.lua - the tokenizer of a checkpoint: what is read of a directory, and its files as Transformers reads them.
 
+local configs = require("seqrun.nn.config")
 local json = require("seqrun.core.json")
 local pretty = require("seqrun.base.pretty_json")
 local stored = require("seqrun.text.stored")
@@ -35,12 +36,20 @@ end
 
 -- ---- files -------------------------------------------------------------------------------------
 
+---Tokens of the longest sequence of a model, and how many token types it has.
+local function limits_of(config)
+  local encoder = config and configs.encoder(config)
+  if not encoder then return config and config.max_position_embeddings or 512, 2 end
+  local design = configs.design(encoder)
+  return design.longest, design.types
+end
+
 ---Keys that every tokenizer_config.json has; models without token types must not be given any.
 local function config_of(class, roles, config)
-  local has_types = not config or (tonumber(config.type_vocab_size) or 0) > 0
+  local longest, types = limits_of(config)
   local all = {
-    tokenizer_class = class, model_max_length = config and config.max_position_embeddings or 512,
-    model_input_names = not has_types and json.array { "input_ids", "attention_mask" } or nil,
+    tokenizer_class = class, model_max_length = longest,
+    model_input_names = types < 2 and json.array { "input_ids", "attention_mask" } or nil,
   }
   for role, token in pairs(roles) do all[role] = token end
   return all

@@ -134,7 +134,7 @@ function Corpus:decode(i)
   if not ids then return nil, lengths, code end
   local lines, at, tokenizer = {}, 1, self:tokenizer()
   for _, length in ipairs(lengths) do
-    lines[#lines + 1] = tokenizer:decode(table.move(ids, at, at + length - 1, 1, {}))
+    lines[#lines + 1] = tokenizer:decode(table.move(ids, at, at + length - 1, 1, {})):gsub("^ ", "")
     at = at + length
   end
   return table.concat(lines, "\n")
