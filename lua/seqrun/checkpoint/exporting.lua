@@ -16,8 +16,11 @@ local OF_HEADS = { "id2label", "label2id", "problem_type", "num_labels", "seqrun
 ---Leaves the encoder: names without `bert.`, and the config of BertModel, or as the family has them.
 local function strip(tensors, config, family)
   local own, length = {}, #family.prefix
+  local left = family.bare_pooler == false and family.names.pooler
   for name, tensor in pairs(tensors) do
-    if name:sub(1, length) == family.prefix then own[name:sub(length + 1)] = tensor end
+    local rest = name:sub(length + 1)
+    local wanted = name:sub(1, length) == family.prefix and not (left and rest:sub(1, #left + 1) == left .. ".")
+    if wanted then own[rest] = tensor end
   end
   for _, key in ipairs(OF_HEADS) do config[key] = nil end
   config.architectures = json.array { family.class .. "Model" }

@@ -8,6 +8,7 @@ local rope = require("seqrun.nn.keys.rope")
 
 local gte = {
   name = "gte", class = "Gte", prefix = "gte.",
+  bare_pooler = false,
   keys = keys.like_bert {
     vocab_size = keys.size(250048), max_position_embeddings = keys.size(8192), type_vocab_size = keys.integer(1, 0),
     attention_probs_dropout_prob = keys.dropout(0), rope_theta = keys.number(160000, 1),

@@ -3,6 +3,7 @@
 --   name         the `model_type` of config.json
 --   class        of Transformers' classes: "ModernBert" makes ModernBertForMaskedLM
 --   prefix       of the names of an encoder's parameters, which bare encoders omit
+--   bare_pooler  false if Transformers' bare encoder has no pooler though the class for sequences has one
 --   keys         of config.json, with types and defaults (nn/keys)
 --   only         keys that select what is not supported, with the only supported value
 --   ignored      keys that change no number
@@ -28,6 +29,7 @@ local FOLDER = debug.getinfo(1, "S").source:match("^@(.*)/init%.lua$")
 ---@field like? string
 ---@field class string
 ---@field prefix string
+---@field bare_pooler? boolean
 ---@field keys table<string, seqrun.Key>
 ---@field only table<string, any>
 ---@field ignored table<string, boolean>

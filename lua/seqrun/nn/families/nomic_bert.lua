@@ -8,6 +8,7 @@ local rope = require("seqrun.nn.keys.rope")
 
 local nomic_bert = {
   name = "nomic_bert", class = "NomicBert", prefix = "nomic_bert.",
+  bare_pooler = false,
   keys = keys.like_bert {
     vocab_size = keys.size(30528), max_position_embeddings = keys.size(2048), hidden_act = keys.activation("silu"),
     hidden_dropout_prob = keys.dropout(0), attention_probs_dropout_prob = keys.dropout(0),
