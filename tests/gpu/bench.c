@@ -358,10 +358,10 @@ static void make_store(bench *b) {
 static void time_optimizer(bench *b) {
     make_store(b);
     put(b, "gradient norm", 1, norm);
-    b->step.lamb = true;
+    b->step.method = SR_LAMB;
     put(b, "lamb moments", 1, moments);
     put(b, "lamb step", 1, step);
-    b->step.lamb = false;
+    b->step.method = SR_ADAMW;
     put(b, "adamw step", 1, step);
     put(b, "zero gradients", 1, zero);
     sr_free(b->chunks);
