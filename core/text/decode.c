@@ -34,8 +34,36 @@ static sr_status add_piece(out *o, const char *token, size_t size) {
     return add(o, token, size);
 }
 
+/* By the decoder of the file. */
+static sr_status run_decoder(char **text, size_t *size, const sr_tokenizer *t, const int32_t *ids,
+                             size_t count, bool specials) {
+    sr_decoded tokens = {0};
+    sr_status st = SR_OK;
+    for (size_t i = 0; st == SR_OK && i < count; i++) {
+        size_t length;
+        const char *token = sr_tokenizer_token(t, ids[i], &length);
+        if (token == NULL || (!specials && sr_tokenizer_is_special(t, ids[i]))) continue;
+        st = sr_decoded_add(&tokens, token, length);
+    }
+    if (tokens.count == 0 && st == SR_OK) {
+        st = sr_decoded_add(&tokens, "", 0); /* an empty text, of no tokens */
+        tokens.count = 0;
+    }
+    if (st == SR_OK) st = sr_decoder_run(&t->decoder, &tokens);
+    if (st == SR_OK) {
+        *text = tokens.text;
+        *size = tokens.size;
+        tokens.text = NULL;
+    }
+    sr_decoded_free(&tokens);
+    return st;
+}
+
 sr_status sr_detokenize(char **text, size_t *size, const sr_tokenizer *t, const int32_t *ids,
                         size_t count, bool specials) {
+    *text = NULL;
+    *size = 0;
+    if (t->fast == NULL) return run_decoder(text, size, t, ids, count, specials);
     out o = {0};
     sr_status st = add(&o, "", 0);
     for (size_t i = 0; st == SR_OK && i < count; i++) {

@@ -41,6 +41,7 @@ void sr_tokenizer_release(sr_tokenizer *t) {
     sr_added_free(&t->added);
     sr_normalizer_free(&t->normalizer);
     sr_pretokenizer_free(&t->pre);
+    sr_decoder_free(&t->decoder);
     sr_free(t->specials);
     sr_free(t->text);
     sr_free(t->config);

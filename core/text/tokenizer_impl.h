@@ -9,6 +9,7 @@
 
 #include "core/text/added.h"
 #include "core/text/bpe.h"
+#include "core/text/decoder.h"
 #include "core/text/json_at.h"
 #include "core/text/normalizer.h"
 #include "core/text/pieces.h"
@@ -42,6 +43,7 @@ struct sr_tokenizer {
     sr_bpe *bpe;
     sr_unigram *unigram;
     sr_wordpieces wordpieces;
+    sr_decoder decoder;
     bool cuts;              /* pieces may be cut before U+2581 */
     bool literal;           /* special tokens in a text are text */
     sr_frame frames[2];     /* of a single text, of a pair */

@@ -292,7 +292,8 @@ static void hide_specials(sr_tokenizer *t) {
 
 static sr_status read_parts(sr_tokenizer *t, const sr_json *root) {
     sr_json normalizer = sr_json_key(root, "normalizer"), pre = sr_json_key(root, "pre_tokenizer"),
-            added = sr_json_key(root, "added_tokens");
+            added = sr_json_key(root, "added_tokens"), decoder = sr_json_key(root, "decoder");
+    SR_TRY(sr_decoder_read(&t->decoder, &decoder));
     SR_TRY(sr_normalizer_read(&t->normalizer, &normalizer));
     SR_TRY(sr_pretokenizer_read(&t->pre, &pre));
     SR_TRY(read_model(t, root));

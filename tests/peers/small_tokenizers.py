@@ -6,6 +6,7 @@ A byte-level BPE as RoBERTa's, one as ModernBERT's, and a Unigram as XLM-RoBERTa
 """
 import json
 import pathlib
+import random
 
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors,
                         trainers)
@@ -84,6 +85,33 @@ def golden(t, mask):
     return whole
 
 
+PIECES = [
+    "a", "\u2581b", "\u2581", "c\u2581d", "##e", "##", "f", "<0x41>", "<0xC3>", "<0xA9>", "<0xff>", "<0xZZ>",
+    "\u0120", "\u0120h", "\u00c3", "\u00a9", "\u00e9", "n't", " ", "  x  ", "do not", " do not", ".", ",", "!",
+    "'s", "'", "h</w>", "</w>",
+]
+DECODERS = [
+    None, decoders.ByteLevel(), decoders.WordPiece(), decoders.WordPiece(prefix="\u2581", cleanup=False),
+    decoders.Metaspace(), decoders.Metaspace(prepend_scheme="never"), decoders.BPEDecoder(), decoders.ByteFallback(),
+    decoders.Fuse(), decoders.Replace(Regex("[a-e]+"), "<>"), decoders.Replace(Regex("x*"), "-"),
+    decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(),
+                       decoders.Strip(" ", 1, 0)]),
+]
+
+
+def decoded():
+    """What decoders make of random tokens."""
+    draw, all_of_them = random.Random(5), []
+    vocab = {token: i for i, token in enumerate(PIECES)}
+    for decoder in DECODERS:
+        t = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+        if decoder is not None:
+            t.decoder = decoder
+        lists = [[draw.randrange(len(PIECES)) for _ in range(draw.randrange(9))] for _ in range(40)]
+        all_of_them.append({"json": t.to_str(), "ids": lists, "texts": [t.decode(ids) for ids in lists]})
+    return all_of_them
+
+
 def main():
     found = {}
     for name, make, mask in (("roberta", roberta, "<mask>"), ("modernbert", modernbert, "[MASK]"),
@@ -91,6 +119,7 @@ def main():
         t = make()
         t.save(str(OUT / f"{name}.json"), pretty=False)
         found[name] = golden(t, mask)
+    (OUT / "decoders.json").write_text(json.dumps(decoded(), ensure_ascii=False) + "\n")
     (OUT / "small.json").write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n")
 
 

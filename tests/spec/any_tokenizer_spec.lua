@@ -90,6 +90,7 @@ for _, name in ipairs { "roberta", "modernbert", "xlm_roberta" } do
       for _, one in ipairs(golden.texts) do
         local ids, more = tokenizer:encode(one.given[1], one.given[2], { specials = true })
         assert.same({ one.ids, one.types }, { ids, more.types })
+        assert.equal(one.decoded, tokenizer:decode(ids))
       end
       local ids, numbers = tokenizer:words(golden.words.given)
       for i, number in ipairs(numbers) do numbers[i] = number - 1 end
@@ -234,6 +235,22 @@ for _, name in ipairs { "roberta", "modernbert", "xlm_roberta" } do
     end)
   end)
 end
+
+describe("decoders", function()
+  it("give the texts of Transformers", function()
+    for _, one in ipairs(json.decode(assert(sys.read_file(DATA .. "decoders.json")))) do
+      local tokenizer = assert(require("seqrun.core.text").parse_tokenizer(one.json))
+      for i, ids in ipairs(one.ids) do assert.equal(one.texts[i], tokenizer:decode(ids, true)) end
+    end
+  end)
+
+  it("that are not known are refused by name", function()
+    local text = assert(sys.read_file(file_of("roberta"))):gsub('"decoder":%b{}', '"decoder":{"type":"CTC"}')
+    local _, message, code = require("seqrun.core.text").parse_tokenizer(text, "t.json")
+    assert.equal("data", code)
+    assert.matches('decoder.type is "CTC"', message)
+  end)
+end)
 
 describe("a checkpoint with the tokenizer of RoBERTa", function()
   local checkpoint = require("seqrun.checkpoint")
