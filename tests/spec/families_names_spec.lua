@@ -45,7 +45,7 @@ local function prefix_of(name) return require("seqrun.nn.families").find(name).p
 local TYPES = { xlm_roberta = "xlm-roberta", modernbert_bias = "modernbert", eurobert_tied = "eurobert" }
 
 describe("the names of tensors", function()
-  for _, name in ipairs((families.names())) do
+  for _, name in ipairs(families.names()) do
     local discriminator = name:find("discriminator")
     local prefix = prefix_of(TYPES[name] or name:gsub("_discriminator", ""))
 
@@ -82,16 +82,14 @@ describe("the names of tensors", function()
     eurobert_tied = { ["lm_head.weight"] = "model.embed_tokens.weight" },
   }
   for name, extra in pairs(EXTRA) do
-    if families.is_there(TYPES[name] or name) then
-      it("may repeat the word embeddings as decoder, and hold buffers: " .. name, function()
-        local tensors = tensors_of(name)
-        for other, own in pairs(extra) do tensors[other] = tensors[own] end
-        if tensors["roberta.embeddings.word_embeddings.weight"] then
-          tensors["roberta.embeddings.position_ids"] = sr.arange(0, 9)
-        end
-        same(name, directory(name, tensors))
-      end)
-    end
+    it("may repeat the word embeddings as decoder, and hold buffers: " .. name, function()
+      local tensors = tensors_of(name)
+      for other, own in pairs(extra) do tensors[other] = tensors[own] end
+      if tensors["roberta.embeddings.word_embeddings.weight"] then
+        tensors["roberta.embeddings.position_ids"] = sr.arange(0, 9)
+      end
+      same(name, directory(name, tensors))
+    end)
   end
 
   local OLDER = {
@@ -102,15 +100,13 @@ describe("the names of tensors", function()
     end,
   }
   for name, rename in pairs(OLDER) do
-    if families.is_there(name) then
-      it("may be those of the authors' own code: " .. name, function()
-        same(name, directory(name, renamed(name, rename)))
-      end)
-    end
+    it("may be those of the authors' own code: " .. name, function()
+      same(name, directory(name, renamed(name, rename)))
+    end)
   end
 
   it("may be spread over shards", function()
-    for _, name in ipairs((families.names())) do
+    for _, name in ipairs(families.names()) do
       local tensors, parts, map, i = tensors_of(name), { {}, {} }, {}, 0
       for own, value in pairs(tensors) do
         i = i + 1
@@ -127,7 +123,7 @@ describe("the names of tensors", function()
   end)
 
   it("that are missing, too many or of another shape are listed", function()
-    for _, name in ipairs((families.names())) do
+    for _, name in ipairs(families.names()) do
       local tensors = tensors_of(name)
       local first
       for own in pairs(tensors) do
