@@ -41,7 +41,7 @@ local function run(words)
   assert.equal(0, code, err)
 end
 
-for _, family in ipairs(sr.nn.families()) do
+for _, family in ipairs(sr.nn.family_names()) do
   describe("pretraining of " .. family, function()
     it("learns, resumes to the bit, and is saved as Transformers names it", function()
       local out, half = folder .. "/" .. family, folder .. "/" .. family .. "-half"

@@ -9,7 +9,7 @@ local nn = {}
 ---The config of a BERT: keys of Hugging Face's config.json, those of BERT-base by default.  Other families have their
 ---own keys.
 ---@class seqrun.BertOptions
----@field family? string|seqrun.Family "bert"; another of sr.nn.families(), or a table of your own
+---@field family? string|seqrun.Family "bert"; another of sr.nn.family_names(), or a table of your own
 ---@field vocab_size? integer 30522
 ---@field hidden_size? integer 768
 ---@field num_hidden_layers? integer 12
@@ -38,7 +38,7 @@ end
 
 ---The names of the families of encoders.
 ---@return string[]
-function nn.families() return require("seqrun.nn.families").names() end
+function nn.family_names() return require("seqrun.nn.families").names() end
 
 ---Adds a family of encoders of your own, which configs and checkpoints name by `model_type`.
 ---@param family seqrun.Family what differs from other encoders: see docs/reference/families.md and nn/families

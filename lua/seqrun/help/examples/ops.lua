@@ -33,7 +33,7 @@ return {
   ["sr.params.new"] = 'params = sr.params.new { { name = "w", shape = { 3, 4 } } }\nparams:initialise(1)\nparams:get("w")',
   ["Params"] = "sample.params:names()[1], sample.params:count()",
   ["sr.nn.bert"] = "sr.nn.bert { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, vocab_size = 99 }",
-  ["sr.nn.families"] = "sr.nn.families()",
+  ["sr.nn.family_names"] = "sr.nn.family_names()",
   ["sr.nn.family"] = 'sr.nn.family { name = "mine", like = "bert", class = "Mine" }',
   ["sr.nn.encoder"] = "sr.nn.encoder { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, vocab_size = 99 }",
   ["sr.nn.pretrained"] = "sr.nn.pretrained(sample.run)",
