@@ -43,7 +43,11 @@ sr_status sr_added_read(sr_added *a, const sr_json *at) {
 }
 
 void sr_added_free(sr_added *a) {
-    for (size_t i = 0; i < a->count; i++) sr_free(a->tokens[i].content);
+    for (size_t i = 0; i < a->count; i++) {
+        sr_free(a->tokens[i].content);
+        sr_free(a->tokens[i].shown);
+    }
+    sr_free(a->by_id);
     sr_free(a->tokens);
     sr_trie_free(&a->tries[0]);
     sr_trie_free(&a->tries[1]);
@@ -67,15 +71,16 @@ static int by_content(const void *a, const void *b) {
     return (x->value > y->value) - (x->value < y->value);
 }
 
-sr_status sr_added_index(sr_added *a, int normalized, char *const *contents, const size_t *sizes) {
+sr_status sr_added_index(sr_added *a, int normalized) {
     sr_trie_key *keys = NULL;
     size_t count = 0, kept = 0;
     SR_TRY(sr_new(&keys, a->count));
     for (size_t i = 0; i < a->count; i++) {
-        if (a->tokens[i].normalized != (normalized != 0) || sizes[i] == 0) continue;
-        int32_t rank = (int32_t)i + (a->tokens[i].special ? 0 : SR_TOKENIZER_ID_LIMIT);
-        keys[count++] = (sr_trie_key){contents[i], sizes[i], rank};
-        note_start(a->starts[normalized], contents[i], sizes[i]);
+        const sr_added_token *t = &a->tokens[i];
+        if (t->normalized != (normalized != 0) || t->shown_size == 0) continue;
+        int32_t rank = (int32_t)i + (t->special ? 0 : SR_TOKENIZER_ID_LIMIT);
+        keys[count++] = (sr_trie_key){t->shown, t->shown_size, rank};
+        note_start(a->starts[normalized], t->shown, t->shown_size);
     }
     a->any[normalized] = count > 0;
     qsort(keys, count, sizeof *keys, by_content);

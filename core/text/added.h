@@ -20,6 +20,8 @@ extern "C" {
 typedef struct sr_added_token {
     char *content;
     size_t size;
+    char *shown; /* what is looked for in texts, and what decoding gives */
+    size_t shown_size;
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
 } sr_added_token;
@@ -33,6 +35,7 @@ typedef struct sr_added_part {
 typedef struct sr_added {
     sr_added_token *tokens; /* in the order of the file */
     size_t count;
+    int32_t *by_id;          /* the token of an id plus one, below the size of the tokenizer */
     sr_trie tries[2];        /* of texts as they are, of normalized texts: indices of tokens */
     uint8_t starts[2][8192]; /* a bit for every two bytes that can begin one */
     bool any[2];
@@ -42,9 +45,8 @@ typedef struct sr_added {
 sr_status sr_added_read(sr_added *a, const sr_json *at);
 void sr_added_free(sr_added *a);
 
-/* Builds a trie of the tokens that are found in texts as they are (0) or normalized (1); `contents`
- * and `sizes` are what to look for, one for each token. */
-sr_status sr_added_index(sr_added *a, int normalized, char *const *contents, const size_t *sizes);
+/* Builds a trie of the tokens that are found in texts as they are (0) or normalized (1). */
+sr_status sr_added_index(sr_added *a, int normalized);
 
 typedef struct sr_added_parts {
     sr_added_part *list;

@@ -34,6 +34,15 @@ static sr_status add_piece(out *o, const char *token, size_t size) {
     return add(o, token, size);
 }
 
+/* What decoding sees of a token: an added one that is found in normalized text is that text. */
+static const char *shown_token(const sr_tokenizer *t, int32_t id, size_t *size) {
+    const char *token = sr_tokenizer_token(t, id, size);
+    int32_t added = token != NULL ? t->added.by_id[id] : 0;
+    if (added == 0) return token;
+    *size = t->added.tokens[added - 1].shown_size;
+    return t->added.tokens[added - 1].shown;
+}
+
 /* By the decoder of the file. */
 static sr_status run_decoder(char **text, size_t *size, const sr_tokenizer *t, const int32_t *ids,
                              size_t count, bool specials) {
@@ -41,7 +50,7 @@ static sr_status run_decoder(char **text, size_t *size, const sr_tokenizer *t, c
     sr_status st = SR_OK;
     for (size_t i = 0; st == SR_OK && i < count; i++) {
         size_t length;
-        const char *token = sr_tokenizer_token(t, ids[i], &length);
+        const char *token = shown_token(t, ids[i], &length);
         if (token == NULL || (!specials && sr_tokenizer_is_special(t, ids[i]))) continue;
         st = sr_decoded_add(&tokens, token, length);
     }

@@ -1,5 +1,6 @@
 #include "core/text/tokenizer.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ sr_status sr_tokenizer_blank(sr_tokenizer **out) {
     static _Atomic uint64_t serials = 1;
     SR_TRY(sr_new(out, 1));
     sr_tokenizer *t = *out;
-    atomic_init(&t->holders, 1);
+    t->holders = 1;
     t->serial = atomic_fetch_add(&serials, 1);
     for (int i = 0; i < SR_TOKEN_SPECIALS; i++) t->roles[i] = -1;
     t->frames[1].types[1] = 1; /* without a post-processor */
@@ -26,12 +27,12 @@ sr_status sr_tokenizer_blank(sr_tokenizer **out) {
 }
 
 sr_tokenizer *sr_tokenizer_retain(sr_tokenizer *t) {
-    atomic_fetch_add_explicit(&t->holders, 1, memory_order_relaxed);
+    __atomic_fetch_add(&t->holders, 1, __ATOMIC_RELAXED);
     return t;
 }
 
 void sr_tokenizer_release(sr_tokenizer *t) {
-    if (t == NULL || atomic_fetch_sub_explicit(&t->holders, 1, memory_order_acq_rel) != 1) return;
+    if (t == NULL || __atomic_fetch_sub(&t->holders, 1, __ATOMIC_ACQ_REL) != 1) return;
     if (t->fast != NULL) sr_vocab_release(t->fast->vocab);
     sr_free(t->fast);
     sr_bpe_free(t->bpe);
@@ -318,6 +319,8 @@ const char *sr_tokenizer_config(const sr_tokenizer *t, size_t *size) {
 }
 
 /* ---- text to ids ---- */
+
+const uint8_t sr_cache_ones[2 * SR_CACHE_KEY] = {[0 ... SR_CACHE_KEY - 1] = 0xFF};
 
 sr_status sr_tokens_prepare_cache(sr_tokens *tokens, uint64_t serial) {
     if (tokens->cache == NULL) {

@@ -2,7 +2,6 @@
 #ifndef SR_TEXT_TOKENIZER_IMPL_H
 #define SR_TEXT_TOKENIZER_IMPL_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +29,7 @@ enum {
 };
 
 struct sr_tokenizer {
-    _Atomic int64_t holders;
+    int64_t holders; /* counted by atomic builtins */
     sr_tokenizer_model kind;
     int32_t size;
     uint64_t serial;    /* unique in the process */

@@ -197,6 +197,7 @@ static sr_status check_added(sr_tokenizer *t, const sr_json *list) {
                               size - 1, t->added.count);
     SR_TRY(sr_pieces_init(&t->added_pieces, size, t->added.count));
     SR_TRY(sr_new(&t->specials, t->added.count));
+    SR_TRY(sr_new(&t->added.by_id, size));
     t->size = size;
     for (size_t i = 0; i < t->added.count; i++) {
         const sr_added_token *one = &t->added.tokens[i];
@@ -207,46 +208,37 @@ static sr_status check_added(sr_tokenizer *t, const sr_json *list) {
                                   one->content, wanted);
         if (one->id > most) most = one->id;
         SR_TRY(sr_pieces_add(&t->added_pieces, one->content, one->size, one->id, &known));
+        t->added.by_id[one->id] = (int32_t)i + 1;
         if (one->special) t->specials[t->special_count++] = one->id;
     }
     return SR_OK;
 }
 
 /* What the normalizer makes of each added token that is found in normalized text. */
-static sr_status index_normalized(sr_tokenizer *t, char **contents, size_t *sizes) {
-    sr_run text = {0}, other = {0};
-    sr_matcher matcher = {0};
-    sr_changes changes = {0};
-    sr_status st = SR_OK;
-    for (size_t i = 0; st == SR_OK && i < t->added.count; i++) {
-        const sr_added_token *one = &t->added.tokens[i];
-        sr_run_clear(&text, false);
-        st = sr_run_add(&text, one->content, one->size, 0, 0);
-        if (st == SR_OK && one->normalized)
-            st = sr_normalize(&text, &other, &t->normalizer, &matcher, &changes);
-        if (st == SR_OK && text.size > SR_TOKENIZER_TOKEN_LIMIT) text.size = 0;
-        if (st == SR_OK) st = sr_new(&contents[i], text.size + 1);
-        if (st != SR_OK) break;
-        memcpy(contents[i], text.bytes, text.size);
-        sizes[i] = text.size;
-    }
-    for (int n = 0; st == SR_OK && n < 2; n++) st = sr_added_index(&t->added, n, contents, sizes);
-    sr_run_free(&text);
-    sr_run_free(&other);
-    sr_matcher_free(&matcher);
-    sr_free(changes.list);
-    return st;
+static sr_status show(sr_tokenizer *t, sr_added_token *one, sr_pre_work *w, sr_changes *changes) {
+    sr_run_clear(&w->text, false);
+    SR_TRY(sr_run_add(&w->text, one->content, one->size, 0, 0));
+    if (one->normalized)
+        SR_TRY(sr_normalize(&w->text, &w->other, &t->normalizer, &w->matcher, changes));
+    if (w->text.size > SR_TOKENIZER_TOKEN_LIMIT)
+        return sr_fail(SR_EDATA,
+                       "the added token '%.64s' has %zu bytes when normalized; the maximum is %d",
+                       one->content, w->text.size, SR_TOKENIZER_TOKEN_LIMIT);
+    SR_TRY(sr_new(&one->shown, w->text.size + 1));
+    memcpy(one->shown, w->text.bytes, w->text.size);
+    one->shown_size = w->text.size;
+    return SR_OK;
 }
 
 static sr_status index_added(sr_tokenizer *t) {
-    char **contents = NULL;
-    size_t *sizes = NULL;
-    sr_status st = sr_new(&contents, t->added.count);
-    if (st == SR_OK) st = sr_new(&sizes, t->added.count);
-    if (st == SR_OK) st = index_normalized(t, contents, sizes);
-    for (size_t i = 0; contents != NULL && i < t->added.count; i++) sr_free(contents[i]);
-    sr_free(contents);
-    sr_free(sizes);
+    sr_pre_work work = {0};
+    sr_changes changes = {0};
+    sr_status st = SR_OK;
+    for (size_t i = 0; st == SR_OK && i < t->added.count; i++)
+        st = show(t, &t->added.tokens[i], &work, &changes);
+    for (int n = 0; st == SR_OK && n < 2; n++) st = sr_added_index(&t->added, n);
+    sr_pre_work_free(&work);
+    sr_free(changes.list);
     return st;
 }
 

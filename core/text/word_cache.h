@@ -46,6 +46,9 @@ static inline sr_status sr_tokens_reserve(sr_tokens *tokens, size_t more) {
     return tokens->room - tokens->count >= more ? SR_OK : sr_tokens_grow(tokens, more);
 }
 
+/* As many bytes of ones as a key may have, and of zeros. */
+extern const uint8_t sr_cache_ones[2 * SR_CACHE_KEY];
+
 /* The key of `size` bytes, 1 to SR_CACHE_KEY; nothing at or after `end` is read. */
 static inline void sr_cache_key(uint64_t key[SR_CACHE_KEY / 8], const uint8_t *bytes, size_t size,
                                 const uint8_t *end) {
@@ -54,9 +57,8 @@ static inline void sr_cache_key(uint64_t key[SR_CACHE_KEY / 8], const uint8_t *b
         memcpy(key, bytes, size);
         return;
     }
-    static const uint8_t ones[2 * SR_CACHE_KEY] = {[0 ... SR_CACHE_KEY - 1] = 0xFF};
     uint64_t keep[SR_CACHE_KEY / 8];
-    memcpy(keep, ones + SR_CACHE_KEY - size, SR_CACHE_KEY);
+    memcpy(keep, sr_cache_ones + SR_CACHE_KEY - size, SR_CACHE_KEY);
     memcpy(key, bytes, SR_CACHE_KEY);
     for (int i = 0; i < SR_CACHE_KEY / 8; i++) key[i] &= keep[i];
 }

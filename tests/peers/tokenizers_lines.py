@@ -23,6 +23,7 @@ import tempfile
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+SIZE = 8000
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
           r"|\s+(?!\S)|\s+")
 CLIP = r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
@@ -76,11 +77,11 @@ def train(tokenizer, trainer, files):
     return tokenizer
 
 
-def byte_bpe(files, size=8000, specials=("<s>", "<pad>", "</s>", "<unk>"), **options):
+def byte_bpe(files, specials=("<s>", "<pad>", "</s>", "<unk>"), **options):
     t = Tokenizer(models.BPE(**options))
     t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     t.decoder = decoders.ByteLevel()
-    return train(t, trainers.BpeTrainer(vocab_size=size, min_frequency=2, special_tokens=list(specials), show_progress=False,
+    return train(t, trainers.BpeTrainer(vocab_size=SIZE, min_frequency=2, special_tokens=list(specials), show_progress=False,
                                         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()), files)
 
 
@@ -103,7 +104,7 @@ def llama3(files, pattern=LLAMA3):
     t.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(pattern), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     t.decoder = decoders.ByteLevel()
-    train(t, trainers.BpeTrainer(vocab_size=8000, special_tokens=["<|begin_of_text|>", "<|end_of_text|>"], show_progress=False,
+    train(t, trainers.BpeTrainer(vocab_size=SIZE, special_tokens=["<|begin_of_text|>", "<|end_of_text|>"], show_progress=False,
                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet()), files)
     t.post_processor = processors.Sequence([
         processors.ByteLevel(trim_offsets=False),
@@ -131,7 +132,7 @@ def gemma(files):
     t.normalizer = normalizers.Replace(" ", "▁")
     t.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
     specials = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
-    train(t, trainers.BpeTrainer(vocab_size=8000, special_tokens=specials + byte_tokens, show_progress=False), files)
+    train(t, trainers.BpeTrainer(vocab_size=SIZE, special_tokens=specials + byte_tokens, show_progress=False), files)
     made = json.loads(t.to_str())
     made["added_tokens"] = [a for a in made["added_tokens"] if a["content"] in specials]
     made["pre_tokenizer"] = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
@@ -158,7 +159,7 @@ def unigram(files, normalizer, pre_tokenizer, specials, unk="<unk>", **options):
     t = Tokenizer(models.Unigram())
     t.normalizer, t.pre_tokenizer = normalizer, pre_tokenizer
     t.decoder = decoders.Metaspace()
-    return train(t, trainers.UnigramTrainer(vocab_size=8000, special_tokens=specials, unk_token=unk, show_progress=False,
+    return train(t, trainers.UnigramTrainer(vocab_size=SIZE, special_tokens=specials, unk_token=unk, show_progress=False,
                                             **options), files)
 
 
@@ -211,7 +212,7 @@ def clip(files):
     t.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()])
     t.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(CLIP), "removed", invert=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
-    train(t, trainers.BpeTrainer(vocab_size=8000, special_tokens=["<|startoftext|>", "<|endoftext|>"], show_progress=False,
+    train(t, trainers.BpeTrainer(vocab_size=SIZE, special_tokens=["<|startoftext|>", "<|endoftext|>"], show_progress=False,
                                  end_of_word_suffix="</w>", initial_alphabet=pre_tokenizers.ByteLevel.alphabet()), files)
     t.post_processor = processors.RobertaProcessing(("<|endoftext|>", 1), ("<|startoftext|>", 0), trim_offsets=False,
                                                     add_prefix_space=False)
@@ -224,7 +225,7 @@ def wordpiece(files, lowercase=True, **options):
     t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     t.decoder = decoders.WordPiece()
     specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    train(t, trainers.WordPieceTrainer(vocab_size=8000, special_tokens=specials, show_progress=False), files)
+    train(t, trainers.WordPieceTrainer(vocab_size=SIZE, special_tokens=specials, show_progress=False), files)
     t.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return t
 
@@ -239,7 +240,7 @@ def wordpiece_odd(files):
     t.normalizer = normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase(), normalizers.StripAccents()])
     t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Whitespace(), pre_tokenizers.Punctuation("contiguous"),
                                                pre_tokenizers.Digits()])
-    train(t, trainers.WordPieceTrainer(vocab_size=8000, special_tokens=["<unk>", "<mask>"], show_progress=False,
+    train(t, trainers.WordPieceTrainer(vocab_size=SIZE, special_tokens=["<unk>", "<mask>"], show_progress=False,
                                        continuing_subword_prefix="@@"), files)
     return t
 
@@ -255,7 +256,7 @@ def bpe_plain(files):
     t = Tokenizer(models.BPE(unk_token="<unk>"))
     t.normalizer = normalizers.NFKC()
     t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return train(t, trainers.BpeTrainer(vocab_size=8000, limit_alphabet=60, special_tokens=["<unk>", "<mask>"],
+    return train(t, trainers.BpeTrainer(vocab_size=SIZE, limit_alphabet=60, special_tokens=["<unk>", "<mask>"],
                                         show_progress=False), files)
 
 

@@ -100,3 +100,130 @@ describe("a directory", function()
     assert.matches("tests/data: no tokenizer.json and no vocab.txt", message, 1, true)
   end)
 end)
+
+describe("a tokenizer.json of", function()
+  local KINDS = DATA .. "kinds/"
+  local lines = {}
+  for line in io.lines(KINDS .. "lines.bin") do lines[#lines + 1] = line end
+
+  --- The ids and offsets of a line with its frame, as the golden files have them.
+  local function row(t, line)
+    local frame, ids, spans = t:frame(), t:ids(line, true)
+    local out = {}
+    for _, id in ipairs(frame.lead.ids) do out[#out + 1] = ("%d:0:0"):format(id) end
+    for i, id in ipairs(ids) do out[#out + 1] = ("%d:%d:%d"):format(id, spans[i][1], spans[i][2]) end
+    for _, id in ipairs(frame.tail.ids) do out[#out + 1] = ("%d:0:0"):format(id) end
+    return table.concat(out, " "), ids
+  end
+
+  local words = {
+    { "Emma", "Woodhouse", ",", "handsome" }, { "it's", "naïve", "", "x-y", "don't" }, { "3,14", "Zoë", "ﬁn", " a" },
+  }
+
+  local function word_row(t, list)
+    local ids, numbers, spans = t:words(list)
+    for i, id in ipairs(ids) do ids[i] = ("%d:%d:%d:%d"):format(id, numbers[i], spans[i][1], spans[i][2]) end
+    return table.concat(ids, " ")
+  end
+
+  for _, name in ipairs {
+    "roberta", "roberta_spaced", "llama3", "deepseek", "gemma", "llama2", "xlmr", "albert", "unigram_bytes", "clip",
+    "wordpiece_odd", "bpe_plain",
+  } do
+    it(name .. " gives the ids, offsets and texts of tokenizers", function()
+      local t = assert(core.load_tokenizer(KINDS .. name .. ".json", { specials = true }))
+      local texts, n = io.lines(KINDS .. name .. ".text"), 0
+      for wanted in io.lines(KINDS .. name .. ".ids") do
+        n = n + 1
+        local got, ids = row(t, lines[n])
+        assert.equal(wanted, got, "line " .. n)
+        local text = texts():gsub("\\u0000", "\\u001a") -- a zero byte is not for JSON
+        assert.equal(json.decode(text), (t:decode(ids):gsub("\0", "\26")), "the text of line " .. n)
+        assert.same(ids, t:ids(lines[n]))
+      end
+      assert.equal(#lines, n)
+      local file = io.open(KINDS .. name .. ".words")
+      if not file then return end
+      for i, list in ipairs(words) do assert.equal(file:read("l"), word_row(t, list), "words " .. i) end
+      file:close()
+    end)
+  end
+
+  it("whose file is stored and read again is the same", function()
+    for _, name in ipairs { "roberta", "gemma", "xlmr" } do
+      local t = assert(core.load_tokenizer(KINDS .. name .. ".json"))
+      local text, is_json, config = t:text()
+      assert.is_true(is_json)
+      local again = assert(core.parse_tokenizer(json.encode(json.decode(text)), nil, { config = config }))
+      assert.equal(t:fingerprint(), again:fingerprint())
+    end
+  end)
+
+  it("has roles by its frame and by known spellings", function()
+    local function roles(name)
+      local t, list = assert(core.load_tokenizer(KINDS .. name .. ".json")), {}
+      for _, role in ipairs { "pad", "unk", "cls", "sep", "mask" } do
+        local id = t:special(role)
+        list[#list + 1] = id and t:token(id) or "-"
+      end
+      return table.concat(list, " ")
+    end
+    assert.equal("<pad> <unk> <s> </s> <mask>", roles("roberta"))
+    assert.equal("<pad> <unk> [CLS] [SEP] [MASK]", roles("albert"))
+    assert.equal("<|end_of_text|> - <|begin_of_text|> <|end_of_text|> -", roles("llama3"))
+  end)
+
+  it("has words where its pre-tokenizer begins them", function()
+    local function marked(name, line)
+      local t = assert(core.load_tokenizer(KINDS .. name .. ".json"))
+      local _, starts = t:starts(line)
+      local places, out = select(2, t:places(line)), ""
+      for i, start in ipairs(starts) do
+        out = out .. (start and "|" or ".") .. line:sub(places[2 * i - 1] + 1, places[2 * i])
+      end
+      return (out:gsub("%.", ""))
+    end
+    assert.equal("|Emma|Woodhouse|'s|21|st", marked("roberta", "Emma Woodhouse's 21st"))
+    assert.equal("|Emma| Woodhouse,| handsome", marked("gemma", "Emma Woodhouse, handsome"))
+  end)
+end)
+
+describe("a tokenizer.json is refused", function()
+  local function refused(change, ...)
+    local made = json.decode(read(DATA .. "kinds/roberta.json"))
+    change(made)
+    local none, message, code = core.parse_tokenizer(json.encode(made), "t.json")
+    assert.is_nil(none)
+    assert.equal("data", code)
+    for _, part in ipairs { ... } do assert.matches(part, message, 1, true) end
+  end
+
+  it("by the name and the place of what is not supported", function()
+    refused(function(t) t.normalizer = { type = "Nmt" } end, 't.json: normalizer.type is "Nmt", which is not supported')
+    refused(function(t)
+      t.pre_tokenizer = { type = "Sequence", pretokenizers = json.array { { type = "UnicodeScripts" } } }
+    end, 'pre_tokenizer.pretokenizers[0].type is "UnicodeScripts"')
+    refused(function(t) t.model.type = "WordLevel" end, 'model.type is "WordLevel"')
+    refused(function(t) t.model.dropout = 0.1 end, "model.dropout is not supported: it makes ids random")
+    refused(function(t) t.model.alpha = 1 end, "model.alpha is not supported")
+    refused(function(t) t.decoder = { type = "CTC" } end, 'decoder.type is "CTC"')
+    refused(function(t)
+      t.pre_tokenizer = { type = "Split", pattern = { Regex = "(?<n>a)" }, behavior = "Isolated" }
+    end, "pre_tokenizer.pattern.Regex has a kind of group at byte 0")
+    refused(function(t)
+      t.pre_tokenizer = { type = "Split", pattern = { Regex = "a*" }, behavior = "Isolated" }
+    end, "can match nothing")
+  end)
+
+  it("by the place of what is wrong", function()
+    refused(function(t) t.model.merges[1] = "a" end, "model.merges[0] is not two tokens")
+    refused(function(t) t.model.merges[1] = "a nothing" end, "model.merges[0] has 'nothing', which is not in")
+    refused(function(t) t.model.vocab["<s>"] = 1 end, "the id of another token")
+    refused(function(t) t.added_tokens[1].id = 7 end, "added_tokens[0] has the id 7; '<s>' would have 0")
+    refused(function(t) t.post_processor.cls = json.array { "<s>", 99999 } end, "post_processor has the id 99999")
+    refused(function(t) t.added_tokens[1].special = "yes" end, "added_tokens[0].special is neither true nor false")
+    local none, message = core.parse_tokenizer('{"model": {', "t.json")
+    assert.is_nil(none)
+    assert.matches("^t.json:1:", message)
+  end)
+end)
