@@ -32,6 +32,57 @@ describe("a head", function()
   end)
 end)
 
+describe("a loop", function()
+  it("that trains nothing, or passes on no losses, is warned of once", function()
+    assert.same({}, sanity.loop(0.1, true))
+    local function own(pattern)
+      local recipe, changed = sr.must(sys.read_file("recipes/pretrain.lua")):gsub(pattern, "")
+      assert.equal(1, changed)
+      local words = small.words(corpus, "--max-steps", "2", "--out", folder .. "/loop", "--force")
+      words[1] = program.write(folder, "loop.lua", recipe)
+      program.write(folder, "loop.yaml", sr.must(sys.read_file("recipes/pretrain.yaml")))
+      local code, _, err = program.run(words)
+      return code, err
+    end
+    local code, err = own("losses%.total:backward%(%)")
+    assert.equal(0, code, err)
+    assert.equal(1, select(2, err:gsub("warning: the gradient is zero, so nothing is trained; the loop has", "")))
+    code, err = own("run:tally%(batch, losses%)")
+    assert.equal(0, code, err)
+    assert.equal(1, select(2, err:gsub("warning: the loop does not call run:tally%(batch, losses%)", "")))
+  end)
+
+  it("whose losses have items of another shape is refused", function()
+    local contracts = require("seqrun.run.checks.contracts")
+    local function losses(shape)
+      local one = { name = "own", total = sr.zeros(), count = 3, items = sr.zeros(table.unpack(shape)) }
+      return setmetatable({ one }, { __index = { total = one.total } })
+    end
+    for _, shape in ipairs { { 3 }, { 5 }, { 3, 1 } } do contracts.check_losses(losses(shape)) end
+    assert.error_matches(function() contracts.check_losses(losses { 3, 3 }) end,
+      "run:tally: 'own' has items of shape %(3, 3%); each item has one value, and %(N, 1%) with %(N%) spreads")
+  end)
+end)
+
+describe("frozen layers", function()
+  it("that the optimizer's decay would move are refused", function()
+    local contracts = require("seqrun.run.checks.contracts")
+    local bert = sr.nn.bert { vocab_size = 32, hidden_size = 8, num_hidden_layers = 2, num_attention_heads = 2,
+      intermediate_size = 16, max_position_embeddings = 16, heads = { "mlm" } }
+    bert:initialise(1)
+    bert.encoder.frozen = 1
+    local function none() end
+    local loader = { next = none, cursor = none, seek = none, summary = none, plan = none, plan_text = none }
+    local function check(options)
+      contracts.check { model = bert, optimizer = sr.optim.adamw(bert.params, options), loader = loader }
+    end
+    assert.error_matches(function() check { decay = 0.01 } end,
+      "run:start: encoder.frozen is 1, but decay moves [%w._]+; use groups = model:frozen%(targets%)")
+    check { decay = 0.01, groups = bert:frozen { "mlm" } }
+    check { decay = 0 }
+  end)
+end)
+
 describe("a run that makes no sense #slow", function()
   it("warns of absurd rates and lengths, also in a dry run", function()
     local code, out, err = run("--dry-run", "rate.peak=0.2", "optimizer.decay=2", "rate.total=1000000000000")

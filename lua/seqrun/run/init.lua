@@ -377,6 +377,7 @@ function Run:log(step, optimizer)
     return self:seconds()
   end)
   self.records:write(line)
+  self.checks:watch_loop(line.grad_norm, self.meter:has_tallied())
   line.mfu = mfu
   self.screen:show(line, self.last, self.meter:order())
 end

@@ -72,6 +72,19 @@ local function check_loaders(parts)
   if not found then check.fail("run:start: loader is not one of loaders; leave it out, or pass one of them") end
 end
 
+---Frozen layers get no gradient, but decay would move them.
+local function check_frozen(model, optimizer)
+  local encoder = model.encoder
+  if type(encoder) ~= "table" or not encoder.frozen or not encoder.is_frozen or not optimizer.segments then return end
+  for i, param in ipairs(model.params.list or {}) do
+    local segment = optimizer.segments[i]
+    if encoder:is_frozen(param.name) and not segment.frozen and segment.decay > 0 then
+      check.fail("run:start: encoder.frozen is %s, but decay moves %s; use groups = model:frozen(targets)",
+        tostring(encoder.frozen), param.name)
+    end
+  end
+end
+
 ---Raises at the recipe's line if a part lacks something.
 ---@param parts table
 function contracts.check(parts)
@@ -87,6 +100,7 @@ function contracts.check(parts)
   if parts.optimizer.params and parts.optimizer.params ~= parts.model.params then
     check.fail("run:start: the optimizer does not update the model's parameters; create it from model.params")
   end
+  check_frozen(parts.model, parts.optimizer)
 end
 
 ---Raises if the result of a model's losses() is invalid; see seqrun/nn/losses.lua.
@@ -99,6 +113,11 @@ function contracts.check_losses(losses)
   for i, loss in ipairs(losses) do
     if type(loss) ~= "table" or type(loss.name) ~= "string" or not loss.total or math.type(loss.count) ~= "integer" then
       check.fail("run:tally: loss %d of model:losses(batch) has no name, total or count; %s", i, way)
+    end
+    local shape = loss.items and loss.items:shape() or {}
+    if #shape > 1 and loss.items:numel() ~= shape[1] then
+      check.fail("run:tally: '%s' has items of shape (%s); each item has one value, and (N, 1) with (N) spreads to a "
+        .. "matrix: reshape them to (N) first", loss.name, table.concat(shape, ", "))
     end
   end
 end

@@ -88,6 +88,15 @@ function Checks:watch_duration(step, last)
   if self.timed == SETTLED and last < text.UNLIMITED then self:duration(self.screen:estimate(last - step) or 0) end
 end
 
+---Warns once if the loop trains nothing or passes on no losses.
+---@param norm number|nil of the gradient
+---@param tallied boolean
+function Checks:watch_loop(norm, tallied)
+  if self.looped then return end
+  self.looped = true
+  for _, warning in ipairs(sanity.loop(norm, tallied)) do self.screen:warn("%s", warning) end
+end
+
 ---The run is closed; perhaps once more.
 function Checks:close() training.forget(self.expects) end
 

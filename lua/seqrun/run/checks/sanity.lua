@@ -133,6 +133,21 @@ function sanity.simt(parameters, loader)
     .. "%s; use device=cpu or cuda, or a small model"):format(text.duration(seconds))
 end
 
+---What the first line of metrics says about a loop that trains nothing.
+---@param norm number|nil of the gradient
+---@param tallied boolean whether the loop has passed losses to run:tally
+---@return string[]
+function sanity.loop(norm, tallied)
+  local list = {}
+  if norm == 0 then
+    list[1] = "the gradient is zero, so nothing is trained; the loop has to call losses.total:backward() for each batch"
+  end
+  if not tallied then
+    list[#list + 1] = "the loop does not call run:tally(batch, losses), so the metrics have no losses"
+  end
+  return list
+end
+
 ---Fails if a key names a metric that the evaluations will not have.
 ---@param t { config: table, model: table, held?: table, baselines: string[] } baselines: metrics of them
 function sanity.check_metrics(t)

@@ -76,6 +76,7 @@ end
 ---@param batch seqrun.Batch
 ---@param losses seqrun.Losses
 function Meter:tally(batch, losses)
+  self.tallied = true
   local flops = self.model.flops and self.model:flops(batch) or 0
   local done = {
     layer_tokens = work.layer_tokens(self.model, batch), layers = work.layers(self.model), flops = flops,
@@ -83,6 +84,10 @@ function Meter:tally(batch, losses)
   if self.ranks:several() then self.own[#self.own + 1] = done else add_work(self, done) end
   self.window:add(batch, losses, flops)
 end
+
+---Whether there were losses of any micro-batch.
+---@return boolean
+function Meter:has_tallied() return self.tallied == true end
 
 ---The update has been applied.
 ---@return number seconds that it took
