@@ -143,10 +143,12 @@ describe("import", function()
     local dir = old_fashioned(folder .. "/old")
     local tensors = sr.must(tensor_file.read(source .. "/model.safetensors"))
     tensors["cls.seq_relationship.weight"] = nil
+    tensors["gate.weight"] = tensors["cls.seq_relationship.bias"]
     sr.must(tensor_file.write(dir .. "/model.safetensors", tensors))
     local code, out = program.run { "import", dir, folder .. "/new" }
     assert.equal(0, code)
     assert.matches("missing   cls.seq_relationship.weight: it will be new", out)
+    assert.matches("extra     gate.weight: no head here reads it; kept", out)
     os.remove(dir .. "/model.safetensors")
     program.write(dir, "pytorch_model.bin", "PK")
     local err
@@ -172,6 +174,7 @@ describe("import", function()
     code, _, err = program.run { "import", dir, folder .. "/new" }
     assert.equal(3, code)
     assert.matches("has shape", err)
+    assert.matches("further tensors do not fit: .*intermediate%.dense%.bias, .*;", err)
     assert.is_false(sys.exists(folder .. "/new"))
   end)
 end)

@@ -14,6 +14,9 @@ local function today(config, facts)
   local family = facts.family
   config.model_type, config.auto_map = family.name, nil
   local more = family.write and family.write((configs.whole(facts.config, 0))) or {}
+  for key, value in pairs(facts.config) do
+    if config[key] == nil then config[key] = value end -- under today's name
+  end
   for key, value in pairs(more) do config[key] = value end
   local class = type(config.architectures) == "table" and tostring(config.architectures[1])
   local rest = class and (class:match("For%u%w+$") or class:match("Model$"))

@@ -66,26 +66,43 @@ local function fit(param, entry)
   end
 end
 
-local function read_one(params, param, source, report)
-  local name = param.name
-  local count, note = fit(param, source.entry)
-  if not count then
-    local fix = "use the config.json of the checkpoint, or init.heads=new if it belongs to a head"
-    return nil, ("checkpoint: tensor '%s' has shape %s, the model expects %s; %s"):format(
-      source.entry.name, show(source.entry.shape), show(param.shape), fix), "data"
-  end
-  local ok, message, code = source.file:read_into(params:master(name):detach(), source.entry.name, count)
-  if not ok then return nil, message, code end
-  report.loaded[#report.loaded + 1] = { name = name, from = source.entry.name, note = note }
-  return true
-end
-
 ---A parameter's tensor under its own name, or under a tied one.
 local function find(found, param)
   if found[param.name] then return found[param.name] end
   for _, other in ipairs(param.tied or {}) do
     if found[other] then return found[other] end
   end
+end
+
+local FIX = "use the config.json of the checkpoint, or init.heads=new if it belongs to a head"
+
+---Most tensors that a message names.
+local MOST_NAMED = 8
+
+---What is wrong with tensors of other shapes; nil if there are none.
+local function misfits(params, found, fresh)
+  local first, others = nil, {}
+  for _, param in ipairs(params.list) do
+    local source = not fresh[param.name] and find(found, param)
+    if source and not fit(param, source.entry) then
+      if first then others[#others + 1] = source.entry.name end
+      first = first or ("checkpoint: tensor '%s' has shape %s, the model expects %s"):format(source.entry.name,
+        show(source.entry.shape), show(param.shape))
+    end
+  end
+  if #others == 0 then return first and ("%s; %s"):format(first, FIX) end
+  local more = #others > MOST_NAMED and (" and %d more"):format(#others - MOST_NAMED) or ""
+  local named = table.concat(others, ", ", 1, math.min(#others, MOST_NAMED))
+  return ("%s, and further tensors do not fit: %s%s; %s"):format(first, named, more, FIX)
+end
+
+local function read_one(params, param, source, report)
+  local name = param.name
+  local count, note = fit(param, source.entry)
+  local ok, message, code = source.file:read_into(params:master(name):detach(), source.entry.name, count)
+  if not ok then return nil, message, code end
+  report.loaded[#report.loaded + 1] = { name = name, from = source.entry.name, note = note }
+  return true
 end
 
 local function close_all(found)
@@ -102,6 +119,8 @@ end
 local function fill(params, found, t, report)
   local used, tied, fresh = {}, names.tied(params), {}
   for _, name in ipairs(t.fresh or {}) do fresh[name] = true end
+  local problem = misfits(params, found, fresh)
+  if problem then return nil, problem, "data" end
   for _, param in ipairs(params.list) do
     local source = find(found, param)
     if fresh[param.name] then

@@ -153,6 +153,7 @@ from, path                     the directory, and the checkpoint that was made
 task?, labels?[]               of its head
 heads[]                        pretraining heads
 missing[].name?, missing[].reason?   parameters that the model needs and the source lacks
+extra[].name?, extra[].reason?, extra[].known?   tensors of the source that no head of the model reads; kept
 ]] .. TENSORS } }
 
 fields.info = {

@@ -23,11 +23,15 @@ examples:
   seqrun recipes/finetune.lua task=classify init.from=runs/bert-base data.train=reviews.csv]])
 end
 
----Loads the model, so that weights that do not fit its config are refused; what it lacks.
-local function missing_of(dir)
+---Loads the model, so that weights that do not fit its config are refused; what it lacks, and what is not in it.
+local function compare(dir)
   local model, message, report = pretrained(dir)
   if not model then failure.raise(report or "data", "%s", message) end
-  return report.missing
+  local extra = {}
+  for _, one in ipairs(report.ignored) do
+    if not one.known then extra[#extra + 1] = one end
+  end
+  return report.missing, extra
 end
 
 local function describe(done)
@@ -40,11 +44,12 @@ end
 
 function command.run(args)
   local facts = checkpoint.pretrained(args.dir)
-  local missing = facts and missing_of(args.dir) or {}
+  local missing, extra = {}, {}
+  if facts then missing, extra = compare(args.dir) end
   local done, message, code = checkpoint.import(args.dir, args.out)
   if not done then return nil, message, code end
   if facts and facts.tokenizer then verb.tokenizer(facts) end -- warns
-  done.missing = json.array(missing)
+  done.missing, done.extra = json.array(missing), json.array(extra)
   if args.json then
     print(json.encode(done))
     return 0
@@ -52,6 +57,7 @@ function command.run(args)
   print(("%s: %s in %s, %s"):format(done.path, text.counted(done.parameters, "parameter"),
     text.counted(#done.tensors, "tensor"), describe(done)))
   for _, one in ipairs(missing) do print(("  missing   %s: it will be new"):format(one.name)) end
+  for _, one in ipairs(extra) do print(("  extra     %s: no head here reads it; kept"):format(one.name)) end
   listing.print(done, args.tensors)
   local out = text.shell(args.out)
   print(("  use it    init.from=%s, or seqrun encode %s"):format(out, out))

@@ -71,6 +71,8 @@ function token_drop.new(group, t)
   if not group or not group.keep then return nil end
   local encoder = t.model.encoder
   if not encoder then refuse("the model has no encoder to drop tokens in; leave out token_drop.keep") end
+  local unfit = encoder:refuses_token_drop()
+  if unfit then refuse(unfit .. "; leave out token_drop.keep") end
   local schedule = schedules.read(group.keep, {
     name = "token_drop.keep", kind = token_drop.kind(group.keep), steps = t.steps,
   })

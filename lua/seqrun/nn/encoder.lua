@@ -217,13 +217,19 @@ local function run_on_kept(self, x, kept, i, needed)
   return needed and ops.gather_rows(x, needed.rows) or x
 end
 
+---Why layers of this encoder cannot drop tokens; nil if they can.
+---@return string|nil
+function Encoder:refuses_token_drop()
+  if not self.design.theta and not self.design.window then return nil end
+  return ("the family %s has %s, which dropped tokens would change"):format(self.family.name,
+    self.design.window and "local windows" or "rotary positions")
+end
+
 ---The rows that layers keep of a batch; nil if they keep all.
 local function draw_kept(self, batch)
   if not self.token_drop or not self.training then return nil end
-  if self.design.theta then
-    check.fail("nn.token_drop: %s has rotary positions, which would be those of the shortened sequences; train it "
-      .. "without token_drop", self.family.name)
-  end
+  local unfit = self:refuses_token_drop()
+  if unfit then check.fail("nn.token_drop: %s; train it without token_drop", unfit) end
   return self.token_drop:draw(batch, self.design.layers)
 end
 
