@@ -46,7 +46,9 @@ end
 local function line(name, text) print(live.fit_output(("  %-14s %s"):format(name, text))) end
 
 local function print_checkpoint(facts)
-  line("model", on_one_line(facts.config))
+  local family = facts.config.model_type
+  facts.config.model_type = nil
+  line("model", (family and shown(family) .. ": " or "") .. on_one_line(facts.config))
   if facts.tokenizer then
     local t = facts.tokenizer
     local casing = t.lowercase and "uncased" or "cased"
