@@ -192,6 +192,65 @@ for _, name in ipairs { "roberta", "modernbert", "xlm_roberta" } do
       assert.is_true(whole > 20)
     end)
 
+    it("keeps the words of fixed examples of text", function()
+      local out, tokenizer = ("%s/%s-fixed.sqr"):format(folder, name), open(name, true)
+      local examples, words = {}, {}
+      for i = 1, 7 do
+        local text, pair = SENTENCES[1][i % 3 + 1], SENTENCES[2][i % 2 + 1]
+        examples[i] = { text = text, pair = pair }
+        for _, one in ipairs { text, pair } do
+          local _, starts = tokenizer:starts(one)
+          table.move(starts, 1, #starts, #words + 1, words)
+        end
+      end
+      sr.must(sr.data.write { out = out, vocab = file_of(name), examples = examples })
+      local corpus = sr.must(sr.data.open(out, { held = 0 }))
+      local loader <close> = sr.must(sr.data.loader {
+        data = corpus, max_len = 256, sequences = 7, seed = 3, nsp = false, keep_ids = true, prefetch = 0,
+        mask = { prob = 0.3, max = 60, whole_word = true }, targets = { "mlm" },
+      })
+      local scope <close> = sr.scope()
+      local starts_of, at = {}, 0
+      for i = 1, 7 do
+        local ids, lengths = corpus.core:unit(i)
+        starts_of[table.concat(ids, " ")] = { lengths, table.move(words, at + 1, at + #ids, 1, {}) }
+        at = at + #ids
+      end
+      local seen, frames = 0, require("seqrun.text.frames").of(tokenizer)
+      for batch in loader:next():batches() do
+        local before, masked, row = batch.original_ids:totable(), {}, 0
+        for _, one in ipairs(batch.targets.mlm.rows:totable()) do masked[one] = true end
+        for _, length in ipairs(batch.layout:lengths()) do
+          local ids = table.move(before, row + 1, row + length, 1, {})
+          local a = 0
+          for count = 1, length do -- where A ends: the segments are those of an example
+            local rest = table.move(ids, frames:lead(true) + 1, frames:lead(true) + count, 1, {})
+            table.move(ids, frames:lead(true) + count + frames:middle() + 1, length - 1, count + 1, rest)
+            if starts_of[table.concat(rest, " ")] and starts_of[table.concat(rest, " ")][1][1] == count then
+              a = count
+              local starts = starts_of[table.concat(rest, " ")][2]
+              for k = 2, #rest do
+                local function row_of(j)
+                  return row + frames:lead(true) + j - 1 + (j > count and frames:middle() or 0)
+                end
+                if not starts[k] and k ~= count + 1 then
+                  assert.equal(masked[row_of(k - 1)] or false, masked[row_of(k)] or false)
+                  seen = seen + (masked[row_of(k)] and 1 or 0)
+                end
+              end
+            end
+          end
+          assert.is_true(a > 0)
+          row = row + length
+        end
+      end
+      assert.is_true(seen > 3)
+      local mixed = { examples[1], { a = { 5, 6 } } }
+      local good, message = pcall(sr.data.write, { out = out, vocab = file_of(name), examples = mixed })
+      assert.is_false(good)
+      assert.matches("example 2", message)
+    end)
+
     it("needs one token more between the segments of a pair where the frame has it", function()
       local corpus = prepared(name)
       local least = #frame_ids(corpus:tokenizer()) + 2
@@ -329,5 +388,29 @@ describe("a checkpoint with the tokenizer of RoBERTa", function()
       "data.train=" .. csv, "data.folder=" .. folder, "--out", folder .. "/refused", "--quiet" }
     assert.equal(3, status)
     assert.matches("the vocabulary has 601 tokens, but the model only 600", err)
+  end)
+end)
+
+describe("filling in a mask", function()
+  ---Values of the pipeline "fill-mask" of Transformers 5.23 with the same directory.
+  it("gives the tokens, probabilities and text of Transformers: <mask> eats the space before it", function()
+    local fill = sr.must(sr.fill.open("tests/data/families/xlm_roberta", { words = false, top = 3 }))
+    assert.equal("<mask>", fill.mask)
+    local found = fill:one("it was a good <mask>")
+    local wanted = { { 58, "on", 0.18819 }, { 42, "r", 0.0709 }, { 22, "be", 0.06038 } }
+    for i, one in ipairs(wanted) do
+      local candidate = found.masks[1][i]
+      assert.same({ one[1], one[2] }, { candidate.id, candidate.token })
+      assert.is_true(math.abs(one[3] - candidate.probability) < 1e-5)
+    end
+    assert.equal("it was a goodon", found.text)
+    local words = sr.must(sr.fill.open("tests/data/families/xlm_roberta", { top = 1 }))
+    assert.equal("it was a good be", words:one("it was a good <mask>").text)
+  end)
+
+  it("takes the mask of the tokenizer only", function()
+    local code, _, err = program.run { "fill", "tests/data/families/roberta", "-t", "it was a [MASK]" }
+    assert.equal(3, code)
+    assert.matches("no <mask>; did you mean it by '%[MASK%]'%?", err)
   end)
 end)

@@ -131,7 +131,7 @@ describe("columns", function()
       { { source = { type = "bytes" } }, { source = "x" }, "column 'source' names the text of a window and must be" },
       { { source = { type = "i32", per = "token" } }, { source = {} }, "must be one i32 or i64 per example" },
       { { offset = { type = "i32" } }, { offset = 1 }, "column 'offset' needs a column 'source'" },
-      { {}, { a = { 2, 5, 6 } }, "example 1: a begins with [CLS]; give segments without them" },
+      { {}, { a = { 2, 5, 6 } }, "example 1: a begins with [CLS]; give segments without special tokens" },
       { {}, { b = { 5, 6, 3 } }, "example 1: b ends with [SEP]" },
       { { s = { type = "i32", size = 0 } }, { s = 1 }, "size must be a positive integer or 'ragged', got 0" },
       { { s = { type = "i32", per = "token", size = "ragged" } }, { s = 1 }, "lists per token are not supported" },

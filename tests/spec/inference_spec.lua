@@ -52,7 +52,7 @@ describe("a model that is opened for inference", function()
       assert.matches(name .. ".open: max_len must be an integer from 4 to %d+, got 3$", refusal { max_len = 3 })
       local none, message, code = one.open(paths[name], { max_len = 65 })
       assert.same({ nil, "config" }, { none, code })
-      assert.matches("has 64 position embeddings, fewer than max_len 65", message)
+      assert.matches("has 64 positions, fewer than max_len 65", message)
       assert.matches("did you mean 'max_len'", refusal { max_lne = 8 })
       assert.matches("precision must be one of f32, bf16, got 'f16'", refusal { precision = "f16" })
       for _, options in ipairs { { max_len = 4 }, { max_len = 64, rows = 1 }, { max_len = 8.0, rows = 64.0 } } do

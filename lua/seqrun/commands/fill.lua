@@ -89,7 +89,7 @@ end
 
 ---Lines that a person types, each answered at once.
 local function converse(filler)
-  verb.note("write lines with [MASK]; Ctrl-D ends")
+  verb.note("write lines with %s; Ctrl-D ends", filler.mask)
   sys.signals("default")
   for line in io.lines() do
     if line:find("%S") then

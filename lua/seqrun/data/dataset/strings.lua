@@ -9,12 +9,12 @@ local strings = {}
 
 local function bad(number, format, ...) error(("data.write: example %d: " .. format):format(number, ...), 0) end
 
----The ids of a text.
+---The ids of a text, and which begin a word.
 local function encode(tokenizer, name, text, number)
   if type(text) ~= "string" then bad(number, "'%s' must be a string, got %s", name, check.show(text)) end
-  local ids = tokenizer:ids(text)
+  local ids, starts = tokenizer:starts(text)
   if #ids == 0 then bad(number, "'%s' has no tokens: %s", name, check.show(text)) end
-  return ids
+  return ids, starts
 end
 
 ---The number of a class.
@@ -28,21 +28,27 @@ local function number_of(classes, names, label, number)
   return id
 end
 
+---Whether an example is of strings.
+---@param example table
+---@return boolean
+function strings.is_text(example) return type(example) == "table" and example.text ~= nil and example.a == nil end
+
 ---The columns of the texts, which are kept beside their ids, unless `columns` has them.
 ---@param columns? table<string, seqrun.ColumnOptions>
 ---@param first table the first example
 ---@return table<string, seqrun.ColumnOptions>?
 function strings.columns(columns, first)
-  if type(first) ~= "table" or first.text == nil or first.a ~= nil then return columns end
+  if not strings.is_text(first) then return columns end
   local all = { text = { type = "bytes" }, pair = first.pair ~= nil and { type = "bytes" } or nil }
   if not columns and first.label ~= nil then all.label = { type = "i32" } end
   for name, column in pairs(columns or {}) do all[name] = column end
   return all
 end
 
----A function that turns an example of strings into one of ids; others pass.
+---A function that turns an example of strings into one of ids, and tells which of them begin a word, all of A and of B;
+---others pass.
 ---@param options seqrun.WriteOptions
----@return fun(example: table, number: integer): table
+---@return fun(example: table, number: integer): table, { a: boolean[], b?: boolean[] }?
 function strings.encoder(options)
   local classes, tokenizer = {}, options.vocab
   for i, name in ipairs(options.labels or {}) do classes[name] = i - 1 end
@@ -58,9 +64,10 @@ function strings.encoder(options)
         example.label)
     end
     if example.a ~= nil or example.text == nil then return made end
-    made.a = encode(tokenizer, "text", example.text, number)
-    if example.pair ~= nil then made.b = encode(tokenizer, "pair", example.pair, number) end
-    return made
+    local starts = {}
+    made.a, starts.a = encode(tokenizer, "text", example.text, number)
+    if example.pair ~= nil then made.b, starts.b = encode(tokenizer, "pair", example.pair, number) end
+    return made, starts
   end
 end
 

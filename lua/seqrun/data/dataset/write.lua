@@ -12,6 +12,7 @@
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.data")
 local guess = require("seqrun.base.guess")
+local new_starts = require("seqrun.data.dataset.starts")
 local stored = require("seqrun.text.stored")
 local strings = require("seqrun.data.dataset.strings")
 local sys = require("seqrun.core.sys")
@@ -109,6 +110,7 @@ local function add_columns(writer, options, first)
   columns.sep_text = columns.sep and options.vocab:token(columns.sep)
   columns.a = new_queue(writer:column("a_tokens", "u32"), "a")
   columns.b = new_queue(writer:column("b_tokens", "u32"), "b")
+  if strings.is_text(first) and not options.vocab:vocab() then columns.starts = new_starts(writer) end
   local given = strings.columns(options.columns, first)
     or { label = type(first) == "table" and first.label ~= nil and { type = "i32" } or nil }
   for name in pairs(given) do names[#names + 1] = name end
@@ -207,6 +209,15 @@ local function append(writer, columns, example, number)
   return done, message, code
 end
 
+---Appends which tokens of an example begin a word, where ids do not tell.
+local function append_starts(columns, starts, number)
+  if not columns.starts then return true end
+  if not starts then bad(number, "give { text = string }, as the first example does, or ids for all") end
+  local done, message, code = columns.starts:add(starts.a)
+  if done and starts.b then done, message, code = columns.starts:add(starts.b) end
+  return done, message, code
+end
+
 ---Writes what has gathered in all columns.
 local function flush_all(writer, columns)
   local done, message, code = flush(writer, columns.a)
@@ -252,12 +263,15 @@ local function write_all(writer, options)
     if not example then break end
     columns = columns or add_columns(writer, options, example)
     local done
-    done, message, code = append(writer, columns, encode(example, count + 1), count + 1)
+    local made, starts = encode(example, count + 1)
+    done, message, code = append(writer, columns, made, count + 1)
+    if done then done, message, code = append_starts(columns, starts, count + 1) end
     if not done then return nil, message, code end
     count = count + 1
   end
   if count == 0 then return nil, "data.write: there are no examples; nothing was written", "data" end
   local done, message, code = flush_all(writer, columns)
+  if done and columns.starts then done, message, code = columns.starts:finish() end
   if not done then return nil, message, code end
   return count
 end
