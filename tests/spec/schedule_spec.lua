@@ -58,6 +58,35 @@ describe("schedule", function()
     same({ 0.5, 1 }, at(schedule.linear { peak = 1, warmup = 0.2, total = 10 }, 1, 2))
   end)
 
+  it("decays at the end by one minus a square root, or along a cosine", function()
+    local function wsd(shape) return schedule.wsd { peak = 2, total = 20, decay = 16, floor = 0.5, shape = shape } end
+    same({ 2, 2, 2 - 1.5 / 2, 0.5 + 1.5 * (1 - math.sqrt(0.5)), 0.5, 0.5 }, at(wsd "1-sqrt", 1, 4, 8, 12, 20, 25))
+    same({ 2, 0.5 + 0.75 * (1 + math.sqrt(0.5)), 1.25, 0.5, 0.5 }, at(wsd "cosine", 4, 8, 12, 20, 25))
+    local counters = schedule.tokens {
+      peak = 2, total = 20, last = 16, floor = 0.5, by = "real_tokens", warmup = 2, warmup_by = "real_tokens",
+      decay = "1-sqrt",
+    }
+    local got = {}
+    for i, tokens in ipairs { 1, 2, 3, 4, 8, 12, 20, 25 } do got[i] = counters { real_tokens = tokens } end
+    same({ 1, 2, 2, 2, 2 - 1.5 / 2, 0.5 + 1.5 * (1 - math.sqrt(0.5)), 0.5, 0.5 }, got)
+  end)
+
+  it("joins a cosine and an inverse square root with one slope, and may cool down at the end", function()
+    local t = { peak = 3, warmup = 10, cosine = 100, bend = 0.2 }
+    local rate = schedule.cosine_inverse_sqrt(t)
+    local half = 0.5 * (1 + 0.2)
+    same({ 0.3, 3, 3 * half }, at(rate, 1, 10, 110))
+    local before, after = (rate(110) - rate(110 - 1e-4)) / 1e-4, (rate(110 + 1e-4) - rate(110)) / 1e-4
+    assert.is_true(math.abs(before - after) < 1e-6 * math.abs(before) + 1e-7, ("%g and %g"):format(before, after))
+    local delta = 100 * (1.2 - math.pi * 0.8) / (math.pi * 0.8)
+    assert.is_true(math.abs(rate(510) - 3 * half * math.sqrt(100 + delta) / math.sqrt(500 + delta)) < 1e-12)
+    t.total, t.decay, t.floor = 600, 100, 0.1
+    local cooled = schedule.cosine_inverse_sqrt(t)
+    assert.equal(rate(500), cooled(500))
+    assert.is_true(math.abs((rate(500) + 0.1) / 2 - cooled(550)) < 1e-12)
+    same({ 0.1, 0.1 }, at(cooled, 600, 700))
+  end)
+
   it("reports invalid numbers at the caller's line", function()
     local function fails(words, f, t)
       local ok, message = pcall(function() local rate = f(t) return rate end)
@@ -73,6 +102,12 @@ describe("schedule", function()
     fails("warmup must be an integer number of steps, got 2.5", schedule.linear, { peak = 1, warmup = 2.5, total = 10 })
     fails("exceed the 10 steps", schedule.wsd, { peak = 1, warmup = 6, decay = 6, total = 10 })
     fails("'peak' must be a non-negative number, got", schedule.linear, { peak = 0 / 0, total = 10 })
+    fails("bend is 1; it must be above 0 and below 1", schedule.cosine_inverse_sqrt, { peak = 1, cosine = 5, bend = 1 })
+    fails("needs the total", schedule.cosine_inverse_sqrt, { peak = 1, cosine = 5, decay = 2 })
+    fails("'cosine' is missing", schedule.cosine_inverse_sqrt, { peak = 1 })
+    fails("shape", schedule.wsd, { peak = 1, total = 9, decay = 4, shape = "square" })
+    fails("last is 9 of 10", schedule.tokens,
+      { peak = 1, total = 10, warmup = 2, warmup_by = "flops", by = "flops", last = 9 })
     fails("steps must ascend", schedule.points, { { 2, 1 }, { 2, 3 } })
   end)
 end)

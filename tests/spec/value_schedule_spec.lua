@@ -31,6 +31,16 @@ describe("a schedule of values", function()
     assert.equal(0.5, schedule.new { type = "constant", value = 0.5 }:at(7))
   end)
 
+  it("holds each size for its share of the tokens, so that all sizes have as many updates", function()
+    local size = schedule.new {
+      type = "proportional", kind = "count", min = 2, max = 4, total = 90, by = "real_tokens",
+    } -- 2 + 3 + 4 = 9: the sizes end at 20, 50 and 90
+    assert.same({ 2, 2, 3, 3, 4, 4, 4 }, values(size, 0, 19, 20, 49, 50, 90, 1000))
+    assert.equal("integer", math.type(size:at { real_tokens = 20 }))
+    local uneven = schedule.new { type = "proportional", min = 8, max = 24, quantum = 8, total = 100 }
+    assert.same({ 8, 16, 16, 24 }, values(uneven, 16, 17, 49, 50)) -- rounded up: 100 / 6, 100 / 2
+  end)
+
   it("computes in the order that the reference tables were made with", function()
     local s = schedule.new { min = 0, max = 100, quantum = 1, total = 1000 }
     assert.same({ 28, 56, 57 }, values(s, 290, 570, 580)) -- 29 with exact arithmetic
@@ -115,6 +125,13 @@ describe("a schedule of values", function()
     refused("max is 101; a percentile must be 1 to 100", { kind = "percentile", min = 5, max = 101, total = 3 })
     refused("max is 1.5; a fraction must be above 0", { kind = "fraction", min = 0.5, max = 1.5, total = 3 })
     refused("'quantum' is missing", { min = 1, max = 2, total = 3, faithful = true })
+  end)
+
+  it("refuses a proportional schedule that cannot be", function()
+    refused("'min' must be positive", { type = "proportional", min = 0, max = 4, total = 9 })
+    refused("differ by no multiple of quantum 2", { type = "proportional", min = 1, max = 4, quantum = 2, total = 9 })
+    refused("'total' is missing", { type = "proportional", min = 1, max = 4 })
+    refused("'degree' does not apply", { type = "proportional", min = 1, max = 4, total = 9, degree = 2 })
   end)
 
   it("shows where it changes, and a picture", function()

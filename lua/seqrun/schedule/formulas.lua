@@ -33,4 +33,19 @@ end
 
 function formulas.constant(s) return s.max end
 
+---The sum of the first n values min, min + quantum, ...
+local function sum(s, n) return n * s.min + s.quantum * (n * (n - 1) // 2) end
+
+---Each value from min to max holds for a part of `total` that is proportional to it: a size of a batch for as many
+---updates as every other.
+function formulas.proportional(s, x)
+  local count = (s.max - s.min) // s.quantum + 1
+  local low, high, all = 1, count, sum(s, count)
+  while low < high do -- the first whose end is beyond x
+    local middle = (low + high) // 2
+    if x < math.ceil(s.total * sum(s, middle) / all) then high = middle else low = middle + 1 end
+  end
+  return s.min + (low - 1) * s.quantum
+end
+
 return formulas

@@ -19,8 +19,9 @@ local QUANTA = { length = 8, percentile = 1, count = 1 }
 function keys.keys(t)
   local unit = t.kind == "length" and " (lengths: 8)" or ""
   local fields = {
-    { "type", c.enum({ "linear", "root", "discrete", "custom" }, { default = "linear",
-      doc = "shape of the schedule" }) },
+    { "type", c.enum({ "linear", "root", "proportional", "discrete", "custom" }, { default = "linear",
+      doc = "shape of the schedule; proportional: a value holds for a share of total in proportion to it: by "
+        .. "tokens, each size of a batch has as many updates" }) },
     { "value", c.number { optional = true, doc = "a constant, instead of a schedule" } },
     { "min", c.number { optional = true, doc = "value at the start" } },
     { "max", c.number { optional = true, doc = "value from total on" } },

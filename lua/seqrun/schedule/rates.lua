@@ -9,6 +9,7 @@
 
 local check = require("seqrun.base.check")
 local counters = require("seqrun.schedule.counters")
+local decays = require("seqrun.schedule.decays")
 
 local schedule = {}
 
@@ -135,21 +136,55 @@ function schedule.inverse_sqrt(t)
   return warmed("inverse_sqrt", t, peak, warmup, function(step) return peak * math.sqrt(warmup / step) end)
 end
 
----Warmup, stable, decay: `peak` until `decay` steps before `total`, then linear decay to `floor`.
----@param t { peak: number, warmup?: number, total: integer, decay: integer, floor?: number, by?: string }
----@return seqrun.Schedule
-function schedule.wsd(t)
-  check_keys("wsd", t, "peak", "warmup", "total", "decay", "floor")
-  local peak, total = number_of("wsd", t, "peak"), total_of("wsd", t)
-  local warmup, floor = warmup_of("wsd", t, total), number_of("wsd", t, "floor", 0)
-  local decay = number_of("wsd", t, "decay")
+---The steps of a decay at the end, which may be a fraction of the total.
+local function decay_of(name, t, total, warmup, otherwise)
+  local decay = number_of(name, t, "decay", otherwise)
   if decay < 1 then decay = math.floor(decay * total + 0.5) end
   if warmup + decay > total then
-    refuse("wsd", "warmup %d and decay %d exceed the %d steps; lower one or raise total", warmup, decay, total)
+    refuse(name, "warmup %d and decay %d exceed the %d steps; lower one or raise total", warmup, decay, total)
   end
+  return decay
+end
+
+---Warmup, stable, decay: `peak` until `decay` steps before `total`, then decay to `floor`: linear, along a cosine, or
+---by one minus the square root of its part ("1-sqrt").
+---@param t { peak: number, warmup?: number, total: integer, decay: number, floor?: number,
+---  shape?: "linear"|"cosine"|"1-sqrt", by?: string }
+---@return seqrun.Schedule
+function schedule.wsd(t)
+  check_keys("wsd", t, "peak", "warmup", "total", "decay", "floor", "shape")
+  local peak, total = number_of("wsd", t, "peak"), total_of("wsd", t)
+  local warmup, floor = warmup_of("wsd", t, total), number_of("wsd", t, "floor", 0)
+  local shape = check.choice("schedule.wsd: shape", t.shape or "linear", { "linear", "cosine", "1-sqrt" })
+  local decay = decay_of("wsd", t, total, warmup)
   return warmed("wsd", t, peak, warmup, function(step)
     if decay == 0 or step <= total - decay then return peak end
-    return floor + (peak - floor) * math.max(0, (total - step) / decay)
+    local left = math.max(0, (total - step) / decay)
+    return floor + (peak - floor) * (shape == "linear" and left or decays.SHAPES[shape](1 - left))
+  end)
+end
+
+---Warmup, half of a cosine from `peak` towards `bend * peak`, and from `cosine` steps after the warmup on, where it is
+---half way down, an inverse square root that continues it with the same slope; with `decay` the last steps fall
+---linearly to `floor`, which needs a total.
+---@param t { peak: number, warmup?: number, cosine: number, bend?: number, total?: integer, decay?: number,
+---  floor?: number, by?: string } bend: above 0 and below 1, default 0.1
+---@return seqrun.Schedule
+function schedule.cosine_inverse_sqrt(t)
+  local name = "cosine_inverse_sqrt"
+  check_keys(name, t, "peak", "warmup", "cosine", "bend", "total", "decay", "floor")
+  local peak, total = number_of(name, t, "peak"), t.total and total_of(name, t)
+  local warmup, floor = warmup_of(name, t, total), number_of(name, t, "floor", 0)
+  local length, bend = number_of(name, t, "cosine"), number_of(name, t, "bend", 0.1)
+  if length <= 0 then refuse(name, "cosine is %g; it must be the positive length of the cosine", length) end
+  if bend <= 0 or bend >= 1 then refuse(name, "bend is %g; it must be above 0 and below 1", bend) end
+  if t.decay and t.decay > 0 and not total then refuse(name, "a decay at the end needs the total") end
+  local decay = total and decay_of(name, t, total, warmup, 0) or 0
+  local shape = decays.cosine_inverse_sqrt(bend, length)
+  return warmed(name, t, peak, warmup, function(step)
+    if decay == 0 or step <= total - decay then return peak * shape(step - warmup) end
+    local top = peak * shape(total - decay - warmup)
+    return floor + (top - floor) * math.max(0, (total - step) / decay)
   end)
 end
 

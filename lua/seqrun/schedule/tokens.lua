@@ -6,6 +6,7 @@
 
 local check = require("seqrun.base.check")
 local counters = require("seqrun.schedule.counters")
+local decays = require("seqrun.schedule.decays")
 
 ---@class seqrun.TokenRate
 ---@field peak number
@@ -15,19 +16,15 @@ local counters = require("seqrun.schedule.counters")
 ---@field by string
 ---@field warmup_by string
 ---@field decay string
+---@field last number? length of the decay, at the end, in units of by
 ---@field mark number? value of the counter where the decay began
 local Rate = {}
 Rate.__index = Rate
 Rate.__name = "seqrun.TokenRate"
 
----The part of peak - floor that is left after a part of the decay.
-local DECAYS = {
-  linear = function(part) return 1 - part end,
-  cosine = function(part) return 0.5 * (math.cos(math.pi * part) + 1) end,
-  constant = function() return 1 end,
+local OPTIONS = {
+  peak = true, floor = true, warmup = true, warmup_by = true, total = true, by = true, decay = true, last = true,
 }
-
-local OPTIONS = { peak = true, floor = true, warmup = true, warmup_by = true, total = true, by = true, decay = true }
 
 local function number_of(t, key, otherwise)
   local x = t[key]
@@ -40,7 +37,8 @@ end
 
 ---Warmup to `peak`, then decay to `floor` where the counter `by` reaches `total`.
 ---@param t { peak: number, floor?: number, warmup?: number, warmup_by?: string, total: number, by?: string,
----  decay?: "linear"|"cosine"|"constant" } by: effective_tokens by default; warmup_by: "step" by default
+---  decay?: "linear"|"cosine"|"1-sqrt"|"constant", last?: number } by: effective_tokens by default; warmup_by: "step"
+---  by default; last: the decay takes so much of the counter, before total; by default it begins where the warmup ends
 ---@return seqrun.TokenRate # called with the counters of an update
 local function new(t)
   check.options("schedule.tokens", t, OPTIONS)
@@ -51,10 +49,16 @@ local function new(t)
   }, Rate)
   check.choice("schedule.tokens: by", self.by, counters.NAMES)
   check.choice("schedule.tokens: warmup_by", self.warmup_by, { "step", self.by })
-  check.choice("schedule.tokens: decay", self.decay, { "linear", "cosine", "constant" })
+  check.choice("schedule.tokens: decay", self.decay, decays.NAMES)
+  self.last = t.last and number_of(t, "last") or nil
   if self.floor > self.peak then check.fail("schedule.tokens: floor %g exceeds peak %g", self.floor, self.peak) end
   if self.total <= (self.warmup_by == self.by and self.warmup or 0) then
     check.fail("schedule.tokens: total is %g %s; it must exceed the warmup", self.total, self.by)
+  end
+  local before = self.warmup_by == self.by and self.warmup or 0
+  if self.last and (self.last <= 0 or before + self.last > self.total) then
+    check.fail("schedule.tokens: last is %g of %g %s; it must be positive, and leave room for the warmup",
+      self.last, self.total, self.by)
   end
   return self
 end
@@ -83,8 +87,10 @@ function Rate:__call(at)
   local rate = warming(self, at, tokens)
   if rate then return rate end
   if tokens > self.total then return self.floor end
-  local part = (tokens - self.mark) / (self.total - self.mark)
-  return self.floor + DECAYS[self.decay](part) * (self.peak - self.floor)
+  local from = self.last and math.max(self.mark, self.total - self.last) or self.mark
+  if self.last and tokens <= from then return self.peak end
+  local part = (tokens - from) / (self.total - from)
+  return self.floor + decays.SHAPES[self.decay](part) * (self.peak - self.floor)
 end
 
 ---A plain table for restore().
@@ -94,8 +100,9 @@ function Rate:state() return { mark = self.mark } end
 function Rate:restore(state) self.mark = state.mark end
 
 function Rate:__tostring()
-  return ("peak %g after %g %s, %s decay to %g at %g %s"):format(self.peak, self.warmup, self.warmup_by, self.decay,
-    self.floor, self.total, self.by)
+  local over = self.last and (" in the last %g"):format(self.last) or ""
+  return ("peak %g after %g %s, %s decay%s to %g at %g %s"):format(self.peak, self.warmup, self.warmup_by, self.decay,
+    over, self.floor, self.total, self.by)
 end
 
 return new

@@ -16,8 +16,8 @@ local formulas = require("seqrun.schedule.formulas")
 
 ---@class seqrun.ScheduleOptions
 ---@field name? string config key, for messages
----@field type? "linear"|"root"|"discrete"|"custom"|"constant" linear by default
----@field min? number value at 0; of linear and root
+---@field type? "linear"|"root"|"proportional"|"discrete"|"custom"|"constant" linear by default
+---@field min? number value at 0; of linear, root and proportional
 ---@field max? number value from `total` on
 ---@field total? number where max is reached, in units of `by`
 ---@field quantum? number values are multiples of it; none: not rounded
@@ -42,11 +42,12 @@ local OPTIONS = {
   upto = true, fn = true, value = true, by = true, down = true, kind = true, faithful = true,
 }
 
-local TYPES = { "linear", "root", "discrete", "custom", "constant" }
+local TYPES = { "linear", "root", "proportional", "discrete", "custom", "constant" }
 
 ---Options that only some types have.
 local OWN = {
-  total = { linear = true, root = true }, quantum = { linear = true, root = true }, degree = { root = true },
+  total = { linear = true, root = true, proportional = true },
+  quantum = { linear = true, root = true, proportional = true }, degree = { root = true },
   values = { discrete = true }, upto = { discrete = true }, fn = { custom = true }, value = { constant = true },
   down = { linear = true, root = true },
 }
@@ -104,6 +105,17 @@ function CHECKS.root(s)
   positive(s, "quantum", not s.faithful)
   if number_of(s, "degree") <= 0 and not (s.faithful and s.degree ~= 0) then
     refuse(s, "'degree' must be positive, got %g", s.degree)
+  end
+end
+
+function CHECKS.proportional(s)
+  check_range(s)
+  positive(s, "min")
+  positive(s, "total")
+  s.quantum = positive(s, "quantum", true) or 1
+  if s.faithful then refuse(s, "'faithful' does not apply to type proportional; leave it out") end
+  if (s.max - s.min) % s.quantum ~= 0 then
+    refuse(s, "min %g and max %g differ by no multiple of quantum %g", s.min, s.max, s.quantum)
   end
 end
 

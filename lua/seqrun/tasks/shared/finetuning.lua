@@ -298,7 +298,7 @@ local function by_counter(r)
   return parts.schedule { rate = fields }
 end
 
----Linear warmup, then polynomial decay to rate.floor at the end of the last epoch, or as rate.by says.
+---Linear warmup, then the decay of the config to rate.floor at the end of the last epoch, or as rate.by says.
 ---@param cfg table
 ---@param updates number of an epoch
 ---@return fun(step: number|seqrun.Counters): number
@@ -313,10 +313,12 @@ function Task:schedule(cfg, updates)
   if warmup >= total and total > 1 then
     failure.raise("config", "rate.warmup is %d of %d steps; lower it, or raise epochs", warmup, total)
   end
-  local rate = require("seqrun.schedule").poly {
-    peak = r.peak, warmup = math.min(warmup, total - 1), total = total + 1, power = r.power, floor = r.floor,
-  }
-  return rate, total
+  if r.last and r.last + warmup > total + 1 then
+    failure.raise("config", "rate.last is %g of %d steps, of which %d are warmup; lower it, or raise epochs", r.last,
+      total, warmup)
+  end
+  local fields = setmetatable({ warmup = math.min(warmup, total - 1), total = total + 1 }, { __index = r })
+  return parts.by_steps(fields), total
 end
 
 return Task

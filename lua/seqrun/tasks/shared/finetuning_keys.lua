@@ -81,16 +81,6 @@ local rules = {
     end,
   },
   {
-    keys = { "rate.by", "rate.decay", "rate.power", "rate.floor", "rate.peak" },
-    check = function(by, decay, power, floor, peak)
-      if floor > peak then return ("rate.floor %g exceeds rate.peak %g"):format(floor, peak) end
-      if by == "step" and decay ~= "poly" then
-        return "rate.decay needs rate.by=effective_tokens, for example; by step, use rate.power"
-      end
-      if by ~= "step" and power ~= 1 then return "rate.power applies to rate.by=step only; leave it out" end
-    end,
-  },
-  {
     keys = { "rate.by", "rate.warmup_by", "rate.warmup", "rate.total" },
     check = function(by, warmup_by, warmup, total)
       if by == "step" or not total then return nil end

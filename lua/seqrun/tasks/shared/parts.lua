@@ -49,25 +49,50 @@ function parts.optimizer_options(cfg, loader)
   return options
 end
 
+---A rate that follows an inverse square root after a cosine.
+local function cosine_inverse_sqrt(r)
+  return schedule.cosine_inverse_sqrt {
+    peak = r.peak, warmup = r.warmup, cosine = r.cosine, bend = r.bend, total = r.total, decay = r.last,
+    floor = r.floor, by = r.by,
+  }
+end
+
 ---A rate that depends on another counter than steps.
 local function by_tokens(r)
+  if r.decay == "cosine_inverse_sqrt" then return cosine_inverse_sqrt(r) end
   return schedule.tokens {
+    last = r.last,
     peak = r.peak, floor = r.floor, warmup = r.warmup, warmup_by = r.warmup_by, total = r.total, by = r.by,
     decay = r.decay ~= "poly" and r.decay or "linear",
   }
 end
 
----Linear warmup, then polynomial decay; a later phase begins at step `from`.  A step is batch.sequences
+---A rate that depends on steps.
+---@param r table the keys of `rate`
+---@return seqrun.Schedule
+function parts.by_steps(r)
+  if r.decay == "cosine_inverse_sqrt" then return cosine_inverse_sqrt(r) end
+  if r.decay == "constant" then return schedule.constant { peak = r.peak, warmup = r.warmup } end
+  if r.decay ~= "poly" then
+    return schedule.wsd {
+      peak = r.peak, warmup = r.warmup, total = r.total, shape = r.decay, decay = r.last or r.total - r.warmup,
+      floor = r.floor,
+    }
+  end
+  return schedule.poly {
+    peak = r.peak, warmup = r.warmup, total = r.total, power = r.power, from_start = r.decay_from == "start",
+    floor = r.floor,
+  }
+end
+
+---Linear warmup, then the decay of the config; a later phase begins at step `from`.  A step is batch.sequences
 ---sequences, regardless of how many an update draws: pass `update.schedule_step` or `update.counters`.
 ---@param cfg table
 ---@return fun(at: number|seqrun.Counters): number # by another counter than steps: only of counters
 function parts.schedule(cfg)
   local r = cfg.rate
   if r.by ~= "step" then return by_tokens(r) end
-  local rate = schedule.poly {
-    peak = r.peak, warmup = r.warmup, total = r.total, power = r.power, from_start = r.decay_from == "start",
-    floor = r.floor,
-  }
+  local rate = parts.by_steps(r)
   return function(step)
     if type(step) == "table" then step = step.schedule_step end
     return rate(step + r.from)

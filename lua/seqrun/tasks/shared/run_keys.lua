@@ -7,6 +7,7 @@
 
 local c = require("seqrun.config")
 local counters = require("seqrun.schedule.counters")
+local rate_rules = require("seqrun.tasks.shared.rate_rules")
 
 local MANY = 1 << 30
 local later = true
@@ -105,8 +106,16 @@ local rate = c.map {
   { "by", c.enum(counters.NAMES, { default = "step",
     doc = "counter that the decay depends on; unless it is step, the run ends where it reaches rate.total" }) },
   { "floor", c.number { default = 0, min = 0, doc = "rate at the end of the decay" } },
-  { "decay", c.enum({ "poly", "linear", "cosine", "constant" }, { default = "poly",
-    doc = "shape of the decay; poly only with rate.by=step, the others only without" }) },
+  { "decay", c.enum({ "poly", "linear", "cosine", "1-sqrt", "constant", "cosine_inverse_sqrt" }, { default = "poly",
+    doc = "shape of the decay; poly: by steps, see rate.power, and linear by other counters; 1-sqrt: one minus the "
+      .. "square root of its part; cosine_inverse_sqrt: half a cosine, then an inverse square root" }) },
+  { "last", c.number { optional = true, min = 0,
+    doc = "units of rate.by that the decay takes, before rate.total: the rate is constant until then (WSD), or follows "
+      .. "the inverse square root; none: it begins where the warmup ends" } },
+  { "cosine", c.number { optional = true, min = 0,
+    doc = "decay=cosine_inverse_sqrt: units of rate.by from the warmup to where the inverse square root begins" } },
+  { "bend", c.number { default = 0.1, min = 0, max = 1,
+    doc = "decay=cosine_inverse_sqrt: fraction of rate.peak that the cosine falls towards; it turns half way" } },
   { "from", c.integer { default = 0, min = 0, doc = "steps of the schedule completed by an earlier phase" } },
   { "power", c.number { default = 1.0, min = 0, doc = "power of the polynomial decay: 1 linear, 0.5 square root" } },
   { "decay_from", c.enum({ "warmup", "start" }, { default = "warmup",
@@ -227,15 +236,22 @@ local rules = {
       return "eval.metric and eval.target belong together, such as eval.metric=mlm_accuracy eval.target=0.72"
     end,
   },
+  rate_rules.power,
+  rate_rules.shape,
   {
-    keys = { "rate.by", "rate.decay", "rate.power", "rate.from", "rate.floor", "rate.peak" },
-    check = function(by, decay, power, from, floor, peak)
-      if floor > peak then return ("rate.floor %g exceeds rate.peak %g"):format(floor, peak) end
-      if by == "step" and decay ~= "poly" then
-        return "rate.decay needs rate.by=effective_tokens, for example; by step, use rate.power"
-      end
-      if by == "step" then return nil end
-      if power ~= 1 or from ~= 0 then return "rate.power and rate.from apply to rate.by=step only; leave them out" end
+    keys = { "rate.by", "rate.decay", "rate.from", "rate.decay_from" },
+    check = function(by, decay, from, decay_from)
+      if by ~= "step" and from ~= 0 then return "rate.from applies to rate.by=step only; leave it out" end
+      if decay_from == "warmup" or decay == "poly" and by == "step" then return nil end
+      return "rate.decay_from=start applies to rate.decay=poly by steps only; leave it out"
+    end,
+  },
+  {
+    keys = { "rate.warmup", "rate.last", "rate.total", "rate.by", "rate.warmup_by" },
+    check = function(warmup, last, total, by, warmup_by)
+      if not last or (by == warmup_by and warmup or 0) + last <= total then return nil end
+      return ("rate.warmup %g and rate.last %g exceed the %g %s of rate.total"):format(warmup, last, total,
+        by == "step" and "steps" or by)
     end,
   },
   {
