@@ -29,6 +29,7 @@ local checkpoint = {
   state = loading.state,
   config = loading.config,
   load = loading.load,
+  tile = require("seqrun.checkpoint.tiling"),
   pretrained = pretrained.read,
 
   export = require("seqrun.checkpoint.exporting"),

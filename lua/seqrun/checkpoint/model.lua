@@ -105,8 +105,23 @@ local function read_one(params, param, source, report)
   return true
 end
 
-local function close_all(found)
+---Closes what model.open() has opened.
+---@param found table<string, { file: userdata, entry: table }>
+function model.close(found)
   for _, source in pairs(found) do source.file:close() end
+end
+
+---The tensors of a directory or a file, by the names that a model has for them.
+---@param path string
+---@param params seqrun.Params
+---@param report seqrun.LoadReport
+---@return table<string, { file: userdata, entry: table }>|nil found
+---@return string? message
+---@return string? code
+function model.open(path, params, report)
+  local paths, message, code = model.files(path)
+  if not paths then return nil, message, code end
+  return collect(paths, params, report)
 end
 
 ---A parameter that is not loaded: unchanged, or initialised.
@@ -155,14 +170,11 @@ end
 ---@return string? code
 function model.load(path, params, t)
   local report = names.report()
-  local paths, message, code = model.files(path)
-  if not paths then return nil, message, code end
-  local found
-  found, message, code = collect(paths, params, report)
+  local found, message, code = model.open(path, params, report)
   if not found then return nil, message, code end
   local filled
   filled, message, code = fill(params, found, t, report)
-  close_all(found)
+  model.close(found)
   params:refresh()
   if filled and #report.loaded == 0 then
     return nil, ("%s: has none of the parameters of this model"):format(path), "data"

@@ -105,7 +105,7 @@ local function check_key(family, key, value, level)
   fail("%s is %s; expected %s", key, tostring(value), wanted)
 end
 
-local CHOICES = { initializer = { "normal", "local" }, precision = { "f32", "bf16" } }
+local CHOICES = { initializer = { "normal", "depth", "local" }, precision = { "f32", "bf16" } }
 
 local function check_whole(family, whole, level)
   local function fail(text, ...) error(family.name .. ": " .. text:format(...), level + 1) end
@@ -118,9 +118,9 @@ local function check_whole(family, whole, level)
   end
   for key, choices in pairs(CHOICES) do
     local value = whole[key]
-    if value ~= nil and value ~= choices[1] and value ~= choices[2] then
-      fail("%s is '%s'; choose %s", key, tostring(value), table.concat(choices, " or "))
-    end
+    local good = value == nil
+    for _, choice in ipairs(choices) do good = good or value == choice end
+    if not good then fail("%s is '%s'; choose %s", key, tostring(value), table.concat(choices, " or ")) end
   end
 end
 

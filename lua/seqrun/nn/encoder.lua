@@ -33,7 +33,7 @@ local OPTIONS = { pooler = true, prefix = true }
 
 ---An encoder on the current device, parameters not yet initialised.
 ---@param config table keys of Hugging Face's config.json; missing keys: those of the family's base model;
----  family: its name, or a table; precision: "f32" or "bf16"; initializer: "normal" or "local"
+---  family: its name, or a table; precision: "f32" or "bf16"; initializer: "normal", "depth" or "local"
 ---@param options? { pooler?: boolean, prefix?: string } pooler: add the pooling layer; prefix: of
 ---  parameter names, default "bert.", or as the family has it
 ---@return seqrun.Encoder
@@ -47,6 +47,7 @@ function Encoder.new(config, options)
   whole.precision, whole.initializer = nil, nil
   local prefix, design = options.prefix or family.prefix, make_design(family.design(whole))
   if initializer == "local" then require("seqrun.nn.local_init").check(family, design) end
+  if initializer == "depth" then design.deep_std = design.std / math.sqrt(2 * design.layers) end
   return setmetatable({
     name = "encoder", family = family, config = whole, design = design, names = family.names, prefix = prefix,
     heads = family.heads(whole, design), shared = {}, precision = precision, initializer = initializer,
@@ -54,7 +55,9 @@ function Encoder.new(config, options)
   }, Encoder)
 end
 
----The published initialisation: truncated normal weights, zero biases, unit norms; `initializer = "local"` changes it.
+---The published initialisation: truncated normal weights, zero biases, unit norms.  With `initializer = "depth"` the
+---matrices that add to the hidden state have a standard deviation that is divided by sqrt(2 layers); see local_init.lua
+---about "local".
 ---@param seed integer
 ---@return seqrun.Encoder
 function Encoder:initialise(seed)

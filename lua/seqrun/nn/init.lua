@@ -22,7 +22,8 @@ local nn = {}
 ---@field type_vocab_size? integer 2
 ---@field initializer_range? number 0.02
 ---@field layer_norm_eps? number 1e-12
----@field initializer? "normal"|"local" initial weights, normal; local: half of the heads begin at neighbouring tokens
+---@field initializer? "normal"|"depth"|"local" initial weights, normal; depth: smaller where layers add up; local:
+---half of the heads begin at neighbouring tokens
 ---@field heads? (string|seqrun.Head|fun(encoder: seqrun.Encoder): seqrun.Head)[] those that the family is pretrained
 ---with, { "mlm", "nsp" } for BERT; also those of sr.nn.heads, and tables with name, specs and
 ---loss(self, hidden, target, batch)

@@ -39,9 +39,10 @@ local model = model_keys {
     doc = "number of position embeddings: the maximum sequence length of the model" } },
   { "type_vocab_size", c.integer { default = 2, min = 2, max = 65536, doc = "number of token types (segments)" } },
   { "initializer_range", c.number { default = 0.02, min = 0, doc = "standard deviation of the initial weights" } },
-  { "initializer", c.enum({ "normal", "local" }, { default = "normal",
-    doc = "initial weights; normal: as published; local: sinusoidal positions, and half of the heads begin at the "
-      .. "tokens beside their own: small models on little text learn in a fraction of the time" }) },
+  { "initializer", c.enum({ "normal", "depth", "local" }, { default = "normal",
+    doc = "initial weights; normal: as published; depth: those of the matrices that add to the hidden state are "
+      .. "divided by sqrt(2 * layers); local: sinusoidal positions, and half of the heads begin at the tokens beside "
+      .. "their own: small models on little text learn in a fraction of the time" }) },
   { "layer_norm_eps", c.number { default = 1e-12, min = 0, doc = "epsilon of LayerNorm" } },
 }
 

@@ -5,6 +5,8 @@ local RATE = "{ peak = 1e-3, warmup = 10, total = 100 }"
 
 return {
   ["sr.checkpoint.save"] = "sr.checkpoint.save(sample.run, { step = 2, model = sample.params })",
+  ["sr.checkpoint.tile"] = "-- a larger model from the checkpoint of a smaller one: sr.checkpoint.tile(DIR, { model = bert })\n"
+    .. "sr.checkpoint.tile",
   ["sr.checkpoint.load"] = "sr.checkpoint.load(sample.run, { model = sample.params })",
   ["sr.checkpoint.list"] = "sr.checkpoint.list(sample.run)",
   ["sr.checkpoint.latest"] = "sr.checkpoint.latest(sample.run)",
@@ -69,6 +71,9 @@ return {
   ["sr.run.loader_options"] = "-- in a recipe: sr.data.loader(sr.run.loader_options(run.config, corpus, \"train\"))\nsr.run.loader_options",
   ["sr.run.optimizer_options"] = "-- in a recipe: sr.optim.adamw(params, sr.run.optimizer_options(run.config, loader))\n"
     .. "sr.run.optimizer_options",
+  ["sr.run.plain_optimizer_options"] = "-- in a recipe: sr.optim.adamw(params, sr.run.plain_optimizer_options(run.config))\n"
+    .. "sr.run.plain_optimizer_options",
+  ["sr.run.by_steps"] = 'sr.run.by_steps({ peak = 1e-3, warmup = 10, total = 100, decay = "1-sqrt", last = 20, floor = 0 })(90)',
   ["Run"] = "-- in a recipe: for step, update in run:steps(loader) do ... end\nsr.run",
   ["Schedules"] = "-- in a recipe: local schedules = task:schedules(cfg, data), and schedules:before(update)\nsr.tasks.classify.schedules",
   ["TokenDropSchedule"] = "-- in a recipe: token_drop:before(update)\nsr.run.token_drop",
@@ -78,6 +83,7 @@ return {
   ["sr.schedule.constant"] = "sr.schedule.constant({ peak = 1e-3, warmup = 10 })(5)",
   ["sr.schedule.inverse_sqrt"] = "sr.schedule.inverse_sqrt({ peak = 1e-3, warmup = 10 })(40)",
   ["sr.schedule.wsd"] = "plot(sr.schedule.wsd { peak = 1e-3, warmup = 10, total = 100, decay = 20 }, { steps = 100 })",
+  ["sr.schedule.cosine_inverse_sqrt"] = "sr.schedule.cosine_inverse_sqrt({ peak = 1e-3, warmup = 10, cosine = 50 })(100)",
   ["sr.schedule.custom"] = "sr.schedule.custom(function(step) return 1e-3 * math.min(1, step / 100) end)(50)",
   ["sr.schedule.points"] = "sr.schedule.points({ { 0, 0 }, { 10, 1e-3 }, { 100, 0 } })(55)",
   ["sr.schedule.tokens"] = "sr.schedule.tokens { peak = 1e-3, warmup = 10, total = 1e6 }",

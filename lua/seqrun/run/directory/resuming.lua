@@ -152,7 +152,12 @@ function resuming.start_from(t)
   local parts = {
     model = t.model.params, opt = t.optimizer, carry = init.carry, seed = t.config.seed, fresh = fresh_parameters(t),
   }
-  local loaded, message, code = checkpoint.load(init.from, parts)
+  local loaded, message, code
+  if init.tile then
+    loaded, message, code = checkpoint.tile(init.from, { model = t.model, fresh = parts.fresh })
+  else
+    loaded, message, code = checkpoint.load(init.from, parts)
+  end
   if not loaded then
     local way = code == "missing" and "; give a run or checkpoint, or init.from=none" or ""
     failure.raise(code, "init.from: %s%s", message, way)

@@ -126,6 +126,9 @@ local init = c.map {
   { "from", c.path { optional = true, doc = "run or checkpoint to initialize from; none: random weights" } },
   { "carry", c.enum({ "weights", "moments" }, { default = "weights",
     doc = "weights: load the weights; moments: load the optimizer moments as well" }) },
+  { "tile", c.boolean { default = false,
+    doc = "the checkpoint is of a smaller model: layers are repeated, tensors stand in the middle of larger ones and "
+      .. "are repeated outwards" } },
   { "heads", c.enum({ "load", "new" }, { default = "load",
     doc = "load: load the heads that the checkpoint has; new: initialize all heads, for other labels" }) },
 }
@@ -220,6 +223,14 @@ local rules = {
     check = function(by, adjust)
       if by == "packs" or adjust == "batch" then return nil end
       return "batch.adjust=betas requires batch.by=packs; set it, or leave out batch.adjust"
+    end,
+  },
+  {
+    keys = { "init.tile", "init.from", "init.carry" },
+    check = function(tile, from, carry)
+      if not tile then return nil end
+      if not from then return "init.tile needs init.from, the checkpoint of a smaller model" end
+      if carry ~= "weights" then return "init.tile makes weights of another shape; init.carry must be weights" end
     end,
   },
   {
