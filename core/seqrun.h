@@ -46,6 +46,7 @@
 #include "core/base/system.h"
 #include "core/base/thread.h"
 
+#include "core/text/bpe_train.h"
 #include "core/text/count.h"
 #include "core/text/encode.h"
 #include "core/text/rows.h"

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/text/classes.h"
+#include "core/text/pattern_known.h"
+#include "core/text/utf8.h"
 
 enum { BLOCK_BYTES = 512 << 10, BLOCKS = 8 };
 
@@ -42,10 +45,44 @@ static sr_status count_word(void *context, const sr_word *word) {
     return add_count(c, word->bytes, word->size, 1);
 }
 
+/* The pieces of a line, with its line feed; U+FFFD stands for invalid UTF-8. */
+static sr_status count_pieces(sr_word_counts *c, const uint8_t *bytes, size_t size) {
+    uint8_t *fixed = NULL;
+    if (sr_utf8_invalid(bytes, size, NULL) > 0) {
+        size_t n = 0;
+        SR_TRY(sr_new(&fixed, 3 * size));
+        for (size_t at = 0; at < size;) {
+            int32_t cp;
+            at += (size_t)sr_utf8_decode(&cp, bytes + at, size - at);
+            n += (size_t)sr_utf8_encode(fixed + n, cp >= 0 ? cp : SR_UTF8_REPLACEMENT);
+        }
+        bytes = fixed;
+        size = n;
+    }
+    sr_status st = SR_OK;
+    for (size_t at = 0, end; st == SR_OK && at < size; at = end) {
+        end = sr_scan_gpt2(bytes, at, size);
+        c->total++;
+        st = add_count(c, bytes + at, end - at, 1);
+    }
+    sr_free(fixed);
+    return st;
+}
+
+static sr_status count_lines(sr_word_counts *c, const uint8_t *bytes, size_t size) {
+    for (size_t at = 0, end; at < size; at = end) {
+        const uint8_t *feed = memchr(bytes + at, '\n', size - at);
+        end = feed != NULL ? (size_t)(feed - bytes) + 1 : size;
+        SR_TRY(count_pieces(c, bytes + at, end - at));
+    }
+    return SR_OK;
+}
+
 static sr_status count_block(void *context, int64_t i, int worker) {
     (void)worker;
     counter *c = context;
     block *b = &c->blocks[i];
+    if (c->opts == NULL) return count_lines(&b->found, b->text, b->size);
     sr_words_at at = {0};
     return sr_words(&at, b->text, b->size, c->opts, count_word, &b->found);
 }
@@ -159,6 +196,7 @@ static sr_status count_all(counter *c, sr_word_counts *out, sr_source *source, i
 sr_status sr_word_counts_add(sr_word_counts *out, sr_source *source, const sr_words_opts *opts,
                              int64_t limit, sr_threads *threads) {
     counter c = {.opts = opts};
+    sr_classes_init();
     sr_status st = count_all(&c, out, source, limit, threads);
     for (int i = 0; i < BLOCKS; i++) {
         sr_free(c.blocks[i].text);

@@ -24,9 +24,10 @@ typedef struct sr_word_counts {
     uint64_t forgotten; /* occurrences of words that were dropped to stay below the limit */
 } sr_word_counts;
 
-/* Adds the words of all of `source`.  If more than `limit` are distinct, the rarest are dropped
- * until three quarters of the limit remain; this happens at fixed positions in the text, so the
- * result is the same on any number of threads.
+/* Adds the words of all of `source`; without `opts` they are the pieces of the byte level (GPT-2's
+ * pattern), line by line with the line feed, of any length.  If more than `limit` are distinct, the
+ * rarest are dropped until three quarters of the limit remain; this happens at fixed positions in
+ * the text, so the result is the same on any number of threads.
  *
  * Errors: those of sr_source_line(); SR_ENOMEM; SR_ESTOP.  The counts may be incomplete then. */
 sr_status sr_word_counts_add(sr_word_counts *out, sr_source *source, const sr_words_opts *opts,

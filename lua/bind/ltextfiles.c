@@ -7,6 +7,7 @@
 
 #include "core/base/io.h"
 #include "core/base/thread.h"
+#include "core/text/bpe_train.h"
 #include "core/text/encode.h"
 #include "core/text/sentence.h"
 #include "core/text/train.h"
@@ -132,11 +133,9 @@ static void push_train_counts(lua_State *L, const sr_vocab_train_counts *c,
     lsr_set_integer(L, "invalid", (int64_t)s.invalid);
 }
 
-/* train(paths, { size=, min_frequency=, limit_alphabet=, lowercase=, keep_accents=, word_limit=,
- * threads= }) -> Vocab, counts | nil, message, code */
-static int text_train(lua_State *L) {
+static sr_vocab_train_opts train_opts(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
-    sr_vocab_train_opts opts = {
+    return (sr_vocab_train_opts){
         .size =
             (int32_t)lsr_field_range(L, 2, "size", 30522, SR_TOKEN_SPECIALS + 1, SR_VOCAB_LIMIT),
         .min_frequency = lsr_field_range(L, 2, "min_frequency", 2, 1, INT32_MAX),
@@ -145,6 +144,32 @@ static int text_train(lua_State *L) {
         .keep_accents = lsr_field_bool(L, 2, "keep_accents", false),
         .word_limit = lsr_field_range(L, 2, "word_limit", 1 << 23, 16, INT32_MAX),
     };
+}
+
+/* train_bpe(paths, { size=, min_frequency=, word_limit=, threads= }) -> text of a tokenizer.json,
+ * counts | nil, message, code */
+static int text_train_bpe(lua_State *L) {
+    sr_vocab_train_opts opts = train_opts(L);
+    int threads = (int)lsr_field_range(L, 2, "threads", 0, 0, 1024);
+    size_t count, size = 0;
+    const char *const *paths = lsr_checkpaths(L, 1, &count);
+    sr_source **source = lsr_newsource(L);
+    sr_threads **team = new_threads(L);
+    char **text = lsr_newbytes(L);
+    sr_vocab_train_counts counts = {0};
+    sr_status st = sr_source_open(source, paths, count, NULL);
+    if (st == SR_OK) st = sr_threads_new(team, threads);
+    if (st == SR_OK) st = sr_bpe_train(text, &size, *source, &opts, *team, &counts);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushlstring(L, *text, size);
+    push_train_counts(L, &counts, *source);
+    return 2;
+}
+
+/* train(paths, { size=, min_frequency=, limit_alphabet=, lowercase=, keep_accents=, word_limit=,
+ * threads= }) -> Vocab, counts | nil, message, code */
+static int text_train(lua_State *L) {
+    sr_vocab_train_opts opts = train_opts(L);
     int threads = (int)lsr_field_range(L, 2, "threads", 0, 0, 1024);
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 1, &count);
@@ -232,10 +257,8 @@ static const luaL_Reg sentences_methods[] = {
 };
 
 static const luaL_Reg functions[] = {
-    {"sentences", text_sentences},
-    {"train", text_train},
-    {"encode", text_encode},
-    {NULL, NULL},
+    {"sentences", text_sentences}, {"train", text_train}, {"train_bpe", text_train_bpe},
+    {"encode", text_encode},       {NULL, NULL},
 };
 
 void lsr_open_textfiles(lua_State *L) {

@@ -227,3 +227,41 @@ describe("a tokenizer.json is refused", function()
     assert.matches("^t.json:1:", message)
   end)
 end)
+
+describe("byte-level BPE that is trained here", function()
+  --- The merges of tokenizers 0.23.3: BpeTrainer with vocab_size 281, min_frequency 2, the five specials and the
+  --- alphabet of ByteLevel, on tests/data/tokenizer/kinds/lines.bin.
+  local MERGES = "Ġ+t h+e Ġ+a i+n Ġ+w Ġ+s o+u h+a e+r o+r n+d Ġt+he Ġ+m Ġ+i in+g e+d Ġ+b r+e Ġ+ha Ġ+d"
+
+  it("has the merges of tokenizers", function()
+    local out = folder .. "/bpe.json"
+    local command = { "vocab", "--model", "bpe", "--size", "281", "--out", out, folder .. "/prose.txt" }
+    local lines = {}
+    for line in io.lines(DATA .. "kinds/lines.bin") do
+      lines[#lines + 1] = #lines < 30 and line or nil
+    end
+    program.write(folder, "prose.txt", table.concat(lines, "\n") .. "\n")
+    local code, printed = program.run(command)
+    assert.equal(0, code)
+    assert.matches("bpe.json: 281 tokens from", printed, 1, true)
+    local list = {}
+    for _, pair in ipairs(json.decode(read(out)).model.merges) do list[#list + 1] = table.concat(pair, "+") end
+    assert.equal(MERGES, table.concat(list, " "))
+  end)
+
+  it("is used as it was trained", function()
+    local t = assert(core.parse_tokenizer(read(folder .. "/bpe.json"), nil, { specials = true }))
+    assert.equal("BPE", t:kind())
+    assert.equal(281, #t)
+    assert.same({ 2 }, t:frame().lead.ids)
+    local ids = t:ids("the [MASK] naïve\n")
+    assert.equal(4, ids[3])
+    assert.equal("the [MASK] naïve\n", (t:decode(ids, true):gsub("the%[", "the [")))
+  end)
+
+  it("is refused below the number of bytes", function()
+    local code, _, message = program.run { "vocab", "--model", "bpe", "--size", "200", "--out", folder .. "/x", DATA }
+    assert.equal(2, code)
+    assert.matches("--size is 200; byte-level BPE has at least 261 tokens", message, 1, true)
+  end)
+end)

@@ -1,26 +1,31 @@
--- vocab - trains a WordPiece vocabulary on text.
+-- vocab - trains a vocabulary on text: WordPiece as a vocab.txt, byte-level BPE as a tokenizer.json.
 
 local converters = require "seqrun.config.converters"
+local core = require "seqrun.core.text"
 local sys = require "seqrun.core.sys"
 local text = require "seqrun.text"
 
 local MOST = 1 << 20 -- tokens of a vocabulary
+local LEAST_BPE = 5 + 256 -- special tokens and bytes
 
-local vocab = { summary = "train a WordPiece vocabulary on text" }
+local vocab = { summary = "train a WordPiece or byte-level BPE vocabulary on text" }
 
 function vocab.define(cmd)
   cmd:argument("files", "text files, directories or .gz; - is standard input"):args("+")
   cmd:option("--size", "vocabulary size"):argname("N"):convert(converters.whole(6, MOST)):default("30522")
-  cmd:option("--out", "the file to write"):argname("FILE"):count(1)
-  cmd:flag("--cased", "keep case and accents")
+  cmd:option("--out", "the file to write: a vocab.txt, or with --model bpe a tokenizer.json"):argname("FILE"):count(1)
+  cmd:option("--model", "wordpiece, or bpe: byte-level BPE"):argname("NAME"):choices { "wordpiece", "bpe" }
+    :default("wordpiece")
+  cmd:flag("--cased", "keep case and accents; BPE always does")
   cmd:option("--min-freq", "minimum number of occurrences of a pair"):argname("N")
     :convert(converters.whole(1, MOST)):default("2")
-  cmd:option("--limit-alphabet", "maximum number of characters in the alphabet"):argname("N")
+  cmd:option("--limit-alphabet", "maximum number of characters in the alphabet of WordPiece"):argname("N")
     :convert(converters.whole(1, MOST)):default("1000")
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
   cmd:flag("--json", "print one JSON object")
   cmd:epilog([[examples:
   seqrun vocab --size 30000 --out vocab.txt my/texts
+  seqrun vocab --model bpe --size 50000 --out tokenizer.json my/texts
   zcat dump.gz | seqrun vocab --out vocab.txt -]])
 end
 
@@ -48,9 +53,27 @@ local function report(args, made, counts)
   for _, line in ipairs(notes(counts)) do print("  " .. line) end
 end
 
+---Trains byte-level BPE and writes its tokenizer.json.
+local function train_bpe(args)
+  if args.size < LEAST_BPE then
+    return nil, ("vocab: --size is %d; byte-level BPE has at least %d tokens"):format(args.size, LEAST_BPE), "config"
+  end
+  local made, counts, code = core.train_bpe(args.files, {
+    size = args.size, min_frequency = args.min_freq, threads = args.threads,
+  })
+  if not made then return nil, counts, code end
+  local written, message, status = sys.write_file(args.out, made .. "\n")
+  if not written then return nil, message, status end
+  local tokenizer, problem, kind = core.parse_tokenizer(made, args.out)
+  if not tokenizer then return nil, problem, kind end
+  report(args, tokenizer, counts)
+  return 0
+end
+
 function vocab.run(args)
   local writable, reason, storage = sys.check_writable(args.out)
   if not writable then return nil, reason, storage end
+  if args.model == "bpe" then return train_bpe(args) end
   local made, counts, code = text.train {
     files = args.files, size = args.size, min_frequency = args.min_freq, limit_alphabet = args.limit_alphabet,
     lowercase = not args.cased, threads = args.threads,

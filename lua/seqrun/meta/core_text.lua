@@ -91,6 +91,14 @@ function text.rows(paths, options) end
 ---@return string? code
 function text.train(paths, options) end
 
+---Trains byte-level BPE on text: the text of a tokenizer.json; `counts` as train() has them.
+---@param paths string|string[]
+---@param options { size?: integer, min_frequency?: integer, word_limit?: integer, threads?: integer }
+---@return string? made
+---@return table<string, integer>|string counts the message on failure
+---@return string? code
+function text.train_bpe(paths, options) end
+
 ---Writes a line of ids (or offsets, or tokens) for each line of text to a file descriptor, 1 by default.
 ---A closed pipe is not a failure.  With `count_only` nothing is written.
 ---@param t seqrun.core.text.tokenizer
