@@ -58,6 +58,13 @@ describe("the shapes of models", function()
       hidden_size = 100, num_hidden_layers = 2, num_attention_heads = 3, intermediate_size = 160, vocab_size = 1000,
     })
     assert.matches("hidden_size 100 cannot be divided among 3 heads", select(2, models.model(home)))
+    local modern = assert(models.model "tests/data/configs/ModernBERT-base.json")
+    assert.same({ 22, 1152, true, false }, { modern.layers, modern.inner, modern.gated, modern.causal })
+    assert.near(1.496e8, models.count(modern), 3e5)
+    assert.near((8 * 4096 + 14 * 129) / 22, models.attended(modern, 4096), 1e-9) -- 8 of 22 layers are global
+    assert.equal(models.count(modern), models.count(assert(models.model "modernbert-base")))
+    assert.equal(6, assert(models.model "tests/data/configs/distilbert-base-uncased.json").layers)
+    assert.matches("ntk", select(2, models.model "tests/data/configs/gte-base-en-v1.5.json"))
     program.write(home, "config.json", "{\"hidden_size\": \"wide\"}")
     local none, message, code = models.model(home)
     assert.is_nil(none)

@@ -17,7 +17,9 @@ local models = {}
 ---@field gated boolean the feed-forward part has three matrices instead of two
 ---@field causal boolean attention sees only what came before
 ---@field masked number share of the tokens that the output head reads
----@field positions? integer learned positions, the longest sequence
+---@field positions? integer the longest sequence
+---@field windows? integer[] by layer from 1: tokens that a token attends to at most; missing: no limit
+---@field config? table keys for sr.nn.bert, of a family beside BERT
 
 local function bert(layers, hidden, heads, vocabulary)
   return {
@@ -33,11 +35,34 @@ local function llama(layers, hidden, heads, inner, vocabulary, kv_heads)
   }
 end
 
+---A model of the designs of nn/families.
+local function of_design(name, design, config)
+  local windows = {}
+  for i = 0, design.window and design.layers - 1 or -1 do
+    local window = design.window(i)
+    windows[i + 1] = window and 2 * window + 1 or math.huge
+  end
+  return {
+    name = name, hidden = design.hidden, layers = design.layers, heads = design.heads, kv_heads = design.kv_heads,
+    inner = design.inner, vocabulary = design.vocabulary, gated = design.gate ~= nil, causal = false, masked = 0.15,
+    positions = design.longest, windows = windows, config = config,
+  }
+end
+
+local function modernbert(layers, hidden, heads, inner)
+  local config = {
+    model_type = "modernbert", num_hidden_layers = layers, hidden_size = hidden, num_attention_heads = heads,
+    intermediate_size = inner,
+  }
+  return of_design(nil, (require("seqrun.nn.config").design(config)), config)
+end
+
 ---Published shapes.  llama-13b, -30b and -65b have the vocabulary of 128,000 with which their layouts were measured.
 models.models = {
   ["bert-mini"] = bert(4, 256, 4), ["bert-small"] = bert(4, 512, 8), ["bert-medium"] = bert(8, 512, 8),
   ["bert-base"] = bert(12, 768, 12), ["bert-large"] = bert(24, 1024, 16),
   ["roberta-base"] = bert(12, 768, 12, 50265), ["roberta-large"] = bert(24, 1024, 16, 50265),
+  ["modernbert-base"] = modernbert(22, 768, 12, 1152), ["modernbert-large"] = modernbert(28, 1024, 16, 2624),
   ["llama-13b"] = llama(40, 5120, 40, 13824, 128000), ["llama-30b"] = llama(60, 6656, 52, 17920, 128000),
   ["llama-65b"] = llama(80, 8192, 64, 22016, 128000),
   ["llama-2-7b"] = llama(32, 4096, 32, 11008, 32000), ["llama-2-13b"] = llama(40, 5120, 40, 13824, 32000),
@@ -102,7 +127,17 @@ local KEYS = {
   vocabulary = "vocab_size",
 }
 
-local ENCODERS = { bert = true, roberta = true, distilbert = true, electra = true }
+---The model of a family's config.json; nil if it is of none.
+local function of_family(path, file, config)
+  local families = require("seqrun.nn.families")
+  if not config.model_type or config.model_type == "bert" or not families.find(config.model_type) then return nil end
+  local configs = require("seqrun.nn.config")
+  local own, problem = configs.encoder(config)
+  if not own then return nil, ("%s: %s"):format(file, problem), "data" end
+  return of_design(path, (configs.design(own)), own)
+end
+
+local ENCODERS = { bert = true }
 
 ---A config.json of Hugging Face, or the directory that holds one.
 local function from_file(path)
@@ -113,6 +148,11 @@ local function from_file(path)
   if type(config) ~= "table" then
     return nil, ("%s: not a config.json%s"):format(file, problem and ": " .. problem or ""), "data"
   end
+  for key, value in pairs(config) do
+    if value == json.null then config[key] = nil end
+  end
+  local found, why, kind = of_family(path, file, config)
+  if found or why then return found, why, kind end
   local encoder = ENCODERS[config.model_type or "bert"] or false
   local model = {
     name = path, gated = not encoder, causal = not encoder, masked = encoder and 0.15 or 1,
@@ -142,6 +182,16 @@ function models.model(name)
 end
 
 -- ---- counts --------------------------------------------------------------------------------------
+
+---Tokens that a token attends to, on average over layers, some of which may have windows.
+---@param m seqrun.advise.Model
+---@param attended number without windows
+---@return number
+function models.attended(m, attended)
+  local sum = 0
+  for i = 1, m.layers do sum = sum + math.min(attended, m.windows and m.windows[i] or math.huge) end
+  return sum / m.layers
+end
 
 ---Parameters of the matrices of one layer.
 ---@param m seqrun.advise.Model
@@ -177,7 +227,7 @@ function models.flop(m, attended)
   local attention, inner = models.matrices(m)
   local words = m.vocabulary * m.hidden
   local head = m.causal and 2 * words or m.masked * (words + m.hidden * m.hidden)
-  return 6 * (m.layers * (attention + inner) + head) + 12 * m.layers * m.hidden * attended
+  return 6 * (m.layers * (attention + inner) + head) + 12 * m.layers * m.hidden * models.attended(m, attended)
 end
 
 return models

@@ -123,14 +123,27 @@ end
 ---@field layers? integer default: the model's
 ---@field world? seqrun.World the ranks that share the update
 
+---The config for sr.nn.bert.
+local function config_of(m, o)
+  local layers = o.layers or m.layers
+  if not m.config then
+    return {
+      hidden_size = m.hidden, num_hidden_layers = layers, num_attention_heads = m.heads, intermediate_size = m.inner,
+      vocab_size = m.vocabulary, max_position_embeddings = math.max(512, o.seq),
+    }
+  end
+  local config = {}
+  for key, value in pairs(m.config) do config[key] = value end
+  config[config.n_layers and "n_layers" or "num_hidden_layers"] = layers
+  config.layer_types, config.heads = nil, { "mlm" }
+  return config
+end
+
 ---@param m seqrun.advise.Model an encoder
 ---@param o seqrun.advise.OwnStep.Options
 ---@return seqrun.advise.OwnStep
 function own_step.new(m, o)
-  local bert = nn.bert {
-    hidden_size = m.hidden, num_hidden_layers = o.layers or m.layers, num_attention_heads = m.heads,
-    intermediate_size = m.inner, vocab_size = m.vocabulary, max_position_embeddings = math.max(512, o.seq),
-  }
+  local bert = nn.bert(config_of(m, o))
   bert:initialise(SEED)
   bert.recompute = o.recompute or false
   local world = o.world and o.world.size > 1 and o.world or nil

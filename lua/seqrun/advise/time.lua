@@ -59,7 +59,7 @@ end
 ---Forward and backward seconds of a layer's attention.
 local function attention(c, job, layout, rows)
   local m, kernel = job.model, time.kernels[job.kernel]
-  local attended = job.attended or job.seq
+  local attended = models.attended(m, job.attended or job.seq)
   local flop = 4 * rows * attended * m.hidden / layout.tensor
   if kernel.rate then
     local rate = job.device.peak * c[kernel.rate] * (kernel.rate == "packed" and job.device.mma or 1)
