@@ -19,7 +19,7 @@ enum { ROWS = 12, HIDDEN = 8, WORDS = 11, HEADS = 2, MASKED = 3 };
 
 /* All tensors of a pass, so that they can be released together. */
 typedef struct bag {
-    sr_tensor *t[40];
+    sr_tensor *t[48];
     int count;
 } bag;
 
@@ -82,7 +82,10 @@ static sr_status forward(sr_tensor **loss, bag *b, const model *m, sr_device *d,
     sr_tensor **x = next(b), **qkv = next(b), **mixed = next(b), **inner = next(b), **y = next(b);
     SR_TRY(sr_op_embed(x, id, type, NULL, &m->tables, layout, norm, drop));
     SR_TRY(sr_op_linear(qkv, *x, m->qkv_w, NULL, SR_ACT_NONE));
-    SR_TRY(sr_op_attention(mixed, *qkv, layout,
+    sr_tensor **turned_qkv = next(b), **gated = next(b), **gates = next(b), **both = next(b);
+    SR_TRY(sr_op_rotary(turned_qkv, *qkv, NULL, layout,
+                        (sr_rotary_opts){.heads = HEADS, .theta = 10000, .in_place = true}));
+    SR_TRY(sr_op_attention(mixed, *turned_qkv, layout,
                            (sr_attention_opts){.heads = HEADS, .window = -1, .drop = drop}));
     SR_TRY(sr_op_linear(inner, *mixed, m->inner_w, m->inner_b, SR_ACT_GELU));
     SR_TRY(sr_op_residual_norm(y, next(b), *inner, *x, m->tables.gamma, m->tables.beta, layout,
@@ -99,7 +102,10 @@ static sr_status forward(sr_tensor **loss, bag *b, const model *m, sr_device *d,
     SR_TRY(sr_op_transpose(turned, *y, 0, 1)); /* a strided gradient in backward */
     SR_TRY(sr_op_mean(mean, *turned, SR_ALL_DIMS, false));
     SR_TRY(sr_op_binary(sum, *mean, *total, SR_MUL));
-    *loss = *sum;
+    SR_TRY(sr_op_gated(gated, *turned_qkv, SR_ACT_SILU, true));
+    SR_TRY(sr_op_mean(gates, *gated, SR_ALL_DIMS, false));
+    SR_TRY(sr_op_binary(both, *sum, *gates, SR_ADD));
+    *loss = *both;
     return SR_OK;
 }
 

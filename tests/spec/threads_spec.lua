@@ -41,11 +41,17 @@ local function pass(precision)
   local tables = { word = leaves[1], position = leaves[2], type = leaves[3], gamma = leaves[4], beta = leaves[5] }
   t.embed = sr.ops.embed(whole(rows, WORDS), whole(rows, 2), tables, layout, { dropout = 0.1 })
   t.qkv = sr.ops.linear(t.embed, leaves[6], leaves[7])
-  t.attention = sr.ops.attention(t.qkv, layout, { heads = HEADS, dropout = 0.1, layer = 1 })
+  t.rotary = sr.ops.rotary(t.qkv, layout, { heads = HEADS, theta = 1000 })
+  t.attention = sr.ops.attention(t.rotary, layout, { heads = HEADS, dropout = 0.1, layer = 1 })
   t.norm = sr.ops.residual_norm(t.attention, t.embed, leaves[4], leaves[5], {
     dropout = 0.1, layer = 1, site = "feed", layout = layout,
   })
+  t.rms, t.sum = sr.ops.residual_norm(t.norm, t.embed, leaves[4], nil, {
+    kind = "rms", sum = true, dropout = 0.1, site = "projection", layout = layout,
+  })
+  t.plain = sr.ops.embed(whole(rows, WORDS), nil, { word = leaves[1] }, layout, { dropout = 0.1 })
   t.inner = sr.ops.linear(t.norm, leaves[8], leaves[9], { act = "gelu" })
+  t.gated = sr.ops.gated(t.inner, { act = "silu", gate = "first" })
   t.dropout = sr.ops.dropout(t.inner, layout, { p = 0.2 })
   t.rows = sr.ops.gather_rows(t.dropout, whole(MASKED, rows))
   local labels, weights = whole(MASKED, WORDS), sr.rand({ MASKED }, { uid = 20 })
@@ -56,7 +62,8 @@ local function pass(precision)
   local blocks = t.norm:reshape(rows // 128, 128, HIDDEN)
   t.matmul = blocks:matmul(blocks:transpose(2, 3)):mean()
   t.reduced = t.inner:sum() + t.inner:max() + t.inner:mean(1):sum() + t.inner:max(2):sum()
-  t.loss = t.mlm + t.entropy + t.softmax + t.log_softmax + t.matmul + t.reduced
+  t.means = t.rms:mean() + t.sum:mean() + t.plain:mean() + t.gated:mean()
+  t.loss = t.means + t.mlm + t.entropy + t.softmax + t.log_softmax + t.matmul + t.reduced
   t.loss:backward()
   t.argmax = t.inner:argmax(2)
   local bytes = {}
