@@ -3,7 +3,7 @@
 --   build/seqrun recipes/bench/step.lua [model=small|minilm|base|large|modernbert] [precision=f32|bf16|both]
 --       [packs=4] [updates=2] [repeats=3] [device=cpu|cuda] [optimizer=adamw|lamb] [only=packed,sorted]
 --       [tsv=FILE label=h100] [hist=FILE|8-64] [peer=true] [compile=true] [keep=0.5] [longest=512] [layers=L] [micro=1]
---       [reduce=exact|library] [shard=true] [overlap=false] [bucket=16]
+--       [reduce=exact|library] [shard=true] [overlap=false] [bucket=16] [clock=wall|cpu]
 --
 -- padded   one sequence per row of S slots; padding goes through every op including attention, as in
 --          programs whose batch is a rectangle with a mask
@@ -28,6 +28,7 @@
 -- starts them): reduce, overlap and bucket are the keys of `ranks`, shard is optimizer.shard.
 -- longest=128 cuts sequences to this length.  hist=8-64 draws lengths from 8 to 64, all equally often, instead of
 -- those of a file; hist=8192-8192 makes packs of one sequence of 8,192 tokens.
+-- clock=cpu counts the CPU time of the process, ours and the peer's: with threads=1, for a machine that others use too.
 --
 -- model=modernbert is ModernBERT-base with a masked-LM head; its peer is recipes/bench/peers/transformers_step.py.
 --
@@ -65,7 +66,7 @@ local options = common.options({
   model = "small", precision = "f32", packs = 4, updates = 2, repeats = 3, threads = 0, seed = 1, only = "", dump = "",
   device = "", optimizer = "adamw", tsv = "", label = "", peer = "", compile = false,
   keep = 1, longest = 0, layers = 0,
-  micro = 0, reduce = "exact", shard = false, overlap = true, bucket = 16,
+  clock = "wall", micro = 0, reduce = "exact", shard = false, overlap = true, bucket = 16,
   hist = directory .. "/data/wikipedia_512.hist",
 }, arg)
 
@@ -151,7 +152,8 @@ local function measure(bert, optimizer, updates, how, capacity)
   local vocabulary, seconds, tokens = bert.config.vocab_size, 0, 0
   for _, update in ipairs(updates) do
     local batches = arrange(update, how, capacity, vocabulary)
-    seconds = seconds + common.best(function() step(bert, optimizer, batches) end, options.repeats)
+    seconds = seconds + common.best(function() step(bert, optimizer, batches) end, options.repeats,
+      options.clock == "cpu" and os.clock or nil)
     for _, batch in ipairs(batches) do tokens = tokens + batch.layout:tokens() end
   end
   return tokens / seconds
@@ -248,6 +250,7 @@ local function run_peer(how)
     how = (" --capacity %d%s%s"):format(capacity, options.layers > 0 and " --layers " .. options.layers or "", how)
   end
   if options.peer ~= "true" then how = (" --only '%s'"):format(options.peer) .. how end
+  if options.clock == "cpu" then how = how .. " --cpu-time" end
   local ok = os.execute(command:format(os.getenv("PYTHON") or "python3", directory, peer, dump, options.model,
     options.repeats, how, options.threads > 0 and " --threads " .. options.threads or ""))
   if not ok then print("PyTorch was not measured; set PYTHON to a Python that has torch") end
