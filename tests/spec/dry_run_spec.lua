@@ -3,6 +3,7 @@
 local files = require("tests.support.task_files")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
+local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
 local folder
@@ -44,6 +45,21 @@ describe("a dry run", function()
     words[1] = "recipes/curriculum.lua"
     check(words, "rarity: .*corpus.rarity.metric did not exist; computed for %d+ sequences .*; not kept")
     assert.is_true(sys.exists(folder .. "/corpus.rarity.metric"))
+  end)
+
+  it("does not ask a rate that depends on tokens for its values at steps", function()
+    local recipe, changed = sr.must(sys.read_file("recipes/pretrain.lua")):gsub("local rate = [^\n]+", [[
+local rate = sr.schedule.custom(function(tokens)
+  assert(tokens == 0 or tokens > 100, "a step instead of tokens")
+  return 1e-3
+end, "real_tokens")]])
+    assert.equal(1, changed)
+    local words = small.words(small.corpus(folder), "--dry-run", "--out", folder .. "/tokens")
+    words[1] = program.write(folder, "tokens.lua", recipe)
+    program.write(folder, "tokens.yaml", sr.must(sys.read_file("recipes/pretrain.yaml")))
+    local code, out, err = program.run(words)
+    assert.equal(0, code, err)
+    assert.matches("\n +rate +a function of real_tokens\n", out)
   end)
 
   it("reads labelled files without leaving data sets", function()

@@ -123,6 +123,22 @@ describe("the command compare", function()
     assert.matches("not of the same held%-out examples or masks: data.file differs", told.notes[1])
   end)
 
+  it("compares scores on one fixed file, whatever else differs", function()
+    local function notes(name, first, second)
+      local dirs = {}
+      for i, config in ipairs { first, second } do
+        dirs[i] = made(("dev/%s-%d"):format(name, i), { lines = lines_of { 8 }, config = config })
+      end
+      return json.decode(select(2, program.run { "compare", dirs[1], dirs[2], "--json" })).notes
+    end
+    local one = "seed: 1\ndata:\n  dev: [dev.csv]\n  train: [a.csv]\n  max_len: 32\n"
+    assert.same({}, notes("same", one, "seed: 2\ndata:\n  dev: [dev.csv]\n  train: [b.csv]\n  max_len: 32\n"))
+    assert.matches("data.dev differs", notes("other", one, (one:gsub("dev.csv", "test.csv")))[1])
+    assert.matches("data.max_len differs", notes("longer", one, (one:gsub("32", "64")))[1])
+    local held = "seed: 1\ndata:\n  train: [a.csv]\n  held: 0.1\n"
+    assert.matches("seed differs", notes("held", held, (held:gsub("seed: 1", "seed: 2")))[1])
+  end)
+
   it("tells the step at which a run ended, also between two lines", function()
     local dir = made("ended", { lines = lines_of { 8 }, ended = { state = "stopped", step = 12 } })
     assert.equal(12, json.decode(select(2, program.run { "runs", dir, "--json" })).runs[1].step)

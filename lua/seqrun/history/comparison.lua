@@ -21,6 +21,9 @@ local HELD = {
   "mask.prob", "mask.max", "mask.whole_word",
 }
 
+---Those of them that matter where one file is held out, data.dev.
+local FIXED = { ["data.dev"] = true, ["data.max_len"] = true }
+
 ---Of the environment.
 local MACHINE = { "machine.cpu", "instructions", "build.version", "build.git", "ranks" }
 
@@ -90,12 +93,20 @@ local function unigrams_differ(pasts)
   return most - least > 1e-6
 end
 
+---Whether all runs are evaluated on files that their configs name.
+local function have_files(pasts)
+  for _, past in ipairs(pasts) do
+    if not history.value(past.config, "data.dev") then return false end
+  end
+  return true
+end
+
 ---Why scores may not be comparable.
 local function notes_of(differences, pasts)
-  local different, notes, found = {}, {}, {}
+  local different, notes, found, files = {}, {}, {}, have_files(pasts)
   for _, difference in ipairs(differences) do different[difference.key] = true end
   for _, key in ipairs(HELD) do
-    if different[key] then found[#found + 1] = key end
+    if different[key] and (FIXED[key] or not files) then found[#found + 1] = key end
   end
   if #found > 0 then
     local some = table.concat(found, ", ", 1, math.min(#found, 4)) .. (#found > 4 and ", ..." or "")

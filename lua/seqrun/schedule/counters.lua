@@ -15,6 +15,10 @@ counters.NAMES = {
   "seconds",
 }
 
+---What schedules made by seqrun.schedule are functions of, by schedule.
+---@type table<function, string>
+counters.OF = setmetatable({}, { __mode = "k" })
+
 ---The number that a schedule is a function of.
 ---@param at number|seqrun.Counters
 ---@param by string

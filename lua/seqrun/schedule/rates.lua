@@ -60,11 +60,13 @@ local function measured(name, t, rate)
   if not counters.FIELDS[by] then
     refuse(name, "by is '%s'; choose %s", tostring(by), table.concat(counters.NAMES, ", "))
   end
-  return function(at)
+  local function schedule_of(at)
     local value = counters.read(at, by)
     if not value then refuse(name, "the counters have no '%s'; pass update.counters", counters.FIELDS[by]) end
     return rate(value)
   end
+  counters.OF[schedule_of] = by
+  return schedule_of
 end
 
 ---Linear warmup to `peak`, then `after`.

@@ -2,6 +2,7 @@
 
 local amounts = require("seqrun.run.loaders.amounts")
 local config = require("seqrun.config")
+local counters = require("seqrun.schedule.counters")
 local devices = require("seqrun.tensor.devices")
 local parts = require("seqrun.tasks.shared.parts")
 local sys = require("seqrun.core.sys")
@@ -184,6 +185,14 @@ local function add_order(t, lines)
   end
 end
 
+---The rate at some steps, if it is a function of them.
+local function rate_text(t)
+  local by = counters.OF[t.rate]
+  if by and by ~= "step" then return "a function of " .. by end
+  if type(t.rate) ~= "function" or t.total >= text.UNLIMITED then return tostring(t.rate) end
+  return rate_points(t.rate, t.total, t.loader:summary().schedule_steps)
+end
+
 ---The rate and the other schedules, and what a curriculum draws.
 ---@param t seqrun.Planned
 ---@return string[]
@@ -191,11 +200,7 @@ function plan.schedules(t)
   local lines, from = {}, t.config.init.from
   local earlier = earlier_rate(t.schema, from)
   if earlier then lines[1] = ("  rate    previous phase, %s: %s"):format(from, earlier) end
-  if t.rate then
-    local steps = type(t.rate) == "function" and t.total < text.UNLIMITED
-    lines[#lines + 1] = "  rate    "
-      .. (steps and rate_points(t.rate, t.total, t.loader:summary().schedule_steps) or tostring(t.rate))
-  end
+  if t.rate then lines[#lines + 1] = "  rate    " .. rate_text(t) end
   for _, name in ipairs(names_of(t.schedules or {})) do lines[#lines + 1] = "  " .. tostring(t.schedules[name]) end
   add_order(t, lines)
   return lines
