@@ -26,6 +26,17 @@ local function run_seeds(list, request, folder)
   if not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
 end
 
+---Runs a list of phases, if the config has one; does not return then.
+local function run_phases(list, request, folder)
+  if not list then return end
+  if ranks.launched() > 1 then
+    failure.raise("config", "phases: each phase is a run of its own; start it without the launcher of ranks, or give "
+      .. "phases=none and the keys of one phase")
+  end
+  if request.force then failure.raise("config", "phases: --force does not apply; remove %s", folder) end
+  if not request.dry_run then require("seqrun.run.phases").run(request, folder, list) end
+end
+
 ---The fields of a run from its config: its ranks, its directory, what it says.
 local function assemble(loaded, cfg, request, place)
   local all, warnings = ranks.open(loaded, request, place.path)
@@ -66,6 +77,7 @@ return function(spec)
     failure.raise("ok", "")
   end
   run_seeds(loaded.values.seeds, request, place.path)
+  run_phases(loaded.values.phases, request, place.path)
   sys.signals(request.dry_run and "work" or "run")
   output.survive(not request.dry_run)
   return assemble(loaded, strict.config(loaded.values, schema, "the config"), request, place)

@@ -176,6 +176,9 @@ local keys = {
   { "seed", c.integer { default = 42, min = 0, doc = "random seed" } },
   { "seeds", c.list(c.integer { min = 0 }, { optional = true, min = 1, max = 1000,
     doc = "run once for each of these seeds, in OUT/seed-N, and report mean and deviation" }) },
+  { "phases", c.list(c.string {}, { optional = true, min = 1, max = 100,
+    doc = "phases to run one after the other, in OUT/NAME, each from weights and moments of the one before: a list of "
+      .. "NAME key=value key=value ..., where values of the command line win" }) },
   { "device", c.string { default = "auto",
     doc = "device to train on: auto (cuda if it can be used, else cpu), cpu, cuda, cuda:N, ref, simt" } },
   { "precision", c.enum({ "f32", "bf16", "auto" }, { default = "f32",
