@@ -54,11 +54,37 @@ void sr_added_free(sr_added *a) {
     *a = (sr_added){0};
 }
 
-/* Notes the first two bytes of a string; one byte may have any after it. */
-static void note_start(uint8_t *starts, const char *text, size_t size) {
+static uint32_t hash_of_four(const void *bytes) {
+    uint32_t four;
+    memcpy(&four, bytes, 4);
+    return four * 0x9E3779B1u >> 16;
+}
+
+static void set_bit(uint8_t *bits, unsigned at) {
+    bits[at >> 3] |= (uint8_t)(1 << (at & 7));
+}
+
+static bool has_bit(const uint8_t *bits, unsigned at) {
+    return (bits[at >> 3] >> (at & 7) & 1) != 0;
+}
+
+/* Notes how a string begins; after one byte there may be any. */
+static void note_start(sr_added *a, int normalized, const char *text, size_t size) {
+    if (size >= 4) {
+        set_bit(a->fours[normalized], hash_of_four(text));
+        return;
+    }
     unsigned first = (uint8_t)text[0], second = size > 1 ? (uint8_t)text[1] : 0;
     for (unsigned b = second; b < (size > 1 ? second + 1 : 256); b++)
-        starts[(first << 8 | b) >> 3] |= (uint8_t)(1 << (b & 7));
+        set_bit(a->starts[normalized], first << 8 | b);
+}
+
+/* Whether a token may begin at `at`. */
+static bool may_begin(const sr_added *a, int normalized, const uint8_t *bytes, size_t at,
+                      size_t size) {
+    if (size - at < 4) return true;
+    return has_bit(a->fours[normalized], hash_of_four(bytes + at)) ||
+           has_bit(a->starts[normalized], (unsigned)bytes[at] << 8 | bytes[at + 1]);
 }
 
 /* By string; of equal ones special tokens before others, then in the order of the file. */
@@ -80,7 +106,7 @@ sr_status sr_added_index(sr_added *a, int normalized) {
         if (t->normalized != (normalized != 0) || t->shown_size == 0) continue;
         int32_t rank = (int32_t)i + (t->special ? 0 : SR_TOKENIZER_ID_LIMIT);
         keys[count++] = (sr_trie_key){t->shown, t->shown_size, rank};
-        note_start(a->starts[normalized], t->shown, t->shown_size);
+        note_start(a, normalized, t->shown, t->shown_size);
     }
     a->any[normalized] = count > 0;
     qsort(keys, count, sizeof *keys, by_content);
@@ -165,13 +191,10 @@ static sr_status add_found(sr_added_parts *out, const sr_added_token *t, const u
 
 sr_status sr_added_split(sr_added_parts *out, const sr_added *a, int normalized, bool literal,
                          const uint8_t *bytes, size_t size) {
-    const uint8_t *starts = a->starts[normalized];
     size_t done = 0;
     out->count = 0;
     for (size_t at = 0; a->any[normalized] && at < size;) {
-        unsigned pair = (unsigned)bytes[at] << 8 | (at + 1 < size ? bytes[at + 1] : 0);
-        bool last_byte = at + 1 == size;
-        if ((starts[pair >> 3] >> (pair & 7) & 1) == 0 && !last_byte) {
+        if (!may_begin(a, normalized, bytes, at, size)) {
             at++;
             continue;
         }

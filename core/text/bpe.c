@@ -118,7 +118,10 @@ static size_t read_symbols(symbol *symbols, const sr_bpe *b, const uint8_t *byte
 /* ---- merging ---- */
 
 static inline void look_up(const sr_bpe *b, symbol *s, const symbol *next) {
-    const sr_merge *m = sr_bpe_slot(b, sr_bpe_pair(s->id, next->id));
+    uint64_t pair = sr_bpe_pair(s->id, next->id);
+    s->rank = INT32_MAX;
+    if (!sr_bpe_may_merge(b, pair)) return;
+    const sr_merge *m = sr_bpe_slot(b, pair);
     bool found = m->pair != UINT64_MAX;
     s->rank = found ? m->rank : INT32_MAX;
     s->merged = m->id;

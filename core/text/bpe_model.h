@@ -20,6 +20,8 @@ struct sr_bpe {
     bool bytes;
     sr_merge *merges; /* open addressing */
     uint64_t mask, seed;
+    uint64_t *filter; /* a bit for each merge: most pairs have none, and this is small */
+    uint64_t filter_mask;
     int32_t unknown; /* -1: characters without a token are dropped */
     bool fuse, fallback, ignore_merges;
     bool cuts; /* at U+2581 */
@@ -34,12 +36,21 @@ static inline uint64_t sr_bpe_pair(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
+static inline uint64_t sr_bpe_hash(const sr_bpe *b, uint64_t pair) {
+    uint64_t h = (pair ^ b->seed) * 0xD6E8FEB86659FD93u;
+    return (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
+}
+
 /* The merge of a pair, or the empty slot where it would be. */
 static inline sr_merge *sr_bpe_slot(const sr_bpe *b, uint64_t pair) {
-    uint64_t h = (pair ^ b->seed) * 0xD6E8FEB86659FD93u;
-    h = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
-    for (uint64_t i = h >> 20 & b->mask;; i = (i + 1) & b->mask)
+    for (uint64_t i = sr_bpe_hash(b, pair) >> 20 & b->mask;; i = (i + 1) & b->mask)
         if (b->merges[i].pair == pair || b->merges[i].pair == UINT64_MAX) return &b->merges[i];
+}
+
+/* Whether a pair may have a merge. */
+static inline bool sr_bpe_may_merge(const sr_bpe *b, uint64_t pair) {
+    uint64_t bit = sr_bpe_hash(b, pair) >> 24 & b->filter_mask;
+    return (b->filter[bit >> 6] >> (bit & 63) & 1) != 0;
 }
 
 #ifdef __cplusplus

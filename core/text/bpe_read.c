@@ -96,6 +96,8 @@ static sr_status add_merge(sr_bpe *b, const sr_json *at, int32_t rank) {
     int32_t id = sr_pieces_find(b->pieces, whole, size[0] + size[1] - skip);
     if (id < 0) return sr_json_refuse(at, "makes a token that is not in the vocabulary");
     uint64_t pair = sr_bpe_pair(ids[0], ids[1]);
+    uint64_t bit = sr_bpe_hash(b, pair) >> 24 & b->filter_mask;
+    b->filter[bit >> 6] |= (uint64_t)1 << (bit & 63);
     *sr_bpe_slot(b, pair) = (sr_merge){pair, rank, id};
     return SR_OK;
 }
@@ -109,6 +111,8 @@ static sr_status read_merges(sr_bpe *b, const sr_json *model) {
     SR_TRY(sr_new(&b->merges, slots));
     memset(b->merges, 0xFF, slots * sizeof *b->merges);
     b->mask = slots - 1;
+    SR_TRY(sr_new(&b->filter, slots * 8 / 64));
+    b->filter_mask = slots * 8 - 1;
     if (getrandom(&b->seed, sizeof b->seed, GRND_NONBLOCK) != sizeof b->seed) b->seed = 0x9E3779B9;
     uint64_t hash = count;
     for (size_t i = 0; i < count; i++) {
@@ -237,6 +241,7 @@ void sr_bpe_free(sr_bpe *b) {
     if (b == NULL) return;
     sr_pieces_free(&b->raw);
     sr_free(b->merges);
+    sr_free(b->filter);
     sr_free(b->suffix);
     sr_free(b->prefix);
     sr_free(b);

@@ -186,28 +186,27 @@ static sr_status strip(work *w, const sr_normal_step *s) {
     return sr_run_copy(w->out, r, first, last);
 }
 
+/* Appends the text of a step in place of byte `at`. */
+static sr_status put_instead(work *w, const sr_normal_step *s, size_t at) {
+    uint32_t from = w->in->aligned ? w->in->from[at] : 0, to = w->in->aligned ? w->in->to[at] : 0;
+    return sr_run_add(w->out, s->text, s->size, from, to);
+}
+
 /* Replaces one byte by a text, which is what Replace mostly does. */
 static sr_status replace_byte(work *w, const sr_normal_step *s, uint8_t byte) {
-    sr_run *in = w->in, *out = w->out;
-    size_t count = 0;
-    for (size_t i = 0; i < in->size; i++) count += in->bytes[i] == byte;
-    if (count == 0) return SR_OK;
-    SR_TRY(sr_run_reserve(out, in->size + count * s->size));
+    const sr_run *in = w->in;
+    size_t done = 0;
+    if (in->size == 0) return SR_OK;
+    const uint8_t *found = memchr(in->bytes, byte, in->size);
+    if (found == NULL) return SR_OK;
     w->changed = true;
-    for (size_t i = 0; i < in->size; i++) {
-        if (in->bytes[i] == byte) {
-            for (size_t n = 0; n < s->size; n++) out->bytes[out->size + n] = (uint8_t)s->text[n];
-            for (size_t n = 0; out->aligned && n < s->size; n++) {
-                out->from[out->size + n] = in->from[i];
-                out->to[out->size + n] = in->to[i];
-            }
-            out->size += s->size;
-            continue;
-        }
-        if (out->aligned) out->from[out->size] = in->from[i], out->to[out->size] = in->to[i];
-        out->bytes[out->size++] = in->bytes[i];
+    for (; found != NULL; found = memchr(in->bytes + done, byte, in->size - done)) {
+        size_t at = (size_t)(found - in->bytes);
+        SR_TRY(sr_run_copy(w->out, in, done, at));
+        SR_TRY(put_instead(w, s, at));
+        done = at + 1;
     }
-    return SR_OK;
+    return sr_run_copy(w->out, in, done, in->size);
 }
 
 static sr_status replace(work *w, const sr_normal_step *s) {
