@@ -65,6 +65,22 @@ for _, family in ipairs(sr.nn.family_names()) do
   end)
 end
 
+describe("fine-tuning", function()
+  it("refuses the dropout keys of another family, and poolings that the family does not have", function()
+    local data = program.write(folder, "few.jsonl", '{"text": "it", "label": "a"}\n{"text": "was", "label": "b"}\n')
+    local function refused(...)
+      local code, _, err = program.run { "recipes/finetune.lua", "task=classify", "data.train=" .. data, "data.held=0",
+        "init.from=tests/data/families/modernbert", "--out", folder .. "/refused", "--quiet", ... }
+      assert.equal(2, code, err)
+      return err
+    end
+    assert.matches("model.hidden_dropout_prob: the model of init.from is a modernbert",
+      refused "model.hidden_dropout_prob=0.1")
+    assert.matches("model.classifier_pooling is 'late'; with modernbert choose cls, mean",
+      refused "model.classifier_pooling=late")
+  end)
+end)
+
 describe("the keys of a model", function()
   local schema, rules = sr.run.schema(sr.tasks.pretraining)
 

@@ -213,6 +213,25 @@ function Task:head_options(data)
   return data.labels and #data.labels == size and { labels = data.labels } or { outputs = size }
 end
 
+---Refuses keys of other families, and values that the family does not have.
+local function check_model_keys(model, family)
+  local names = {}
+  for key in pairs(model) do
+    local rule = family.keys[key]
+    if key ~= "recompute" and key ~= "classifier_dropout" and not rule then names[#names + 1] = "model." .. key end
+    local known = not (rule and rule.choices)
+    for _, choice in ipairs(rule and rule.choices or {}) do known = known or choice == model[key] end
+    if not known then
+      failure.raise("config", "model.%s is '%s'; with %s choose %s", key, model[key], family.name,
+        table.concat(rule.choices, ", "))
+    end
+  end
+  table.sort(names)
+  if #names == 0 then return end
+  failure.raise("config", "%s: the model of init.from is a %s, which has no such key; see config.json there",
+    table.concat(names, ", "), family.name)
+end
+
 ---The config for sr.nn.bert: the encoder of init.from with the head of this task.
 ---@param cfg table
 ---@param data seqrun.FinetuningData
@@ -223,6 +242,7 @@ function Task:model_options(cfg, data)
   for key, value in pairs(cfg.model) do
     if key ~= "recompute" then options[key] = value end
   end
+  check_model_keys(cfg.model, data.pretrained.family)
   options.heads = { self.head or self.head_class.new(self:head_options(data)) }
   options.precision = cfg.precision
   return options

@@ -41,6 +41,13 @@ local model = c.map {
   { "hidden_dropout_prob", dropout "dropout probability of embeddings and layer outputs" },
   { "attention_probs_dropout_prob", dropout "attention dropout probability" },
   { "classifier_dropout", dropout "dropout probability before the head" },
+  { "dropout", dropout "DistilBERT: dropout probability of embeddings and layer outputs" },
+  { "attention_dropout", dropout "DistilBERT, ModernBERT, EuroBERT: attention dropout probability" },
+  { "embedding_dropout", dropout "ModernBERT: embedding dropout probability" },
+  { "mlp_dropout", dropout "ModernBERT: dropout probability inside the feed-forward block" },
+  { "classifier_pooling", c.string { optional = true,
+    doc = "what heads of sequences read: cls or mean in ModernBERT; bos, mean or late in EuroBERT; none: as in the "
+      .. "checkpoint" } },
   { "recompute", c.boolean { default = false, changeable = true,
     doc = "recompute the activations of each layer in the backward pass: less memory, more time, same results" } },
 }
