@@ -207,16 +207,24 @@ void sr_tiles_free(sr_tiles *tiles) {
     sr_free(tiles);
 }
 
-int32_t sr_tiles_split(int32_t *blocks, const sr_tiles *tiles, int heads, int slots) {
+/* The cost of an owner whose rows see at most `reach` rows, in blocks of SR_TILE_ROWS. */
+static int64_t cost_of(const sr_tile *owner, int64_t reach) {
+    int32_t keys =
+        reach + 2 * SR_TILE_ROWS < owner->keys ? (int32_t)reach + 2 * SR_TILE_ROWS : owner->keys;
+    return (int64_t)pieces(owner->rows, SR_STRIP_ROWS) * pieces(keys, SR_STRIP_ROWS);
+}
+
+int32_t sr_tiles_split(int32_t *blocks, const sr_tiles *tiles, int heads, int slots,
+                       int64_t reach) {
     const sr_tile *owner = tiles->tile + tiles->owners.first;
     const sr_tile *last = tiles->tile + tiles->groups.first;
     int64_t total = 0;
     int32_t split = 0;
-    for (int32_t i = 0; i < tiles->owners.count; i++) total += owner[i].cost;
+    for (int32_t i = 0; i < tiles->owners.count; i++) total += cost_of(&owner[i], reach);
     for (int32_t i = 0; i < tiles->groups.count; i++) total += last[i].cost;
     *blocks = 0;
     for (; split < tiles->owners.count && owner[split].rows > SR_TILE_ROWS &&
-           2 * (int64_t)owner[split].cost * slots > total * heads;
+           2 * cost_of(&owner[split], reach) * slots > total * heads;
          split++)
         *blocks += pieces(owner[split].rows, SR_TILE_ROWS);
     return split;

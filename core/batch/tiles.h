@@ -75,8 +75,10 @@ void sr_tiles_free(sr_tiles *tiles); /* may be NULL */
 /* The backward pass of a sequence is the work of one worker, or is split into blocks, which costs
  * more in total.  Returns how many of the longest sequences (a prefix of `owners`) to split where
  * `slots` workers process `heads` heads: those that cost more than half of a worker's even share.
- * *blocks = the number of their blocks (a prefix of `blocks`). */
-int32_t sr_tiles_split(int32_t *blocks, const sr_tiles *tiles, int heads, int slots);
+ * *blocks = the number of their blocks (a prefix of `blocks`).
+ *
+ *   reach  rows that a row sees at most */
+int32_t sr_tiles_split(int32_t *blocks, const sr_tiles *tiles, int heads, int slots, int64_t reach);
 
 #ifdef __cplusplus
 }

@@ -10,13 +10,8 @@ static bool is_aligned(const sr_tensor *t) {
     return t == nullptr || (uintptr_t)sr_tensor_data(t) % 16 == 0;
 }
 
-/* Every row sees all others, and every head has keys of its own. */
-static bool is_whole(const attention::call &c) {
-    return c.before == FAR && c.after == FAR && c.kv_heads == c.heads;
-}
-
 static bool is_fast(const attention_job *j) {
-    return is_whole(j->call) && (j->d == 32 || j->d == 64 || j->d == 128) && j->call.scale > 0 &&
+    return (j->d == 32 || j->d == 64 || j->d == 128) && j->call.scale > 0 &&
            attention_shared_bytes(j->d) <= j->g->shared_bytes && is_aligned(j->qkv) &&
            is_aligned(j->out) && is_aligned(j->dqkv) && is_aligned(j->dout);
 }
@@ -31,7 +26,8 @@ static attention_job job_of(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv
     j.out = out;
     j.lse = lse;
     j.qkv = qkv;
-    const int far = o->window >= 0 && o->window < FAR ? (int)o->window : (int)FAR;
+    const bool near = o->window >= 0 && o->window < layout->longest - 1;
+    const int far = near ? (int)o->window : (int)FAR;
     j.call.heads = o->heads;
     j.call.kv_heads = o->kv_heads;
     j.call.before = far;

@@ -52,9 +52,14 @@ struct columns {
     size_t q, k, v; /* of a head */
 };
 
+/* How many query heads share a head of k and v. */
+DEV int members_of(const call &c) {
+    return c.heads / c.kv_heads;
+}
+
 /* Those of a query head, of d columns, and of the head of k and v that it uses. */
 DEV columns columns_of(const call &c, int head, int d) {
-    const int shared = head / (c.heads / c.kv_heads);
+    const int shared = head / members_of(c);
     return columns{(size_t)(c.heads + 2 * c.kv_heads) * (size_t)d, (size_t)head * (size_t)d,
                    (size_t)(c.heads + shared) * (size_t)d,
                    (size_t)(c.heads + c.kv_heads + shared) * (size_t)d};
@@ -107,6 +112,21 @@ struct strip_range {
 DEV strip_range strips_of(bool group, const sr_strip &s, int rows) {
     if (group) return strip_range{s.key_begin / STRIP, (s.key_end + STRIP - 1) / STRIP};
     return strip_range{0, (rows + STRIP - 1) / STRIP};
+}
+
+/* ---- what rows see --------------------------------------------------------------------------- */
+
+/* Blocks of 64 rows of a sequence: from .. to - 1. */
+struct block_range {
+    int from, to;
+};
+
+/* Those that any of the rows row .. row + count - 1 sees, `before` back and `after` on, of
+ * `blocks`.
+ */
+DEV block_range blocks_seen(int row, int count, int before, int after, int blocks) {
+    const int to = (row + count - 1 + after) / BLOCK + 1;
+    return block_range{row > before ? (row - before) / BLOCK : 0, to < blocks ? to : blocks};
 }
 
 /* ---- tiles in shared memory ------------------------------------------------------------------ */
@@ -206,6 +226,28 @@ template <int N> DEV void mask_columns(float (&s)[2 * N][4], int from, int to) {
         for (int e = 0; e < 4; e++) {
             const int col = 8 * n + 2 * (lane() & 3) + (e & 1);
             if (col < from || col >= to) s[n][e] = -INFINITY;
+        }
+    }
+}
+
+/* Masks the columns that a row does not see in the N strips of columns from column `first` of the
+ * tile's keys on. */
+template <int N>
+DEV void mask_unseen(float (&s)[2 * N][4], const sr_strip &strip, const call &c, int first) {
+    UNROLL
+    for (int r = 0; r < 2; r++) {
+        const int own = strip.position + (lane() >> 2) + 8 * r + strip.key_begin; /* its column */
+        const int from =
+            (own - c.before > strip.key_begin ? own - c.before : strip.key_begin) - first;
+        const int to =
+            (own + c.after + 1 < strip.key_end ? own + c.after + 1 : strip.key_end) - first;
+        UNROLL
+        for (int n = 0; n < 2 * N; n++) {
+            UNROLL
+            for (int e = 0; e < 2; e++) {
+                const int col = 8 * n + 2 * (lane() & 3) + e;
+                if (col < from || col >= to) s[n][2 * r + e] = -INFINITY;
+            }
         }
     }
 }

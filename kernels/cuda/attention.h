@@ -30,6 +30,11 @@ struct attention_job {
     const sr_tensor *qkv, *dout;
 };
 
+/* Whether rows do not see all others, or query heads share keys. */
+inline bool is_local(const attention::call &c) {
+    return c.before < attention::FAR || c.after < attention::FAR || c.kv_heads != c.heads;
+}
+
 /* Writes zeros into the rows of x that no sequence owns, and infinity into their lse where x is
  * `out`. */
 template <class T>

@@ -6,7 +6,7 @@ using namespace attention;
 
 static const char op[] = "attention_backward";
 
-template <class T, int D, bool DROP> struct passes {
+template <class T, int D, bool DROP, bool LOCAL> struct passes {
     const attention_job *j;
     const attention_tiles *tiles;
     tensors<T> t;
@@ -15,19 +15,20 @@ template <class T, int D, bool DROP> struct passes {
         return {gpu_pointer(tiles->tile, (size_t)tiles->list->count), first.first, first.count,
                 then.first};
     }
-    dim grid(int32_t count) const {
-        return dim((size_t)count * (size_t)j->call.heads);
+    dim grid(int32_t count, int heads) const {
+        return dim((size_t)count * (size_t)heads);
     }
 
     /* The longest sequences: `blocks` blocks of them. */
     sr_status split(int32_t blocks) const {
         typedef shape<D> S;
         const work w = take({tiles->list->blocks.first, blocks}, {});
-        SR_TRY(launch(j->g, op, deltas<T, D>, grid(blocks), THREADS, 0, j->call, w, t));
-        SR_TRY(launch(j->g, op, backward<T, D, DROP>, grid(blocks), S::THREADS, S::BYTES, j->call,
-                      w, true, t));
-        return launch(j->g, op, backward_queries<T, D, DROP>, grid(blocks), S::THREADS, S::BYTES,
-                      j->call, w, t);
+        SR_TRY(
+            launch(j->g, op, deltas<T, D>, grid(blocks, j->call.heads), THREADS, 0, j->call, w, t));
+        SR_TRY(launch(j->g, op, backward<T, D, DROP, LOCAL>, grid(blocks, j->call.kv_heads),
+                      S::THREADS, S::BYTES, j->call, w, true, t));
+        return launch(j->g, op, backward_queries<T, D, DROP, LOCAL>, grid(blocks, j->call.heads),
+                      S::THREADS, S::BYTES, j->call, w, t);
     }
 
     /* The sequences that follow, and groups. */
@@ -35,8 +36,9 @@ template <class T, int D, bool DROP> struct passes {
         typedef shape<D> S;
         const sr_tiles *list = tiles->list;
         const sr_tile_run rest = {list->owners.first + from, list->owners.count - from};
-        return launch(j->g, op, backward<T, D, DROP>, grid(rest.count + list->groups.count),
-                      S::THREADS, S::BYTES, j->call, take(rest, list->groups), false, t);
+        return launch(j->g, op, backward<T, D, DROP, LOCAL>,
+                      grid(rest.count + list->groups.count, j->call.kv_heads), S::THREADS, S::BYTES,
+                      j->call, take(rest, list->groups), false, t);
     }
 };
 
@@ -45,17 +47,22 @@ static bool needs_sums(const sr_tiles *list, int32_t from) {
     return from < list->owners.count && list->tile[list->owners.first + from].rows > SR_TILE_ROWS;
 }
 
-template <class T, int D, bool DROP>
+/* Rows that a row sees at most. */
+static int64_t reach_of(const call &c) {
+    return (int64_t)c.before + c.after + 1;
+}
+
+template <class T, int D, bool DROP, bool LOCAL>
 static sr_status run(const attention_job *j, const attention_tiles *tiles) {
     const sr_tiles *list = tiles->list;
     const size_t heads = (size_t)j->call.heads;
     int32_t blocks;
     const int slots = j->g->processors * (D > 64 ? 1 : 2);
-    const int32_t from = sr_tiles_split(&blocks, list, j->call.heads, slots);
-    passes<T, D, DROP> p = {j,
-                            tiles,
-                            {out<T>(j->dqkv), nullptr, nullptr, in<T>(j->qkv), in<T>(j->out),
-                             in<T>(j->dout), in<float>(j->lse)}};
+    const int32_t from = sr_tiles_split(&blocks, list, j->call.kv_heads, slots, reach_of(j->call));
+    passes<T, D, DROP, LOCAL> p = {j,
+                                   tiles,
+                                   {out<T>(j->dqkv), nullptr, nullptr, in<T>(j->qkv), in<T>(j->out),
+                                    in<T>(j->dout), in<float>(j->lse)}};
     SR_TRY(scratch(&p.t.delta, j->g, 0, heads * j->call.rows));
     if (needs_sums(list, from))
         SR_TRY(
@@ -66,7 +73,10 @@ static sr_status run(const attention_job *j, const attention_tiles *tiles) {
 
 template <class T, int D>
 static sr_status choose(const attention_job *j, const attention_tiles *tiles) {
-    return j->call.drop.keep < 256 ? run<T, D, true>(j, tiles) : run<T, D, false>(j, tiles);
+    const bool drops = j->call.drop.keep < 256;
+    if (is_local(j->call))
+        return drops ? run<T, D, true, true>(j, tiles) : run<T, D, false, true>(j, tiles);
+    return drops ? run<T, D, true, false>(j, tiles) : run<T, D, false, false>(j, tiles);
 }
 
 size_t attention_shared_bytes(int d) { /* the forward kernels need less */

@@ -1,6 +1,6 @@
 /* attention_backward.cuh - packed self-attention on tensor cores, backward, without atomics.
  *
- * Shapes    dqkv (T, 3, A, D), dout (T, A, D) as in the forward pass; lse, delta (A, T) f32
+ * Shapes    dqkv (T, A + 2 K, D), dout (T, A, D) as in the forward pass; lse, delta (A, T) f32
  * Formulas  P = exp(scale q k - lse), dP = Z r dout v, delta = <dout, out>, dS = P (dP - delta),
  *           dQ = scale dS K, dK = scale dS^T Q, dV = (Z r P)^T dout; P and dS are rounded
  * Owner     one block has a sequence, or a group, of one head: for each 64 keys it visits all
@@ -10,10 +10,12 @@
  * Split     for sequences too long for that: the same kernel takes one block of 64 keys and leaves
  *           dQ out, and a second one takes one block of queries and adds dQ up over all keys.  P is
  *           computed twice: 14 D n^2 flops, but no memory.
- * Warps     4 for heads of up to 64; 8 for heads of 128, where each half of them takes half of the
- *           keys of P and dS, and half of the columns of the results
- * Order     dQ is the sum over blocks of 64 keys, in order, of products that start at zero, in both
- *           modes: they give the same bits.
+ * Local     kernels of windows, causal masks and shared key heads: a block of keys visits the
+ * blocks of queries that see it, of each query head that uses its head; a block of queries the keys
+ * that it sees Warps     4 for heads of up to 64; 8 for heads of 128, where each half of them takes
+ * half of the keys of P and dS, and half of the columns of the results Order     dQ is the sum over
+ * blocks of 64 keys, in order, of products that start at zero, in both modes: they give the same
+ * bits.
  */
 #ifndef SR_CUDA_ATTENTION_BACKWARD_CUH
 #define SR_CUDA_ATTENTION_BACKWARD_CUH
@@ -124,7 +126,7 @@ template <class T> DEV void put_pair(shared<T> tile, uint32_t x, int r, int n) {
 
 /* ds = derivatives of the scores; p = Z P, where PUT; for the columns of the warp's group. `first`
  * is the first column of the block. */
-template <class T, int D, bool DROP, bool PUT>
+template <class T, int D, bool DROP, bool PUT, bool LOCAL>
 DEV void derivatives(shared<T> p, shared<T> ds, const call &c, const sr_strip &strip, int first,
                      int head, shared<const float> statistics, shared<T> q, shared<T> dout,
                      shared<T> keys, shared<T> values) {
@@ -133,7 +135,10 @@ DEV void derivatives(shared<T> p, shared<T> ds, const call &c, const sr_strip &s
     const float factor = c.scale * LOG2E;
     float s[2 * N][4], dp[2 * N][4];
     products<T, D, N>(s, dp, q, dout, keys, values, from);
-    mask_columns<N>(s, strip.key_begin - first - 16 * from, strip.key_end - first - 16 * from);
+    if (LOCAL)
+        mask_unseen<N>(s, strip, c, first + 16 * from);
+    else
+        mask_columns<N>(s, strip.key_begin - first - 16 * from, strip.key_end - first - 16 * from);
     UNROLL
     for (int r = 0; r < 2; r++) {
         const int row = (lane() >> 2) + 8 * r;
@@ -222,7 +227,7 @@ DEV void keep_sum(float (&dq)[N][4], global<float> sums, bool first, bool last) 
 /* ---- owner, and keys of a split sequence ----------------------------------------------------- */
 
 /* split: the tiles are blocks of keys, delta is given, and dQ is left out. */
-template <class T, int D, bool DROP>
+template <class T, int D, bool DROP, bool LOCAL>
 KERNEL(shape<D>::THREADS, D > 64 ? 1 : 2)
 void backward(call c, work w, bool split, tensors<T> t) {
     typedef shape<D> S;
@@ -233,43 +238,59 @@ void backward(call c, work w, bool split, tensors<T> t) {
     shared<float> statistics = shared_at<float>(S::STATISTICS, 4 * BLOCK);
     shared<T> room = shared_at<T>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
 
-    const int head = block_x() % c.heads;
-    global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
+    const int kv_heads = LOCAL ? c.kv_heads : c.heads, members = LOCAL ? members_of(c) : 1;
+    const int head = block_x() % kv_heads * members; /* the first of its members */
+    global<const sr_tile> tile = tile_of(w, block_x() / kv_heads);
     const row_map map = keys_of(tile); /* of queries, too */
-    const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
-    const size_t column = (size_t)(head * D), line = (size_t)head * c.rows;
-    global<const T> from = t.qkv + column, dout_from = t.dout + column;
-    global<T> to = t.dqkv + (column + (size_t)(group_of_warp() * W));
-    global<float> delta = t.delta + line;
-    global<const float> lse = t.lse + line;
+    const size_t hidden = (size_t)c.heads * D, column = (size_t)(head * D);
+    const columns own_columns = LOCAL ? columns_of(c, head, D) : columns{};
+    const size_t stride = LOCAL ? own_columns.stride : 3 * hidden;
+    const size_t k = LOCAL ? own_columns.k : hidden + column;
+    const size_t v = LOCAL ? own_columns.v : 2 * hidden + column;
+    global<T> to = t.dqkv + (size_t)(group_of_warp() * W);
     const int blocks = (map.count + BLOCK - 1) / BLOCK;
     const int begin = split ? tile[0].strip[0].position / BLOCK : 0;
     const int end = split ? begin + 1 : blocks;
 
     for (int j = begin; j < end; j++) {
         const int first = j * BLOCK;
+        block_range seers = {0, blocks};
+        if (LOCAL && !map.group) seers = blocks_seen(first, BLOCK, c.after, c.before, blocks);
+        const int count = seers.to - seers.from, visits = LOCAL ? count * members : count;
         float dk[W / 8][4], dv[W / 8][4];
         clear(dk);
         clear(dv);
-        copy_rows<D, BLOCK, S::THREADS>(keys, from + hidden, stride, map, first);
-        copy_rows<D, BLOCK, S::THREADS>(values, from + 2 * hidden, stride, map, first);
-        copy_rows<D, BLOCK, S::THREADS>(q, from, stride, map, 0);
-        copy_rows<D, BLOCK, S::THREADS>(dout, dout_from, hidden, map, 0);
+        copy_rows<D, BLOCK, S::THREADS>(keys, t.qkv + k, stride, map, first);
+        copy_rows<D, BLOCK, S::THREADS>(values, t.qkv + v, stride, map, first);
+        copy_rows<D, BLOCK, S::THREADS>(q, t.qkv + column, stride, map, seers.from * BLOCK);
+        copy_rows<D, BLOCK, S::THREADS>(dout, t.dout + column, hidden, map, seers.from * BLOCK);
         cp_commit();
         if (j == begin && !split) {
-            write_deltas<T, D, S::THREADS>(delta, dout_from, t.out + column, hidden, map,
-                                           map.count);
+            for (int m = 0; m < members; m++) {
+                const size_t from = column + (size_t)(m * D);
+                write_deltas<T, D, S::THREADS>(t.delta + (size_t)(head + m) * c.rows, t.dout + from,
+                                               t.out + from, hidden, map, map.count);
+            }
             barrier();
         }
-        put_statistic(statistics, row_statistic(lse, delta, map, 0));
-        for (int i = 0; i < blocks; i++) {
-            const int row = i * BLOCK, stage = (i & 1) * TILE, other = ((i + 1) & 1) * TILE;
+        put_statistic(statistics,
+                      row_statistic(t.lse + (size_t)head * c.rows, t.delta + (size_t)head * c.rows,
+                                    map, seers.from * BLOCK));
+        for (int x = 0; x < visits; x++) {
+            const int m = LOCAL ? x / count : 0, i = LOCAL ? seers.from + x % count : x;
+            const int row = i * BLOCK, stage = (x & 1) * TILE, other = ((x + 1) & 1) * TILE;
+            const size_t from = column + (size_t)(m * D);
             float next = 0.0f;
-            if (i + 1 < blocks) {
-                copy_rows<D, BLOCK, S::THREADS>(q + other, from, stride, map, row + BLOCK);
-                copy_rows<D, BLOCK, S::THREADS>(dout + other, dout_from, hidden, map, row + BLOCK);
+            if (x + 1 < visits) {
+                const bool turn = LOCAL && i + 1 == seers.to; /* to the next member */
+                const int then = turn ? seers.from * BLOCK : row + BLOCK;
+                const size_t next_from = turn ? from + D : from;
+                const size_t line = (size_t)(head + m + (turn ? 1 : 0)) * c.rows;
+                copy_rows<D, BLOCK, S::THREADS>(q + other, t.qkv + next_from, stride, map, then);
+                copy_rows<D, BLOCK, S::THREADS>(dout + other, t.dout + next_from, hidden, map,
+                                                then);
                 cp_commit();
-                next = row_statistic(lse, delta, map, row + BLOCK);
+                next = row_statistic(t.lse + line, t.delta + line, map, then);
                 cp_wait<1>();
             } else {
                 cp_wait<0>();
@@ -277,21 +298,23 @@ void backward(call c, work w, bool split, tensors<T> t) {
             barrier();
             const sr_strip strip = strip_at(map, row + strip_of_warp() * STRIP);
             if (strip.rows > 0)
-                derivatives<T, D, DROP, true>(p, ds, c, strip, first, head,
-                                              statistics + (i & 1) * 2 * BLOCK, q + stage,
-                                              dout + stage, keys, values);
-            put_statistic(statistics + ((i + 1) & 1) * 2 * BLOCK, next);
+                derivatives<T, D, DROP, true, LOCAL>(p, ds, c, strip, first, head + m,
+                                                     statistics + (x & 1) * 2 * BLOCK, q + stage,
+                                                     dout + stage, keys, values);
+            put_statistic(statistics + ((x + 1) & 1) * 2 * BLOCK, next);
             barrier();
             if (strip.rows > 0 && !split) {
                 float dq[W / 8][4];
                 multiply_keys<T, D>(dq, ds, keys, strips_of(map.group, strip, map.count - first));
+                block_range seen = {0, blocks};
+                if (LOCAL && !map.group) seen = blocks_seen(row, BLOCK, c.before, c.after, blocks);
                 if (blocks > 1)
                     keep_sum<W / 8, S::THREADS>(
-                        dq, t.sums + ((size_t)(tile[0].block + i) * hidden + column) * BLOCK,
-                        j == 0, j + 1 == blocks);
-                if (j + 1 == blocks)
-                    store_strip<T, W>(room, dq, c.scale, c.scale, to + (size_t)strip.row * stride,
-                                      stride, strip.rows);
+                        dq, t.sums + ((size_t)(tile[0].block + i) * hidden + from) * BLOCK,
+                        j == seen.from, j + 1 == seen.to);
+                if (j + 1 == seen.to)
+                    store_strip<T, W>(room, dq, c.scale, c.scale,
+                                      to + ((size_t)strip.row * stride + from), stride, strip.rows);
             }
             const sr_strip own = strip_at(map, first + strip_of_warp() * STRIP);
             if (own.rows > 0)
@@ -302,9 +325,8 @@ void backward(call c, work w, bool split, tensors<T> t) {
         const sr_strip own = strip_at(map, first + strip_of_warp() * STRIP);
         if (own.rows > 0) {
             global<T> at = to + (size_t)own.row * stride;
-            store_strip<T, W>(room, dk, c.scale, c.scale, at + hidden, stride, own.rows);
-            store_strip<T, W>(room, dv, c.drop.scale, c.drop.scale, at + 2 * hidden, stride,
-                              own.rows);
+            store_strip<T, W>(room, dk, c.scale, c.scale, at + k, stride, own.rows);
+            store_strip<T, W>(room, dv, c.drop.scale, c.drop.scale, at + v, stride, own.rows);
         }
     }
 }
@@ -319,7 +341,7 @@ template <class T, int D> KERNEL(THREADS, 8) void deltas(call c, work w, tensors
                                 (size_t)c.heads * D, map, map.count);
 }
 
-template <class T, int D, bool DROP>
+template <class T, int D, bool DROP, bool LOCAL>
 KERNEL(shape<D>::THREADS, D > 64 ? 1 : 2)
 void backward_queries(call c, work w, tensors<T> t) {
     typedef shape<D> S;
@@ -334,27 +356,31 @@ void backward_queries(call c, work w, tensors<T> t) {
     const int head = block_x() % c.heads;
     global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
     const row_map queries = queries_of(tile), columns = keys_of(tile);
-    const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
+    const size_t hidden = (size_t)c.heads * D;
+    const attention::columns at = LOCAL ? columns_of(c, head, D) : attention::columns{};
+    const size_t stride = LOCAL ? at.stride : 3 * hidden;
     const size_t column = (size_t)(head * D), line = (size_t)head * c.rows;
     global<const T> from = t.qkv + column;
-    const int blocks = (columns.count + BLOCK - 1) / BLOCK;
+    global<const T> from_k = LOCAL ? t.qkv + at.k : from + hidden;
+    global<const T> from_v = LOCAL ? t.qkv + at.v : from + 2 * hidden;
+    block_range range = {0, (columns.count + BLOCK - 1) / BLOCK};
+    if (LOCAL) range = blocks_seen(tile[0].strip[0].position, BLOCK, c.before, c.after, range.to);
+    const int begin = LOCAL ? range.from : 0, blocks = range.to, entry = (begin & 1) * TILE;
     const sr_strip strip = strip_at(queries, strip_of_warp() * STRIP);
 
     float sum[W / 8][4];
     clear(sum);
     copy_rows<D, BLOCK, S::THREADS>(q, from, stride, queries, 0);
     copy_rows<D, BLOCK, S::THREADS>(dout, t.dout + column, hidden, queries, 0);
-    copy_rows<D, BLOCK, S::THREADS>(keys, from + hidden, stride, columns, 0);
-    copy_rows<D, BLOCK, S::THREADS>(values, from + 2 * hidden, stride, columns, 0);
+    copy_rows<D, BLOCK, S::THREADS>(keys + entry, from_k, stride, columns, begin * BLOCK);
+    copy_rows<D, BLOCK, S::THREADS>(values + entry, from_v, stride, columns, begin * BLOCK);
     cp_commit();
     put_statistic(statistics, row_statistic(t.lse + line, t.delta + line, queries, 0));
-    for (int j = 0; j < blocks; j++) {
+    for (int j = begin; j < blocks; j++) {
         const int first = j * BLOCK, stage = (j & 1) * TILE, other = ((j + 1) & 1) * TILE;
         if (j + 1 < blocks) {
-            copy_rows<D, BLOCK, S::THREADS>(keys + other, from + hidden, stride, columns,
-                                            first + BLOCK);
-            copy_rows<D, BLOCK, S::THREADS>(values + other, from + 2 * hidden, stride, columns,
-                                            first + BLOCK);
+            copy_rows<D, BLOCK, S::THREADS>(keys + other, from_k, stride, columns, first + BLOCK);
+            copy_rows<D, BLOCK, S::THREADS>(values + other, from_v, stride, columns, first + BLOCK);
             cp_commit();
             cp_wait<1>();
         } else {
@@ -362,8 +388,8 @@ void backward_queries(call c, work w, tensors<T> t) {
         }
         barrier();
         if (strip.rows > 0)
-            derivatives<T, D, DROP, false>({}, ds, c, strip, first, head, statistics, q, dout,
-                                           keys + stage, values + stage);
+            derivatives<T, D, DROP, false, LOCAL>({}, ds, c, strip, first, head, statistics, q,
+                                                  dout, keys + stage, values + stage);
         barrier();
         if (strip.rows > 0) {
             float dq[W / 8][4];
@@ -372,7 +398,8 @@ void backward_queries(call c, work w, tensors<T> t) {
             UNROLL
             for (int n = 0; n < W / 8; n++) {
                 UNROLL
-                for (int e = 0; e < 4; e++) sum[n][e] = j == 0 ? dq[n][e] : sum[n][e] + dq[n][e];
+                for (int e = 0; e < 4; e++)
+                    sum[n][e] = j == begin ? dq[n][e] : sum[n][e] + dq[n][e];
             }
         }
         barrier();

@@ -5,37 +5,44 @@
 using namespace attention;
 
 /* Tiles of 64 M rows. */
-template <class T, int D, int M>
+template <class T, int D, int M, bool LOCAL>
 static sr_status run(const attention_job *j, const attention_tiles *tiles, sr_tile_run first,
                      sr_tile_run then) {
     const work w = {gpu_pointer(tiles->tile, (size_t)tiles->list->count), first.first, first.count,
                     then.first};
     const dim grid((size_t)(first.count + then.count) * (size_t)j->call.heads);
     return launch(j->g, "attention",
-                  j->call.drop.keep < 256 ? forward<T, D, M, true> : forward<T, D, M, false>, grid,
-                  THREADS, forward_bytes<D, M>(), j->call, w, out<T>(j->out), out<float>(j->lse),
-                  in<T>(j->qkv));
+                  j->call.drop.keep < 256 ? forward<T, D, M, true, LOCAL>
+                                          : forward<T, D, M, false, LOCAL>,
+                  grid, THREADS, forward_bytes<D, M>(), j->call, w, out<T>(j->out),
+                  out<float>(j->lse), in<T>(j->qkv));
 }
 
-/* Two strips a warp halve the traffic of shared memory, if the registers suffice. */
-template <class T, int D>
+/* Two strips a warp halve the traffic of shared memory, if the registers suffice: not for heads of
+ * 128, nor with a mask for each row, where short tiles also see less that is masked. */
+template <class T, int D, bool LOCAL>
 static sr_status run_all(const attention_job *j, const attention_tiles *tiles) {
     const sr_tiles *list = tiles->list;
-    if constexpr (D > 64) {
-        return run<T, D, 1>(j, tiles, list->blocks, list->groups);
+    if constexpr (D > 64 || LOCAL) {
+        return run<T, D, 1, LOCAL>(j, tiles, list->blocks, list->groups);
     } else {
-        SR_TRY((run<T, D, 2>(j, tiles, list->wide, sr_tile_run{0, 0})));
-        return run<T, D, 1>(j, tiles, list->narrow, list->groups);
+        SR_TRY((run<T, D, 2, LOCAL>(j, tiles, list->wide, sr_tile_run{0, 0})));
+        return run<T, D, 1, LOCAL>(j, tiles, list->narrow, list->groups);
     }
+}
+
+template <class T, int D>
+static sr_status choose(const attention_job *j, const attention_tiles *tiles) {
+    return is_local(j->call) ? run_all<T, D, true>(j, tiles) : run_all<T, D, false>(j, tiles);
 }
 
 template <class T> sr_status attention_forward(const attention_job *j) {
     attention_tiles *tiles;
     SR_TRY(attention_tiles_of(&tiles, j->layout, j->g->device));
     SR_TRY(attention_clear<T>(j, tiles, j->out));
-    if (j->d == 32) return run_all<T, 32>(j, tiles);
-    if (j->d == 64) return run_all<T, 64>(j, tiles);
-    return run_all<T, 128>(j, tiles);
+    if (j->d == 32) return choose<T, 32>(j, tiles);
+    if (j->d == 64) return choose<T, 64>(j, tiles);
+    return choose<T, 128>(j, tiles);
 }
 
 template sr_status attention_forward<bf16>(const attention_job *);

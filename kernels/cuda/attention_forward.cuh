@@ -1,8 +1,10 @@
 /* attention_forward.cuh - packed self-attention on tensor cores, forward.
  *
- * Shapes    qkv (T, 3, A, D), out (T, A, D) in 16 bits; lse (A, T) f32, natural log
+ * Shapes    qkv (T, A + 2 K, D), out (T, A, D) in 16 bits; lse (A, T) f32, natural log
  * Block     one tile of 64 M query rows and one head, 4 warps of 16 M rows; keys and values pass in
  *           blocks of 64 rows through two stages of shared memory
+ * Local     kernels of windows, causal masks and shared key heads: a tile visits the blocks of keys
+ *           that its rows see, with a mask of their own for each row
  * Work      4 D n^2 flops a head; per score element 1 FMA, 1 exp2, 1 max, 1 add and 5.5
  *           instructions of dropout
  * Traffic   8 D + 4 bytes per row and head, and every key block once per tile from the L2 cache
@@ -44,8 +46,8 @@ DEV void scores(float (&s)[M][8][4], const uint32_t (&q)[M][D / 16][4], shared<T
     }
 }
 
-/* s = exp(s - maximum); rescales what was added up before. */
-template <int D>
+/* s = exp(s - maximum); rescales what was added up before.  LOCAL: a row may see nothing so far. */
+template <int D, bool LOCAL>
 DEV void exponentials(float (&s)[8][4], softmax &rows, float (&o)[D / 8][4], float factor) {
     UNROLL
     for (int r = 0; r < 2; r++) {
@@ -54,7 +56,7 @@ DEV void exponentials(float (&s)[8][4], softmax &rows, float (&o)[D / 8][4], flo
         for (int n = 0; n < 8; n++) most = fmaxf(most, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
         most = fmaxf(most, shuffle_xor(most, 1));
         most = fmaxf(most, shuffle_xor(most, 2));
-        const float base = most * factor;
+        const float base = LOCAL && most == -INFINITY ? 0.0f : most * factor;
         const float fade = exp2_fast(fmaf(rows.most[r], factor, -base));
         float sum = 0.0f;
         UNROLL
@@ -134,7 +136,7 @@ DEV void finish(shared<T> room, const float (&o)[D / 8][4], softmax rows, const 
 }
 
 /* M = 2 takes tiles of one sequence only. */
-template <class T, int D, int M, bool DROP>
+template <class T, int D, int M, bool DROP, bool LOCAL>
 KERNEL(THREADS, M == 2 || D > 64 ? 2 : 3)
 void forward(call c, work w, global<T> out, global<float> lse, global<const T> qkv) {
     shared<T> q = shared_at<T>(0, BLOCK * M * D);
@@ -143,9 +145,16 @@ void forward(call c, work w, global<T> out, global<float> lse, global<const T> q
     const int head = block_x() % c.heads;
     global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
     const row_map queries = queries_of(tile), columns = keys_of(tile);
-    const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
+    const size_t hidden = (size_t)c.heads * D;
+    const attention::columns at = LOCAL ? columns_of(c, head, D) : attention::columns{};
+    const size_t stride = LOCAL ? at.stride : 3 * hidden;
     global<const T> from = qkv + (size_t)(head * D);
-    const int blocks = (columns.count + BLOCK - 1) / BLOCK;
+    global<const T> from_k = LOCAL ? qkv + at.k : from + hidden;
+    global<const T> from_v = LOCAL ? qkv + at.v : from + 2 * hidden;
+    block_range range = {0, (columns.count + BLOCK - 1) / BLOCK};
+    if (LOCAL && !queries.group)
+        range = blocks_seen(tile[0].strip[0].position, queries.count, c.before, c.after, range.to);
+    const int begin = LOCAL ? range.from : 0, blocks = range.to;
     sr_strip strip[M];
     UNROLL
     for (int m = 0; m < M; m++) strip[m] = strip_at(queries, (warp() * M + m) * STRIP);
@@ -160,17 +169,16 @@ void forward(call c, work w, global<T> out, global<float> lse, global<const T> q
         rows[m] = softmax{{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
     }
     copy_rows<D, BLOCK * M, THREADS>(q, from, stride, queries, 0);
-    copy_rows<D, BLOCK, THREADS>(keys, from + hidden, stride, columns, 0);
-    copy_rows<D, BLOCK, THREADS>(values, from + 2 * hidden, stride, columns, 0);
+    const int entry = (begin & 1) * BLOCK * D;
+    copy_rows<D, BLOCK, THREADS>(keys + entry, from_k, stride, columns, begin * BLOCK);
+    copy_rows<D, BLOCK, THREADS>(values + entry, from_v, stride, columns, begin * BLOCK);
     cp_commit();
-    for (int j = 0; j < blocks; j++) {
+    for (int j = begin; j < blocks; j++) {
         const int first = j * BLOCK, stage = (j & 1) * BLOCK * D;
         if (j + 1 < blocks) {
             const int next = ((j + 1) & 1) * BLOCK * D;
-            copy_rows<D, BLOCK, THREADS>(keys + next, from + hidden, stride, columns,
-                                         first + BLOCK);
-            copy_rows<D, BLOCK, THREADS>(values + next, from + 2 * hidden, stride, columns,
-                                         first + BLOCK);
+            copy_rows<D, BLOCK, THREADS>(keys + next, from_k, stride, columns, first + BLOCK);
+            copy_rows<D, BLOCK, THREADS>(values + next, from_v, stride, columns, first + BLOCK);
             cp_commit();
             cp_wait<1>();
         } else {
@@ -178,7 +186,7 @@ void forward(call c, work w, global<T> out, global<float> lse, global<const T> q
         }
         barrier();
         if (active) {
-            if (j == 0) {
+            if (j == begin) {
                 UNROLL
                 for (int m = 0; m < M; m++) {
                     UNROLL
@@ -189,8 +197,11 @@ void forward(call c, work w, global<T> out, global<float> lse, global<const T> q
             scores<T, D, M>(s, a, keys + stage);
             UNROLL
             for (int m = 0; m < M; m++) {
-                mask_columns<4>(s[m], strip[m].key_begin - first, strip[m].key_end - first);
-                exponentials<D>(s[m], rows[m], o[m], c.scale * LOG2E);
+                if (LOCAL)
+                    mask_unseen<4>(s[m], strip[m], c, first);
+                else
+                    mask_columns<4>(s[m], strip[m].key_begin - first, strip[m].key_end - first);
+                exponentials<D, LOCAL>(s[m], rows[m], o[m], c.scale * LOG2E);
                 if (DROP) drop(s[m], c.drop, strip[m], first, head);
             }
             add_values<T, D, M>(o, s, values + stage,

@@ -223,7 +223,7 @@ void plain_keys(call c, int d, sequences l, plain_tensors<T> t) {
     shared<float> dv = shared_at<float>((WARPS * 64 + warp() * 2 * d + d) * 4, d);
     const unit u = unit_of(c, l, c.kv_heads);
     if (!u.exists) return;
-    const int members = c.heads / c.kv_heads;
+    const int members = members_of(c);
     const columns own = columns_of(c, u.head * members, d);
     global<T> to = t.dqkv + u.row * own.stride;
     if (u.sequence < 0) {

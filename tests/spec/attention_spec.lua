@@ -66,7 +66,7 @@ end)
 local function bits_of(place, wanted, options, dtype)
   local scope <close> = sr.scope()
   local kv_heads = options.kv_heads or options.heads
-  local width = (options.heads + 2 * kv_heads) * 16
+  local width = (options.heads + 2 * kv_heads) * 32
   local function filled(columns, seed)
     local parts, at = {}, 0
     local function slack(rows)
@@ -83,7 +83,7 @@ local function bits_of(place, wanted, options, dtype)
   local layout = sr.layout { lens = place.lens, starts = place.starts, rows = place.rows, uids = place.uids, seed = 7 }
   local qkv = filled(width, 100):detach():requires_grad_()
   local y = sr.ops.attention(qkv, layout, options)
-  local dy = filled(options.heads * 16, 200)
+  local dy = filled(options.heads * 32, 200)
   y:backward(dy)
   local first, n = place.starts[wanted] + 1, place.lens[wanted]
   return y:narrow(1, first, n):totable(), qkv:grad():narrow(1, first, n):totable()

@@ -481,6 +481,11 @@ for _, variant in ipairs {
       variant)
   end
 end
+-- on tensor cores: groups of short sequences, several sequences that a block owns each, and one that is split
+attention_case("around 16", LAYOUTS[3][2], 4, 32, 0.1, { kv_heads = 2, window = 5 })
+attention_case("around 48 and 64", LAYOUTS[4][2], 2, 64, 0, { causal = true, window = 20 })
+attention_case("four of 130", { lens = { 130, 130, 130, 130 } }, 4, 32, 0.1, { kv_heads = 2, window = 40 })
+attention_case("four of 130", { lens = { 130, 130, 130, 130 } }, 4, 64, 0, { kv_heads = 1, causal = true })
 local LONGER = { lens = { 7, 300 } }
 attention_case("7 and 300", LONGER, 2, 64, 0.1, { kv_heads = 1, window = 64 })
 attention_case("7 and 300", LONGER, 1, 32, 0.1, { window = 33 })

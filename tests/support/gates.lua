@@ -23,6 +23,13 @@ local CEILINGS = {
   ["attention::backward_queries<bf16, 128"] = 200,
 }
 
+-- The same for kernels of windows, causal masks and shared key heads, where they differ.
+local LOCAL_CEILINGS = {
+  ["attention::forward<bf16, 32, 1"] = 168,
+  ["attention::backward_queries<bf16, 32"] = 200,
+  ["attention::backward_queries<bf16, 128"] = 255,
+}
+
 -- Bytes of local memory that kernels may have which are not on the path of a step.
 local FRAMES = { map_strided = 112, random_blocks = 152 }
 
@@ -65,7 +72,8 @@ local function ceiling(kernel)
   for name, registers in pairs(CEILINGS) do
     if kernel.name:find(mangled(name), 1, true) == 1 then
       seen[name .. kernel.sm] = true
-      return registers, true
+      local sees_part = kernel.name:find("Lb%dELb1EEEv") -- <..., DROP, LOCAL = true>
+      return sees_part and LOCAL_CEILINGS[name] or registers, true
     end
   end
   return REGISTERS, false

@@ -3,7 +3,7 @@
 #include "kernels/cuda/attention_forward.cuh"
 
 const void *half_kernels[] = {
-    (const void *)attention::forward<f16, 64, 2, true>,
-    (const void *)attention::backward<f16, 64, true>,
-    (const void *)attention::backward_queries<f16, 64, true>,
+    (const void *)attention::forward<f16, 64, 2, true, false>,
+    (const void *)attention::backward<f16, 64, true, false>,
+    (const void *)attention::backward_queries<f16, 64, true, false>,
 };
