@@ -47,6 +47,24 @@ local function files()
   return found
 end
 
+describe("a curriculum on a data set beside which nothing can be written", function()
+  it("names the way out", function()
+    local fault = require("tests.support.fault")
+    local measured = require("seqrun.curriculum.measured")
+    local loader, found = sr.data.loader { data = corpus, max_len = 64, seed = 3, prefetch = 0, micro_packs = 4 }, nil
+    for n = 1, 20 do
+      fault.storage(n, "EROFS")
+      local ok, problem = pcall(measured.first, loader, "rarity", "rarity")
+      fault.storage(0)
+      sys.remove(folder .. "/x.rarity.metric")
+      problem = ok and "" or problem
+      found = found or tostring(problem):match("make it in a directory that can be written, with `seqrun analyze "
+        .. "[^`]+ %-%-metric rarity[^`]* %-%-out DIR`, and set curriculum.rarity.file to the file there")
+    end
+    assert.is_truthy(found)
+  end)
+end)
+
 describe("fresh examples", function()
   it("are those that a loader without a curriculum draws, each once an epoch", function()
     local loader = assert(open({ sequences = 16, examples = "fresh" }, { keep_ids = true }))

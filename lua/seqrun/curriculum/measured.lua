@@ -39,11 +39,12 @@ local function subject(loader, epoch)
   }
 end
 
-local function compute(loader, spec, epoch)
+---Computes a metric; `way`: what to do where its file cannot be written.
+local function compute(loader, spec, epoch, way)
   local options = subject(loader, epoch)
   options.metrics = { spec }
   local made, message, code = require("seqrun.analysis").run(options)
-  if not made then failure.raise(code, "%s", message) end
+  if not made then failure.raise(code, "%s%s", message, code == "storage" and way or "") end
   return made[1]
 end
 
@@ -89,7 +90,9 @@ local function first(loader, key, path)
   local scratch <close> = training.scratch()
   local own = scratch and ("%s/%s.metric"):format(scratch.path, name)
     or ("%s.%d"):format(path, sys.pid()) -- other runs, or other ranks, may compute it now
-  compute(loader, { name = name, path = own }):close()
+  local way = ("; or make it in a directory that can be written, with `%s --out DIR`, and set curriculum.%s.file to "
+    .. "the file there"):format(command(loader, name), key)
+  compute(loader, { name = name, path = own }, nil, way):close()
   if not scratch then failure.must(os.rename(own, path)) end
   local metric = failure.must(Metric.open(scratch and own or path))
   io.stderr:write(("seqrun: curriculum.%s: %s did not exist; computed for %d sequences in %.1f s%s\n"):format(key, path,
