@@ -108,7 +108,6 @@ static sr_status put_hex(translation *t) {
         if (digits[n] == '\0' || hex == NULL || (digits[n] < '0')) break;
         value = value << 4 | (uint32_t)(hex - "0123456789abcdef");
     }
-    (void)0;
     if (n == 0 || (brace && (n == left || digits[n] != '}')) || value > 0x10FFFF ||
         (!brace && value > 0x7F) || (value >= 0xD800 && value < 0xE000))
         return refuse(t, "a code point");
@@ -125,7 +124,7 @@ static sr_status put_escape(translation *t, bool inside) {
     if (c == 'x') return put_hex(t);
     if (strchr("nrtfve", c) != NULL && c != '\0') {
         static const char values[] = "\n\r\t\f\v\x1B";
-        int32_t value = values[strchr("nrtfve", c) - "nrtfve"];
+        int32_t value = (unsigned char)values[strchr("nrtfve", c) - "nrtfve"];
         put_range(t, value, value);
     } else if (c == 's' || c == 'S') {
         put_named(t, (named){.classes = SR_CLASS_SPACE}, c == 'S', inside);

@@ -34,6 +34,11 @@ function tokenize.run(args)
     lowercase = not args.cased, keep_accents = args.keep_accents, literal = args.literal == true,
   })
   if not tokenizer then return nil, message, code end
+  if (args.cased or args.keep_accents) and select(2, tokenizer:text()) then
+    local flag = args.cased and "--cased" or "--keep-accents"
+    return nil, ("tokenize: %s is for a vocab.txt; the tokenizer.json of %s says it itself"):format(flag, args.vocab),
+      "config"
+  end
   local files = #args.files > 0 and args.files or { "-" }
   local counts
   io.stdout:flush()
