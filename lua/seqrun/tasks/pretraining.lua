@@ -117,9 +117,10 @@ function pretraining.model_options(cfg, corpus)
   local options, design = model_of(cfg), design_of(cfg)
   options.vocab_size, options.precision = corpus:vocab_size(), cfg.precision
   if design.skip or design.untrained then options.pad_token_id = corpus:tokenizer():special("pad") end
-  if cfg.data.max_len > configs.design(options).longest then
-    failure.raise("config", "data.max_len is %d, but a %s model with max_position_embeddings=%d reads at most %d tokens",
-      cfg.data.max_len, options.family, options.max_position_embeddings, configs.design(options).longest)
+  local longest = configs.design(options).longest
+  if cfg.data.max_len > longest then
+    local text = "data.max_len is %d, but a %s model with max_position_embeddings=%d reads at most %d tokens"
+    failure.raise("config", text, cfg.data.max_len, options.family, options.max_position_embeddings, longest)
   end
   return options
 end
