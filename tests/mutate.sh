@@ -29,7 +29,7 @@ mutants() {
     uninitialised_shared   order.cu    ops  simt.in.f32.*repeated   /mine\[d\] = 0;/d
     write_out_of_bounds    order.cu    ops  simt.in.f32.*repeated   s/sorted\[at\] = /sorted[at + 5 * r.count] = /
     wrong_lane             order.cu    ops  simt.in.f32.*repeated   s/peers & ((1u << lane()) - 1);/peers \& ((2u << lane()) - 1);/
-    backward_barrier       attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.16 /put_statistic(statistics + ((i + 1)/{n;d}
+    backward_barrier       attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.16 /put_statistic(statistics + ((x + 1)/{n;d}
     backward_mask          attention_backward.cuh@attention_backward.cu cuda_attention far.below.zero    s/strip.key_end - first - 16/strip.key_end - first + 1 - 16/
     backward_half_a_sum    attention_backward.cuh@attention_backward.cu cuda_attention lengths:.a.row     s/mask = LANES \/ 2/mask = LANES \/ 4/
     backward_wait          attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.64 s/cp_wait<0>();//
