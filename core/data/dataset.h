@@ -93,7 +93,7 @@ typedef struct sr_dataset {
 sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_opts *opts);
 void sr_dataset_close(sr_dataset *d); /* may be NULL */
 
-/* The special tokens around an example with so many tokens of B. */
+/* The special tokens around an example, by its number of tokens of B. */
 static inline const sr_frame *sr_dataset_frame(const sr_dataset *d, int64_t b_tokens) {
     return sr_tokenizer_frame(d->tokenizer, b_tokens > 0);
 }

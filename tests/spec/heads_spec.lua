@@ -65,6 +65,21 @@ describe("the head", function()
     end
   end)
 
+  it("has no dropout of its own in evaluation, whatever it asks of hidden:drop", function()
+    local scope <close> = sr.scope()
+    local model = tasks.model("classify", { num_hidden_layers = 1 })
+    local batch = tasks.loader("classify", corpus("classify")):next():batch(1)
+    local target = batch.targets.label
+    local function changed()
+      local hidden = model.encoder:states(batch)
+      local x = hidden:rows(target)
+      return (hidden:drop(x, target, { p = 0.5 }) - x):abs():max():item() > 0
+    end
+    assert.is_true(changed())
+    model.training = false
+    assert.is_false(changed())
+  end)
+
   it("says what is missing or wrong in its options", function()
     local function fails(words, fn) assert.error_matches(fn, words) end
     fails("nn.heads.classify: give labels = { names } or outputs = the number of classes",

@@ -12,7 +12,7 @@
 
 #define EACH(n) for (int64_t i = 0; i < (n); i += VL)
 
-/* Sums in f32 are over stretches of so many elements. */
+/* Sums in f32 are over stretches of this length. */
 enum { STRETCH = 16 * VL };
 
 typedef struct moments {

@@ -53,12 +53,13 @@ function States:mean(y, target)
   return sum / inside:to(y:dtype()):sum(2, true)
 end
 
----Dropout of one state per item of a target: keyed by the item's sequence and its row in it.
+---Dropout of one state per item of a target, while its encoder trains: keyed by the item's sequence and its row in it.
 ---@param y seqrun.Tensor (M, H) such as rows(target) or pooled(target)
 ---@param target seqrun.Target
 ---@param options { p: number, site?: "head"|"user", layer?: integer }
 ---@return seqrun.Tensor # (M, H)
 function States:drop(y, target, options)
+  if not self.encoder.training then return y end
   if y:size(1) == self.x:size(1) then return ops.dropout(y, self.layout, options) end
   local rows = target[self.key]
   local all = ops.put_rows(tensor.zeros(self.x:size(1), y:size(2), { dtype = y:dtype() }), rows, y)

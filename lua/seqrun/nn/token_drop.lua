@@ -48,7 +48,7 @@ function TokenDrop:set(keep)
   self.keep = keep
 end
 
----First and last layer that drops tokens in an encoder of so many layers.
+---First and last layer that drops tokens in an encoder, by its number of layers.
 ---@param layers integer
 ---@return integer first from 0
 ---@return integer last below `first` if there are none

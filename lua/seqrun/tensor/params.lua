@@ -32,7 +32,7 @@ local params = {}
 ---@field group? string label for optimizers; default "decay"
 ---@field keep? "f32" always read in f32, such as norm weights
 ---@field tied? string[] further names under which checkpoints repeat it
----@field longer? { why: string, most?: integer } a checkpoint may have more rows, at most so many, which are left out
+---@field longer? { why: string, most?: integer } a checkpoint may have up to `most` more rows, which are left out
 
 ---@class seqrun.Params
 ---@field core userdata the store itself

@@ -6,7 +6,7 @@ local shown = require("seqrun.base.one_line")
 
 local labels = {}
 
-local FEW = 10 -- so many classes may well occur once in a small file
+local FEW = 10 -- with fewer classes, one that occurs once is no surprise in a small file
 
 ---@class seqrun.readers.Labels
 ---@field names string[] in the order of their ids, which count from 0

@@ -19,7 +19,7 @@ dim                           hidden size
 dropout                       dropout probability of embeddings and layer outputs
 embedding_dropout             embedding dropout probability
 embedding_size                width of the embeddings
-global_attn_every_n_layers    one of so many layers has global attention, the others local
+global_attn_every_n_layers    distance of layers with global attention; the others are local
 global_rope_theta             base of the rotary frequencies in global layers
 head_dim                      size of an attention head; none: the hidden size divided by their number
 hidden_act                    activation function
