@@ -4,8 +4,7 @@
 -- stopped goes on.
 
 local failure = require("seqrun.base.failure")
-local sys = require("seqrun.core.sys")
-local text = require("seqrun.base.format")
+local run_again = require("seqrun.run.again")
 
 local phases = {}
 
@@ -28,34 +27,10 @@ local function read(line)
   return name, words
 end
 
----The command line of a phase.
-local function command_of(request, folder, settings, before)
-  local words = { sys.real_path("/proc/self/exe"), request.file }
-  table.move(settings, 1, #settings, #words + 1, words)
-  table.move(request.arguments, 1, #request.arguments, #words + 1, words)
-  words[#words + 1] = "phases=none"
-  if before then
-    words[#words + 1] = "init.from=" .. before
-    words[#words + 1] = "init.carry=moments"
-  end
-  table.move({ "--out", folder }, 1, 2, #words + 1, words)
-  if sys.exists(folder) then words[#words + 1] = "--resume" end
-  for _, option in ipairs { "max_steps", "threads" } do
-    if request[option] then words[#words + 1] = ("--%s=%d"):format(option:gsub("_", "-"), request[option]) end
-  end
-  for _, option in ipairs { "quiet", "json_log" } do
-    if request[option] then words[#words + 1] = "--" .. option:gsub("_", "-") end
-  end
-  for i, word in ipairs(words) do words[i] = text.shell(word) end
-  return table.concat(words, " ")
-end
-
----The name of an exit code, for a failure.
-local function name_of(code)
-  for _, name in ipairs { "stopped", "config", "data", "device", "storage", "numeric" } do
-    if sys.exit_code(name) == code then return name end
-  end
-  return "invalid"
+---What a phase sets that the command line cannot: where it starts, and that it is one phase.
+local function own_settings(before)
+  if not before then return { "phases=none" } end
+  return { "phases=none", "init.from=" .. before, "init.carry=moments" }
 end
 
 ---Runs all phases, and ends the program.
@@ -73,11 +48,7 @@ function phases.run(request, folder, list)
     local own = ("%s/%s"):format(folder, phase.name)
     if not request.quiet then print(("phase %d of %d: %s"):format(i, #all, phase.name)) end
     io.stdout:flush()
-    local ok, how, code = os.execute(command_of(request, own, phase.settings, before))
-    if not ok then
-      if how == "signal" then code = 128 + code end
-      failure.raise(name_of(code), "phase %s ended with exit code %d; repeat the command to continue", phase.name, code)
-    end
+    run_again("phase " .. phase.name, request, own, phase.settings, own_settings(before))
     before = own
   end
   failure.raise("ok", "")

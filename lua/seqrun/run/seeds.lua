@@ -5,42 +5,10 @@
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local metrics = require("seqrun.history.metrics")
+local run_again = require("seqrun.run.again")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.base.format")
 
 local seeds = {}
-
----The command line of one run.
-local function command_of(request, folder, seed)
-  local words = { sys.real_path("/proc/self/exe"), request.file }
-  table.move(request.arguments, 1, #request.arguments, 3, words)
-  for _, word in ipairs { "seeds=none", "seed=" .. seed, "--out", folder } do words[#words + 1] = word end
-  if sys.exists(folder) then words[#words + 1] = "--resume" end
-  for _, option in ipairs { "max_steps", "threads" } do
-    if request[option] then words[#words + 1] = ("--%s=%d"):format(option:gsub("_", "-"), request[option]) end
-  end
-  for _, option in ipairs { "quiet", "json_log" } do
-    if request[option] then words[#words + 1] = "--" .. option:gsub("_", "-") end
-  end
-  for i, word in ipairs(words) do words[i] = text.shell(word) end
-  return table.concat(words, " ")
-end
-
----The name of an exit code, for a failure.
-local function name_of(code)
-  for _, name in ipairs { "stopped", "config", "data", "device", "storage", "numeric" } do
-    if sys.exit_code(name) == code then return name end
-  end
-  return "invalid"
-end
-
----Runs one seed; its failure is ours.
-local function run_one(request, folder, seed)
-  local ok, how, code = os.execute(command_of(request, folder, seed))
-  if ok then return end
-  if how == "signal" then code = 128 + code end
-  failure.raise(name_of(code), "the run of seed %d ended with exit code %d; repeat the command to continue", seed, code)
-end
 
 ---The numbers of the last evaluation in a directory.
 local function last_evaluation(folder)
@@ -96,7 +64,7 @@ function seeds.run(request, folder, list)
   local lines = {}
   for i, seed in ipairs(list) do
     local own = ("%s/seed-%d"):format(folder, seed)
-    run_one(request, own, seed)
+    run_again("the run of seed " .. seed, request, own, {}, { "seeds=none", "seed=" .. seed })
     lines[i] = last_evaluation(own)
   end
   local spreads = seeds.spreads(lines)

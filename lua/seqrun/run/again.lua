@@ -1,0 +1,42 @@
+-- again.lua - a recipe run once more as a process of its own, with further settings: for seeds, for phases.
+
+local failure = require("seqrun.base.failure")
+local sys = require("seqrun.core.sys")
+local text = require("seqrun.base.format")
+
+---@param request table of run.options: its file, arguments and options
+---@param folder string its output; what it holds is resumed
+---@param first string[] settings that the command line wins over
+---@param last string[] settings that win over the command line
+local function command_of(request, folder, first, last)
+  local words = { sys.real_path("/proc/self/exe"), request.file }
+  for _, list in ipairs { first, request.arguments, last, { "--out", folder } } do
+    table.move(list, 1, #list, #words + 1, words)
+  end
+  if sys.exists(folder) then words[#words + 1] = "--resume" end
+  for _, option in ipairs { "max_steps", "threads" } do
+    if request[option] then words[#words + 1] = ("--%s=%d"):format(option:gsub("_", "-"), request[option]) end
+  end
+  for _, option in ipairs { "quiet", "json_log" } do
+    if request[option] then words[#words + 1] = "--" .. option:gsub("_", "-") end
+  end
+  for i, word in ipairs(words) do words[i] = text.shell(word) end
+  return table.concat(words, " ")
+end
+
+---The name of an exit code, for a failure.
+local function name_of(code)
+  for _, name in ipairs { "stopped", "config", "data", "device", "storage", "numeric" } do
+    if sys.exit_code(name) == code then return name end
+  end
+  return "invalid"
+end
+
+---Runs the recipe; its failure is ours.
+---@param what string "phase decay": for the message
+return function(what, request, folder, first, last)
+  local ok, how, code = os.execute(command_of(request, folder, first, last))
+  if ok then return end
+  if how == "signal" then code = 128 + code end
+  failure.raise(name_of(code), "%s ended with exit code %d; repeat the command to continue", what, code)
+end
