@@ -28,8 +28,8 @@ sr_source **lsr_newsource(lua_State *L);
 /* pad, unk, cls, sep, mask, NULL. */
 extern const char *const lsr_special_names[];
 
-/* ltokenizer.c, ltextfiles.c: each registers its classes and adds its functions to the module table on top of the
- * stack. */
+/* ltokenizer.c, ltextfiles.c: each registers its classes and adds its functions to the module table
+ * on top of the stack. */
 void lsr_open_tokenizer(lua_State *L);
 void lsr_open_textfiles(lua_State *L);
 
