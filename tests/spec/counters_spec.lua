@@ -94,8 +94,9 @@ describe("the counters of a run", function()
       assert.equal(2, code)
       assert.truthy(err:find(words, 1, true), err)
     end
-    fails("rate.power and rate.from apply to rate.by=step only", "rate.by=flops", "rate.power=0.5")
-    fails("rate.decay needs rate.by=effective_tokens", "rate.decay=cosine")
+    fails("rate.power applies to rate.decay=poly by steps only", "rate.by=flops", "rate.power=0.5")
+    fails("rate.power applies to rate.decay=poly by steps only", "rate.decay=cosine", "rate.power=0.5")
+    fails("rate.from applies to rate.by=step only", "rate.by=flops", "rate.from=5")
     fails("rate.floor 1 exceeds rate.peak", "rate.floor=1")
     fails("unknown key 'tokens'", "stop.tokens=5")
     fails("rate.warmup_by is flops, but rate.by is step; the warmup is in steps or in units of rate.by",
