@@ -14,7 +14,8 @@ local function read_histogram(path)
   local first, last = path:match("^(%d+)%-(%d+)$")
   if first then
     local counts = {}
-    for length = 1, math.max(SLOTS, tonumber(last)) do counts[length] = length >= tonumber(first) and length <= tonumber(last) and 1 or 0 end
+    first, last = tonumber(first), tonumber(last)
+    for length = 1, math.max(SLOTS, last) do counts[length] = length >= first and length <= last and 1 or 0 end
     return counts
   end
   local counts = {}

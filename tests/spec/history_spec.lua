@@ -120,7 +120,7 @@ describe("the history of a run", function()
     assert.same({ 99.0, -5.0, 70 }, { most, least, norm })
   end)
 
-  it("refuses what is not a run, and says what to give instead", function()
+  it("refuses what is not a run, and says what to give instead #slow", function()
     local function refused(path, part)
       local found, message = history.open(path)
       assert.is_nil(found)

@@ -75,6 +75,6 @@ describe("local initial weights", function()
 
   it("have a name that is known", function()
     assert.error_matches(function() model("locl"):initialise(1) end,
-      "^bert: initializer is 'locl'; choose normal or local")
+      "^bert: initializer is 'locl'; choose normal, depth or local")
   end)
 end)

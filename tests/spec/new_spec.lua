@@ -132,7 +132,7 @@ describe("seqrun new", function()
     end)
   end
 
-  it("comments every key, so that uncommenting one sets it", function()
+  it("comments every key, so that uncommenting one sets it #slow", function()
     local path = folder .. "/pretraining/train.yaml"
     local text = sys.read_file(path):gsub("# seed: 42\n", "seed: 7\n")
     sys.write_file(path, text)
@@ -140,7 +140,7 @@ describe("seqrun new", function()
     assert.matches("\nseed +7 +", out)
   end)
 
-  it("has each key once, with the section it belongs to, so that all can be uncommented", function()
+  it("has each key once, with the section it belongs to, so that all can be uncommented #slow", function()
     local path = folder .. "/pretraining/train.yaml"
     local head, body = sys.read_file(path):match("^(.-\n)(\n.*)$")
     local text = head .. body:gsub("\n# ", "\n")
@@ -155,7 +155,7 @@ describe("seqrun new", function()
     end)
   end)
 
-  it("names the keys whose name is free", function()
+  it("names the keys whose name is free #slow", function()
     assert.matches("\n#   NAME:\n", sys.read_file(folder .. "/curriculum/train.yaml"))
     assert.matches("\n  curriculum.NAME.file  %(", (select(2, run { "recipes/curriculum.lua", "--help" })))
   end)

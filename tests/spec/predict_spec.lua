@@ -398,7 +398,7 @@ describe("the command", function()
     assert.matches('^{"line":1', vectors(place, input, "--pool", "mean", "--raw"))
   end)
 
-  it("predict and encode end quietly when nobody reads on", function()
+  it("predict and encode end quietly when nobody reads on #slow", function()
     for _, verb in ipairs { "predict", "encode" } do
       local line = "yes it is here | head -20000 | %s %s %s 2>%s/err | head -1 >/dev/null; exit ${PIPESTATUS[2]}"
       local _, _, code = os.execute(("bash -c '%s'"):format(line:format(program.path, verb, path, dir)))

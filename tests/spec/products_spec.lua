@@ -83,7 +83,7 @@ describe("the host code of cuda", function()
     assert.equal(0, code, err)
   end)
 
-  it("keeps what it chose in the user's cache", function()
+  it("keeps what it chose in the user's cache #slow", function()
     local names = sys.list(folder .. "/cache/seqrun")
     assert.equal(1, #names)
     assert.matches("^cublaslt%-%d+%-fake_gpu_0%-4$", names[1])

@@ -14,7 +14,8 @@ describe("an unknown field", function()
   it("of a module is an error at the line that reads it, with a guess", function()
     assert.matches("^tests/spec/strict_spec.lua:%d+: sr.schedule has no 'liner'; did you mean 'linear'%?$",
       message_of(function() return sr.schedule.liner end))
-    assert.matches("sr.optim has no 'sgd'; it has adamw, lamb, muon, stable_adamw$", message_of(function() return sr.optim.sgd end))
+    assert.matches("sr.optim has no 'sgd'; it has adamw, lamb, muon, stable_adamw$",
+      message_of(function() return sr.optim.sgd end))
     assert.matches("sr.nn.heads has no 'mlmx'; did you mean 'mlm'%?$",
       message_of(function() return sr.nn.heads.mlmx end))
   end)

@@ -249,7 +249,7 @@ describe("byte-level BPE that is trained here", function()
     assert.equal(MERGES, table.concat(list, " "))
   end)
 
-  it("is used as it was trained", function()
+  it("is used as it was trained #slow", function()
     local t = assert(core.parse_tokenizer(read(folder .. "/bpe.json"), nil, { specials = true }))
     assert.equal("BPE", t:kind())
     assert.equal(281, #t)

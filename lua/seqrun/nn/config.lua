@@ -107,6 +107,9 @@ end
 
 local CHOICES = { initializer = { "normal", "depth", "local" }, precision = { "f32", "bf16" } }
 
+---"normal, depth or local".
+local function one_of(list) return table.concat(list, ", ", 1, #list - 1) .. " or " .. list[#list] end
+
 local function check_whole(family, whole, level)
   local function fail(text, ...) error(family.name .. ": " .. text:format(...), level + 1) end
   local problem = family.check and family.check(whole)
@@ -120,7 +123,7 @@ local function check_whole(family, whole, level)
     local value = whole[key]
     local good = value == nil
     for _, choice in ipairs(choices) do good = good or value == choice end
-    if not good then fail("%s is '%s'; choose %s", key, tostring(value), table.concat(choices, " or ")) end
+    if not good then fail("%s is '%s'; choose %s", key, tostring(value), one_of(choices)) end
   end
 end
 

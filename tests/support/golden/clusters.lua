@@ -42,15 +42,15 @@ end
 
 ---The metrics of a scenario, and the schedule of each.
 local function scenario_of(lines, tables)
-  local metrics, schedules = {}, {}
+  local metrics, list = {}, {}
   for i, line in ipairs(lines) do
     metrics[i] = {
       name = line.metric, kind = line.difficulty_type, rows = line.index_table and tables[line.index_table] or {},
       max = tonumber(line.max), single = line.clustering_type == "single_cluster",
     }
-    schedules[i] = { name = line.metric, schedule = schedule_of(line) }
+    list[i] = { name = line.metric, schedule = schedule_of(line) }
   end
-  return reference.clusters(tonumber(lines[1].dataset_size), metrics), schedules
+  return reference.clusters(tonumber(lines[1].dataset_size), metrics), list
 end
 
 ---Checks the steps of one scenario; rows of steps that are not listed are passed over.
@@ -60,10 +60,10 @@ local function check_scenario(name, lines, golden, tables, report)
     local step = tonumber(row.step)
     by_step[step], last = row, math.max(last, step)
   end
-  local state, schedules = scenario_of(lines, tables)
+  local state, list = scenario_of(lines, tables)
   for step = 1, last do
     local difficulties, row = {}, by_step[step]
-    for _, entry in ipairs(schedules) do difficulties[entry.name] = entry.schedule:advance(step) end
+    for _, entry in ipairs(list) do difficulties[entry.name] = entry.schedule:advance(step) end
     local new = state:advance(difficulties)
     local cells = {
       { "cluster_count", row and row.cluster_count, #state.clusters },

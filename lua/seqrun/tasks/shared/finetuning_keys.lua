@@ -2,6 +2,7 @@
 
 local c = require("seqrun.config")
 local efficiency = require("seqrun.tasks.shared.efficiency_keys")
+local rate_rules = require("seqrun.tasks.shared.rate_rules")
 local token_drop = require("seqrun.curriculum.token_drop")
 local readers = require("seqrun.data.readers.keys")
 
@@ -77,7 +78,7 @@ local keys = {
 table.move(readers.keys, 1, #readers.keys, #keys + 1, keys)
 
 local rules = {
-  token_drop.rule,
+  token_drop.rule, rate_rules.power, rate_rules.shape,
   {
     keys = { "rate.by", "rate.total" },
     check = function(by, total)
