@@ -131,8 +131,8 @@ describe("fine-tuning", function()
       "rate.total=3000")
     fails("classify", "rate.warmup is 3000 of 3000 real_tokens", "rate.by=real_tokens", "rate.total=3000",
       "rate.warmup=3000", "rate.warmup_by=real_tokens")
-    fails("classify", "rate.power applies to rate.decay=poly by steps only", "rate.by=flops", "rate.total=1e12", "rate.warmup=3",
-      "rate.power=0.5")
+    fails("classify", "rate.power applies to rate.decay=poly by steps only", "rate.by=flops", "rate.total=1e12",
+      "rate.warmup=3", "rate.power=0.5")
     fails("classify", "rate.floor 1 exceeds rate.peak", "rate.floor=1")
     fails("classify", "rate.warmup_by is flops, but rate.by is step", "rate.warmup_by=flops")
     fails("classify", "curriculum.loss.file is missing", "curriculum.loss=3")
