@@ -21,30 +21,14 @@ function cost.layer_elements(d)
   return 2 * q + 2 * kv + 2 * d.hidden + (d.gate and 3 or 1) * d.inner
 end
 
----Pairs of tokens of a sequence that are at most so far apart.
-local function near_pairs(length, window)
-  if length <= window + 1 then return length * length end
-  return length * (2 * window + 1) - window * (window + 1)
-end
-
 ---Pairs of tokens that attend to each other, in all layers together.
 ---@param d seqrun.Design
 ---@param layout seqrun.Layout
 ---@return integer
 function cost.pairs(d, layout)
   if not d.window then return d.layers * layout:squares() end
-  local by_window, sum = {}, 0
-  for i = 0, d.layers - 1 do
-    local window = d.window(i)
-    local key = window or -1
-    if not by_window[key] then
-      by_window[key] = 0
-      for _, length in ipairs(layout:lengths()) do
-        by_window[key] = by_window[key] + (window and near_pairs(length, window) or length * length)
-      end
-    end
-    sum = sum + by_window[key]
-  end
+  local sum = 0
+  for i = 0, d.layers - 1 do sum = sum + layout:scores(d.window(i)) end
   return sum
 end
 
