@@ -163,17 +163,24 @@ local function feed(self, x, layout, i, name)
   return self:linear(inner, name .. names.down)
 end
 
----One layer: attention, then the feed-forward block, each with its residual, and a norm after or before it.
+---One layer: attention, then the feed-forward block, each with its residual, and a norm after or before it.  Where
+---norms stand before, the last sum is left to the norm above, which adds and normalises in one pass.
 ---@param x seqrun.Tensor (T, H)
 ---@param layout seqrun.Layout
 ---@param i integer layer, from 0 as in the names
 ---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor } go on with these rows after attention
+---@param fed? seqrun.Tensor (T, H) what the layer below has yet to add to x
 ---@return seqrun.Tensor # (T, H), or the needed rows of it
-function Encoder:layer(x, layout, i, needed)
+---@return seqrun.Tensor? fed what is yet to be added to it
+function Encoder:layer(x, layout, i, needed, fed)
   local d, names = self.design, self.names
   local name, before = self.prefix .. names.layer:format(i), d.norm == "before"
   local normed = x
-  if before and (d.first_norm or i > 0) then normed = self:norm(x, nil, name .. names.attention_norm, {}) end
+  if fed then
+    normed, x = self:norm(fed, x, name .. names.attention_norm, { sum = true })
+  elseif before and (d.first_norm or i > 0) then
+    normed = self:norm(x, nil, name .. names.attention_norm, {})
+  end
   local mixed = attend(self, normed, layout, i, name)
   if needed then
     mixed, x = ops.gather_rows(mixed, needed.rows), ops.gather_rows(x, needed.rows)
@@ -183,9 +190,9 @@ function Encoder:layer(x, layout, i, needed)
   local attended, sum = self:norm(projected, x, name .. (before and names.feed_norm or names.attention_norm), {
     dropout = dropout(self, "projection"), layer = i, site = "projection", layout = layout, sum = before or nil,
   })
-  local fed = feed(self, attended, layout, i, name)
-  if before then return sum + fed end
-  return self:norm(fed, attended, name .. names.feed_norm, {
+  local out = feed(self, attended, layout, i, name)
+  if before then return sum, out end
+  return self:norm(out, attended, name .. names.feed_norm, {
     dropout = dropout(self, "feed"), layer = i, site = "feed", layout = layout,
   })
 end
@@ -194,7 +201,7 @@ end
 local function unrecorded_if(unwanted, fn, ...)
   if not unwanted then return fn(...) end
   local no_grad <close> = tensor.no_grad()
-  return (fn(...))
+  return fn(...)
 end
 
 ---Whether a parameter belongs to the layers of `frozen`, or to the embeddings below them.
@@ -206,16 +213,19 @@ function Encoder:is_frozen(name)
 end
 
 ---Layer i, as `frozen` and `recompute` ask for.
-local function run_layer(self, x, layout, i, needed)
-  local function layer(input) return self:layer(input, layout, i, needed) end
+local function run_layer(self, x, fed, layout, i, needed)
+  local function layer(input, more) return self:layer(input, layout, i, needed, more) end
   local frozen = self.frozen or -1
-  if self.recompute and self.training and i >= frozen then return (ops.recompute(layer, x)) end
-  return unrecorded_if(i < frozen, layer, x)
+  if self.recompute and self.training and i >= frozen then return ops.recompute(layer, x, fed) end
+  return unrecorded_if(i < frozen, layer, x, fed)
 end
+
+---x and what is yet to be added to it.
+local function whole(x, fed) return fed and x + fed or x end
 
 ---Layer i on the rows that it keeps, in place: no op saves the hidden state between layers.
 local function run_on_kept(self, x, kept, i, needed)
-  local function layer(taken) return run_layer(self, taken, kept.layout, i) end
+  local function layer(taken) return whole(run_layer(self, taken, nil, kept.layout, i)) end
   x = ops.on_rows(x, kept.rows[i], layer, { count = kept.layout:rows(), in_place = true })
   return needed and ops.gather_rows(x, needed.rows) or x
 end
@@ -247,12 +257,18 @@ function Encoder:encode(batch, needed)
   if self.frozen then check.integer("encoder.frozen, a number of layers,", self.frozen, 0, last + 1) end
   local kept = draw_kept(self, batch)
   local x = unrecorded_if((self.frozen or -1) >= 0, embed, self, batch)
+  local fed
   for i = 0, last do
-    local run = kept and kept.rows[i] and run_on_kept or run_layer
-    x = run(self, x, run == run_layer and batch.layout or kept, i, i == last and needed or nil)
+    local rows = i == last and needed or nil
+    if kept and kept.rows[i] then
+      x, fed = run_on_kept(self, whole(x, fed), kept, i, rows), nil
+    else
+      x, fed = run_layer(self, x, fed, batch.layout, i, rows)
+    end
   end
   batch.kept = kept
-  return d.final_norm and self:norm(x, nil, self.prefix .. self.names.final_norm, {}) or x
+  if not d.final_norm then return whole(x, fed) end
+  return (self:norm(fed or x, fed and x, self.prefix .. self.names.final_norm, {}))
 end
 
 ---The pooled output of sequences: tanh of a linear layer over [CLS].
