@@ -248,7 +248,7 @@ $(BUILD)/tests/fuzz-%: tests/fuzz/%.c $(REPLAY) $(BUILD)/libseqrun.a
 $(BUILD)/simt-conform: $(BUILD)/obj/tests/gpu/conform.cu.simt.o $(SIMTOBJ) $(BUILD)/libseqrun.a
 	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(filter-out %/libseqrun.a,$^) $(BUILD)/libseqrun.a $(LDLIBS)
 $(BUILD)/gpu-conform: $(BUILD)/obj/tests/gpu/conform.cuda.o $(CUDAOBJ) $(BUILD)/libseqrun.a
-	$(call say,link $@)$(NVCC) --cudart static -o $@ $^ $(LDLIBS)
+	$(call say,link $@)$(NVCC) --cudart static $(if $(filter 1,$(SAN)),-Xcompiler -fsanitize=address -Xcompiler -fsanitize=undefined) -o $@ $^ $(LDLIBS)
 
 # The time of every op of a training step on a GPU: tests/gpu/run.sh.
 $(BUILD)/gpu-bench: tests/gpu/bench.c $(BUILD)/libseqrun.a
