@@ -109,7 +109,7 @@ sr_status sr_added_index(sr_added *a, int normalized) {
         note_start(a, normalized, t->shown, t->shown_size);
     }
     a->any[normalized] = count > 0;
-    qsort(keys, count, sizeof *keys, by_content);
+    if (count > 1) qsort(keys, count, sizeof *keys, by_content);
     for (size_t i = 0; i < count; i++) {
         keys[i].value &= SR_TOKENIZER_ID_LIMIT - 1;
         if (kept > 0 && keys[kept - 1].size == keys[i].size &&

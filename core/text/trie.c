@@ -73,7 +73,7 @@ static sr_status build(builder *b, uint32_t node, uint32_t first, uint32_t last,
 
 sr_status sr_trie_build(sr_trie *t, sr_trie_key *keys, size_t count) {
     *t = (sr_trie){0};
-    qsort(keys, count, sizeof *keys, by_bytes);
+    if (count > 1) qsort(keys, count, sizeof *keys, by_bytes);
     SR_TRY(grow(t, 512));
     t->nodes[0].check = UINT32_MAX; /* the root */
     builder b = {.t = t, .keys = keys, .first_free = 1};
