@@ -196,9 +196,7 @@ static sr_status read_options(sr_bpe *b, const sr_json *model) {
 
 static void fill_characters(sr_bpe *b) {
     for (int i = 0; i < 256; i++) {
-        char text[8];
-        snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);
-        b->byte_ids[i] = b->fallback ? sr_pieces_find(b->pieces, text, 6) : -1;
+        b->byte_ids[i] = b->fallback ? sr_pieces_find_byte(b->pieces, (uint8_t)i) : -1;
         uint8_t one = (uint8_t)i;
         b->first[i] = b->bytes   ? sr_pieces_find(&b->raw, &one, 1)
                       : i < 0x80 ? sr_pieces_find(b->pieces, &one, 1)

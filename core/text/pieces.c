@@ -80,3 +80,9 @@ sr_status sr_pieces_add(sr_pieces *p, const void *bytes, size_t size, int32_t id
 int32_t sr_pieces_find(const sr_pieces *p, const void *bytes, size_t size) {
     return *probe(p, bytes, size) - 1;
 }
+
+int32_t sr_pieces_find_byte(const sr_pieces *p, uint8_t byte) {
+    static const char digits[] = "0123456789ABCDEF";
+    char text[] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
+    return sr_pieces_find(p, text, sizeof text);
+}

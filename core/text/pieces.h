@@ -37,6 +37,9 @@ sr_status sr_pieces_add(sr_pieces *p, const void *bytes, size_t size, int32_t id
 /* The id of a string, -1 if it is not there. */
 int32_t sr_pieces_find(const sr_pieces *p, const void *bytes, size_t size);
 
+/* The id of the token that stands for a byte, such as <0x0A>, -1 if there is none. */
+int32_t sr_pieces_find_byte(const sr_pieces *p, uint8_t byte);
+
 /* The string of an id, NULL if it has none. */
 static inline const char *sr_pieces_text(const sr_pieces *p, int32_t id, size_t *size) {
     if (id < 0 || id >= p->size || p->start[id] == UINT32_MAX) return NULL;

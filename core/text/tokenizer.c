@@ -320,19 +320,6 @@ const char *sr_tokenizer_config(const sr_tokenizer *t, size_t *size) {
 
 /* ---- text to ids ---- */
 
-const uint8_t sr_cache_ones[2 * SR_CACHE_KEY] = {[0 ... SR_CACHE_KEY - 1] = 0xFF};
-
-sr_status sr_tokens_prepare_cache(sr_tokens *tokens, uint64_t serial) {
-    if (tokens->cache == NULL) {
-        SR_TRY(sr_alloc_aligned((void **)&tokens->cache, sizeof *tokens->cache));
-        tokens->cache->serial = 0;
-    }
-    if (tokens->cache->serial == serial) return SR_OK;
-    memset(tokens->cache, 0, sizeof *tokens->cache);
-    tokens->cache->serial = serial;
-    return SR_OK;
-}
-
 sr_status sr_tokens_grow(sr_tokens *tokens, size_t more) {
     size_t room = tokens->room > 0 ? tokens->room : 256;
     while (room - tokens->count < more) SR_TRY(sr_mul_size(&room, room, 2));
@@ -347,7 +334,7 @@ void sr_tokens_free(sr_tokens *tokens) {
     sr_free(tokens->ids);
     sr_free(tokens->spans);
     sr_free(tokens->starts);
-    sr_free_aligned(tokens->cache);
+    sr_word_cache_free(tokens->cache);
     sr_text_scratch_free(tokens->scratch);
     *tokens = (sr_tokens){0};
 }

@@ -168,7 +168,9 @@ static sr_status put_piece(job *j, const sr_run *r, size_t first, size_t last) {
     for (size_t i = 0; i < p->count; i++)
         put(j, p->list[i].id, r, first + p->list[i].first, first + p->list[i].last, i == 0,
             !j->t->pre.bytes);
-    if (e != NULL) fill(e, key, size, p, unknown);
+    if (e == NULL) return SR_OK;
+    fill(e, key, size, p, unknown);
+    j->tokens->cache->filled++;
     return SR_OK;
 }
 
@@ -346,7 +348,7 @@ sr_status sr_tokenizer_run(sr_tokens *tokens, const sr_tokenizer *t, const void 
                            bool spaced) {
     if (size >= (size_t)1 << 30)
         return sr_fail(SR_EINVAL, "tokenize: a text of %zu bytes; the maximum is 2^30 - 1", size);
-    SR_TRY(sr_tokens_prepare_cache(tokens, t->serial));
+    SR_TRY(sr_tokens_prepare_cache(tokens, t->serial, size));
     if (tokens->scratch == NULL) SR_TRY(sr_new(&tokens->scratch, 1));
     job j = {
         .tokens = tokens, .t = t, .s = tokens->scratch, .spaced = spaced, .first = tokens->count};

@@ -1,7 +1,8 @@
 /* word_cache.h - a cache of known words: the ids of short byte strings.
  *
  * Direct-mapped: a word has one place, and the last that came there stays.  A cache belongs to one
- * sr_tokens and to the tokenizer that used it last.
+ * sr_tokens and to the tokenizer that used it last.  It starts small, for short texts, and grows
+ * between calls while new words come.
  */
 #ifndef SR_TEXT_WORD_CACHE_H
 #define SR_TEXT_WORD_CACHE_H
@@ -18,10 +19,8 @@ extern "C" {
 #endif
 
 enum {
-    SR_CACHE_KEY = 24,  /* bytes of the longest word */
-    SR_CACHE_IDS = 7,   /* most tokens of a word */
-    SR_CACHE_BITS = 13, /* 8,192 entries of 64 bytes */
-    SR_CACHE_SIZE = 1 << SR_CACHE_BITS
+    SR_CACHE_KEY = 24, /* bytes of the longest word */
+    SR_CACHE_IDS = 7,  /* most tokens of a word */
 };
 
 typedef struct sr_cached {
@@ -34,11 +33,15 @@ typedef struct sr_cached {
 
 struct sr_word_cache {
     uint64_t serial; /* of the tokenizer that these ids belong to */
-    sr_cached entries[SR_CACHE_SIZE];
+    sr_cached *entries;
+    int shift;     /* 64 minus the binary logarithm of their number */
+    size_t filled; /* entries written since it has this size */
 };
 
-/* Makes tokens->cache belong to the tokenizer with this serial number. */
-sr_status sr_tokens_prepare_cache(sr_tokens *tokens, uint64_t serial);
+/* Makes tokens->cache belong to the tokenizer with this serial number, with room for the words of
+ * a text of `size` bytes. */
+sr_status sr_tokens_prepare_cache(sr_tokens *tokens, uint64_t serial, size_t size);
+void sr_word_cache_free(sr_word_cache *cache); /* may be NULL */
 
 /* Room for `more` tokens. */
 sr_status sr_tokens_grow(sr_tokens *tokens, size_t more);
@@ -63,11 +66,11 @@ static inline void sr_cache_key(uint64_t key[SR_CACHE_KEY / 8], const uint8_t *b
     for (int i = 0; i < SR_CACHE_KEY / 8; i++) key[i] &= keep[i];
 }
 
-static inline sr_cached *sr_cache_entry(sr_word_cache *cache,
+static inline sr_cached *sr_cache_entry(const sr_word_cache *cache,
                                         const uint64_t key[SR_CACHE_KEY / 8]) {
     uint64_t h =
         key[0] * 0x9E3779B97F4A7C15u ^ key[1] * 0xC2B2AE3D27D4EB4Fu ^ key[2] * 0x165667B19E3779F9u;
-    return &cache->entries[(h ^ h >> 29) * 0xD6E8FEB86659FD93u >> (64 - SR_CACHE_BITS)];
+    return &cache->entries[(h ^ h >> 29) * 0xD6E8FEB86659FD93u >> cache->shift];
 }
 
 static inline bool sr_cache_holds(const sr_cached *e, const uint64_t key[SR_CACHE_KEY / 8],

@@ -198,7 +198,9 @@ static sr_status add_chunk(job *j, sr_words_at *at, const uint8_t *bytes, size_t
     } else {
         SR_TRY(sr_words(at, bytes, size, &j->t->words, add_word, j));
     }
-    if (at->invalid == invalid) fill_entry(e, key, size, tokens, first, unknown, byte);
+    if (at->invalid != invalid) return SR_OK;
+    fill_entry(e, key, size, tokens, first, unknown, byte);
+    tokens->cache->filled++;
     return SR_OK;
 }
 
@@ -272,7 +274,7 @@ sr_status sr_wordpiece_tokenize(sr_tokens *tokens, const sr_wordpiece *t, const 
     if (tokens->want_spans && size >= (size_t)1 << 31)
         return sr_fail(SR_EINVAL,
                        "tokenize: a span of %zu bytes with offsets; the maximum is 2^31 - 1", size);
-    SR_TRY(sr_tokens_prepare_cache(tokens, t->serial));
+    SR_TRY(sr_tokens_prepare_cache(tokens, t->serial, size));
     size_t count = tokens->count;
     sr_words_at at = {0};
     job j = {tokens, t};
