@@ -1,10 +1,10 @@
 #include "core/text/unigram.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/text/score.h"
 #include "core/text/tokenizer_impl.h"
 #include "core/text/trie.h"
 
@@ -41,7 +41,7 @@ static sr_status read_entry(sr_unigram *u, sr_pieces *pieces, const sr_json *at,
     if (size == 0 || size > SR_TOKENIZER_TOKEN_LIMIT)
         return sr_json_refuse(at, "has a token of %zu bytes; it must have 1 to %d", size,
                               SR_TOKENIZER_TOKEN_LIMIT);
-    u->scores[id] = json_number_value(score);
+    u->scores[id] = sr_score(json_number_value(score));
     if (!isfinite(u->scores[id])) return sr_json_refuse(at, "has a score that is no number");
     SR_TRY(sr_pieces_add(pieces, json_string_value(token), size, id, &known));
     if (known >= 0) return sr_json_refuse(at, "repeats the token of id %d", known);
@@ -80,11 +80,8 @@ static sr_status fill(sr_unigram *u, sr_pieces *pieces, const sr_json *model) {
         u->unknown = (int32_t)id;
     }
     SR_TRY(sr_json_bool(&u->fallback, model, "byte_fallback", false));
-    for (int i = 0; i < 256; i++) {
-        char text[8];
-        snprintf(text, sizeof text, "<0x%02X>", (unsigned)i);
-        u->byte_ids[i] = u->fallback ? sr_pieces_find(pieces, text, 6) : -1;
-    }
+    for (int i = 0; i < 256; i++)
+        u->byte_ids[i] = u->fallback ? sr_pieces_find_byte(pieces, (uint8_t)i) : -1;
     uint64_t parts[] = {(uint64_t)u->unknown, u->fallback,
                         XXH3_64bits(u->scores, (size_t)pieces->size * sizeof *u->scores)};
     u->fingerprint = XXH3_64bits(parts, sizeof parts);
