@@ -1,5 +1,6 @@
 #include "core/base/mem.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,23 @@
 static _Atomic int64_t live;
 static bool (*_Atomic refuse_hook)(void);
 static _Thread_local int64_t allowance = -1;
+static _Thread_local sr_mem_count *watched;
 
 void sr_mem_limit(int64_t bytes) {
     allowance = bytes;
+}
+
+void sr_mem_watch(sr_mem_count *count, int64_t limit) {
+    *count = (sr_mem_count){.limit = limit, .around = watched};
+    watched = count;
+}
+
+void sr_mem_watch_end(sr_mem_count *count) {
+    sr_mem_count *around = count->around;
+    watched = around;
+    if (around == NULL) return;
+    if (around->held + count->peak > around->peak) around->peak = around->held + count->peak;
+    around->held += count->held;
 }
 
 void sr_mem_refuse_by(bool (*refuse)(void)) {
@@ -24,9 +39,19 @@ int64_t sr_mem_live(void) {
     return atomic_load(&live);
 }
 
-static bool refused(void) {
+/* Whether an allocation of `bytes` is not to be made. */
+static bool refused(size_t bytes) {
+    if (watched != NULL && (bytes > INT64_MAX || (int64_t)bytes > watched->limit - watched->held)) {
+        watched->exceeded = true;
+        return true;
+    }
     bool (*refuse)(void) = atomic_load_explicit(&refuse_hook, memory_order_relaxed);
     return refuse != NULL && refuse();
+}
+
+static void count_bytes(int64_t more) {
+    watched->held += more;
+    if (watched->held > watched->peak) watched->peak = watched->held;
 }
 
 sr_status sr_mul_size(size_t *out, size_t a, size_t b) {
@@ -56,7 +81,9 @@ static sr_status take(size_t bytes) {
 }
 
 static void *counted(void *block) {
-    if (block != NULL) atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    if (block == NULL) return NULL;
+    atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    if (watched != NULL) count_bytes((int64_t)malloc_usable_size(block));
     return block;
 }
 
@@ -66,17 +93,22 @@ sr_status sr_alloc(void **out, size_t count, size_t size) {
     SR_TRY(sr_mul_size(&bytes, count, size));
     if (bytes == 0) return SR_OK;
     SR_TRY(take(bytes));
-    *out = refused() ? NULL : counted(calloc(1, bytes));
+    *out = refused(bytes) ? NULL : counted(calloc(1, bytes));
     return *out != NULL ? SR_OK : out_of_memory(bytes);
 }
 
 void *sr_mem_malloc(size_t bytes) {
-    return refused() ? NULL : counted(malloc(bytes > 0 ? bytes : 1));
+    return refused(bytes) ? NULL : counted(malloc(bytes > 0 ? bytes : 1));
 }
 
 void *sr_mem_realloc(void *block, size_t bytes) {
     if (block == NULL) return sr_mem_malloc(bytes);
-    return refused() ? NULL : realloc(block, bytes > 0 ? bytes : 1);
+    if (refused(bytes)) return NULL; /* the old block and the new one are there for a moment */
+    if (watched == NULL) return realloc(block, bytes > 0 ? bytes : 1);
+    int64_t before = (int64_t)malloc_usable_size(block);
+    void *moved = realloc(block, bytes > 0 ? bytes : 1);
+    if (moved != NULL) count_bytes((int64_t)malloc_usable_size(moved) - before);
+    return moved;
 }
 
 sr_status sr_resize(void **block, size_t count, size_t size) {
@@ -101,7 +133,7 @@ static sr_status alloc_at(void **out, size_t bytes, size_t alignment) {
     rounded &= ~(size_t)63;
     if (rounded == 0) rounded = 64;
     SR_TRY(take(rounded));
-    *out = refused() ? NULL : counted(aligned(alignment, rounded));
+    *out = refused(rounded) ? NULL : counted(aligned(alignment, rounded));
     return *out != NULL ? SR_OK : out_of_memory(bytes);
 }
 
@@ -133,6 +165,7 @@ sr_status sr_strdup(char **out, const char *text) {
 
 void sr_free(void *block) {
     if (block == NULL) return;
+    if (watched != NULL) count_bytes(-(int64_t)malloc_usable_size(block));
     atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
     free(block);
 }

@@ -15,8 +15,9 @@
  *     tokens.count = 0;                               the next line overwrites
  *     sr_tokens_free(&tokens);
  *
- * Memory: a tokenizer takes at most SR_TOKENIZER_MULTIPLE bytes for each byte of its file, plus one
- * megabyte.
+ * Memory: to read a tokenizer.json takes at most SR_TOKENIZER_MULTIPLE bytes for each byte of it,
+ * plus SR_TOKENIZER_BASE, and what is kept is less; a file that needs more is refused.  The machine
+ * code of patterns, up to 0.3 MB each, is not counted.
  */
 #ifndef SR_TEXT_TOKENIZER_H
 #define SR_TEXT_TOKENIZER_H
@@ -36,7 +37,8 @@ extern "C" {
 
 enum {
     SR_TOKENIZER_FILE_LIMIT = 256 << 20, /* bytes of a tokenizer.json */
-    SR_TOKENIZER_MULTIPLE = 100
+    SR_TOKENIZER_MULTIPLE = 100,
+    SR_TOKENIZER_BASE = 4 << 20
 };
 
 typedef struct sr_tokenizer sr_tokenizer;
@@ -54,7 +56,8 @@ typedef struct sr_tokenizer_opts {
  * vocab.txt.
  *
  * Errors: SR_ENOENT  no such file, or none of these in the directory
- *         SR_EDATA   the file is invalid or uses what is not supported: its name and path inside
+ *         SR_EDATA   the file is invalid, uses what is not supported (its name and path inside), or
+ *                    needs more memory than stated above
  *         SR_ENOMEM, SR_EIO */
 sr_status sr_tokenizer_load(sr_tokenizer **out, const char *path, const sr_tokenizer_opts *opts);
 

@@ -1,6 +1,7 @@
 /* tokenizer_json.c - reads a tokenizer.json. */
 #include <string.h>
 
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/text/tokenizer_impl.h"
 
@@ -335,8 +336,8 @@ static sr_status read_root(sr_tokenizer *t, const sr_json *root, const sr_tokeni
     return check_frames(t, &frame);
 }
 
-sr_status sr_tokenizer_read_json(sr_tokenizer *t, const char *bytes, size_t size, const char *name,
-                                 const sr_tokenizer_opts *opts) {
+static sr_status read_text(sr_tokenizer *t, const char *bytes, size_t size, const char *name,
+                           const sr_tokenizer_opts *opts) {
     json_error_t error;
     if (size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0) bytes += 3, size -= 3;
     json_t *value = json_loadb(bytes, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
@@ -348,4 +349,17 @@ sr_status sr_tokenizer_read_json(sr_tokenizer *t, const char *bytes, size_t size
     sr_status st = read_root(t, &root, opts);
     json_decref(value);
     return st;
+}
+
+sr_status sr_tokenizer_read_json(sr_tokenizer *t, const char *bytes, size_t size, const char *name,
+                                 const sr_tokenizer_opts *opts) {
+    sr_mem_count memory;
+    sr_mem_watch(&memory, SR_TOKENIZER_BASE + SR_TOKENIZER_MULTIPLE * (int64_t)size);
+    sr_status st = read_text(t, bytes, size, name, opts);
+    sr_mem_watch_end(&memory);
+    if (st == SR_OK || !memory.exceeded) return st;
+    return sr_fail(SR_EDATA,
+                   "%s: needs more than %lld bytes of memory, which is the limit for a "
+                   "tokenizer.json of %zu bytes; it has too many small parts or large patterns",
+                   name, (long long)memory.limit, size);
 }
