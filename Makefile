@@ -273,9 +273,9 @@ test-report: all ## check the pages of seqrun report in headless Chromium; pictu
 fuzz: ## build the fuzz targets as build-fuzz/NAME, with clang's libFuzzer
 	@command -v clang >/dev/null || { echo "fuzz: clang not found; run: apt-get install clang" >&2; exit 1; }
 	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz AUTO_INIT= \
-	  HARDEN="-fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer" build-fuzz/libseqrun.a
+	  HARDEN="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" build-fuzz/libseqrun.a
 	@for f in $(FUZZ); do n=$$(basename $$f .c); echo "build-fuzz/$$n"; \
-	  clang -std=c11 -D_GNU_SOURCE -g -O1 -I. $$(pkg-config --cflags lua5.4) -fsanitize=fuzzer,address,undefined -o build-fuzz/$$n $$f \
+	  clang -std=c11 -D_GNU_SOURCE -g -O1 -I. $$(pkg-config --cflags lua5.4) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -o build-fuzz/$$n $$f \
 	  build-fuzz/libseqrun.a $(LDLIBS) || exit 1; done
 
 bench: all ## run all benchmarks in recipes/bench

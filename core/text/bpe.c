@@ -37,7 +37,7 @@ static int32_t id_with_affixes(const sr_bpe *b, const uint8_t *bytes, size_t fir
                                size_t size) {
     char text[64 + 64 + 8];
     size_t used = 0;
-    if (first > 0) {
+    if (first > 0 && b->prefix_size > 0) {
         memcpy(text, b->prefix, b->prefix_size);
         used = b->prefix_size;
     }
@@ -45,7 +45,7 @@ static int32_t id_with_affixes(const sr_bpe *b, const uint8_t *bytes, size_t fir
         used += (size_t)sr_utf8_encode((uint8_t *)text + used, sr_char_of_byte(bytes[first]));
     else
         for (size_t i = first; i < last; i++) text[used++] = (char)bytes[i];
-    if (last == size) {
+    if (last == size && b->suffix_size > 0) {
         memcpy(text + used, b->suffix, b->suffix_size);
         used += b->suffix_size;
     }

@@ -17,6 +17,7 @@
 #include "core/base/status.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv); /* optional: once, before all inputs */
 
 #define FUZZ_CHECK(condition)                                                                      \
     do {                                                                                           \

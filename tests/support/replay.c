@@ -13,6 +13,9 @@ enum { CUTS = 300, CHANGES = 1500, LARGEST = 1 << 20 };
 
 static long inputs;
 
+/* What a target needs for all inputs, if it needs anything; libFuzzer calls it too. */
+__attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
+
 /* Passes a block of exactly this size, so that sanitizers detect a read past its end. */
 static void give(const uint8_t *bytes, size_t size) {
     uint8_t *exact = malloc(size > 0 ? size : 1);
@@ -73,6 +76,7 @@ int main(int argc, char **argv) {
     char **files;
     size_t count;
     snprintf(folder, sizeof folder, "tests/fuzz/corpus/%s", name != NULL ? name + 1 : "");
+    if (LLVMFuzzerInitialize != NULL) LLVMFuzzerInitialize(&argc, &argv);
     if (sr_file_list(&files, &count, folder) != SR_OK) {
         fprintf(stderr, "%s\n", sr_message());
         return 1;
