@@ -27,6 +27,7 @@ local PARTS = {
   predict = { "seqrun.predict" },
   run = { "seqrun.run" },
   schedule = { "seqrun.schedule" },
+  score = { "seqrun.predict.score" },
   scores = { "seqrun.scores" },
   tasks = { "seqrun.tasks" },
   text = { "seqrun.text" },

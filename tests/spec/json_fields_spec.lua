@@ -122,6 +122,10 @@ local CASES = {
   ["predict (JSON lines, by task)"] = function() return { "predict", model, "--text" }, { input = "the\n" } end,
   ["report "] = function() return { "report", run, dir .. "/copy" } end,
   ["runs "] = function() return { "runs", dir } end,
+  ["score (JSON lines)"] = function()
+    local lines = '{"text":"the"}\n{"sentence_good":"the","sentence_bad":"the the","UID":"some"}\n'
+    return { "score", run, program.write(dir, "score.jsonl", lines) }
+  end,
   ["stats "] = function() return { "stats", corpus } end,
   ["tokenize (JSON lines)"] = function()
     return { "tokenize", "--vocab", task_model.VOCAB, "--ids" }, { input = "the the\n" }

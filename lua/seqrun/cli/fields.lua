@@ -262,6 +262,14 @@ runs[].age?                    seconds since the last line
 runs[].checkpoint?, runs[].bytes   step of the newest one, and bytes of all
 ]] } }
 
+fields.score = { { "(JSON lines)", [[
+file, line, id?                of the input; id of JSON lines that have one
+score?, tokens?                of a text: sum of natural logarithms over its tokens, special tokens excluded
+good?, bad?, correct?          of a pair: both scores, and whether the good one is larger; null on a tie
+phenomenon?                    its group
+error?                         why the line could not be scored
+]] } }
+
 fields.stats = { { "", [[
 path, kind, bytes, digest      kind: text or examples
 tokenizer, fingerprint         WordPiece, BPE or Unigram; of the tokenizer inside

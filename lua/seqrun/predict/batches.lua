@@ -9,6 +9,7 @@ local batches = {}
 ---@field a integer[] ids of segment A
 ---@field b? integer[] and of B
 ---@field rows? integer[] positions in A, from 1, that a head reads; by default it reads [CLS]
+---@field masked? integer a position in A, from 1, where the mask token stands instead
 
 ---A row count that kernels like.
 local MULTIPLE = 128
@@ -66,6 +67,7 @@ function batches.make(sequences, tokenizer)
   for i, sequence in ipairs(sequences) do
     starts[i] = #ids
     lens[i] = frame:append(ids, types, sequence.a, sequence.b)
+    if sequence.masked then ids[starts[i] + frame:lead(sequence.b) + sequence.masked] = tokenizer:special("mask") end
   end
   local tokens = #ids
   local rows = math.ceil(tokens / MULTIPLE) * MULTIPLE

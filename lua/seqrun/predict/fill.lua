@@ -8,8 +8,7 @@
 local batches = require("seqrun.predict.batches")
 local check = require("seqrun.base.check")
 local frames = require("seqrun.text.frames")
-local opening = require("seqrun.predict.opening")
-local pretrained = require("seqrun.checkpoint.bert")
+local masked_model = require("seqrun.predict.masked_model")
 local stream = require("seqrun.predict.stream")
 local tensor = require("seqrun.tensor")
 
@@ -76,18 +75,6 @@ local function allowed(ids, size)
   return tensor.tensor { row }
 end
 
----Why a model without the head cannot fill in words; a fine-tuned one tells which it began from.
-local function headless(path, facts)
-  local history = require("seqrun.history.runs")
-  if facts.architecture and facts.architecture:find("ForPreTraining$") and facts.family_heads.without_mlm then
-    return ("%s %s"):format(path, facts.family_heads.without_mlm)
-  end
-  local from = history.value(history.config(facts.path .. "/trainer/config.yaml"), "init.from")
-  return ("%s has no masked-LM head, so it cannot fill in [MASK]; %s"):format(path, from and from ~= "none"
-    and ("use the model that it was fine-tuned from, " .. from)
-    or "if it was fine-tuned, use the model that it began from")
-end
-
 ---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head.
 ---
 ---  top     candidates of each [MASK], 5
@@ -101,27 +88,17 @@ end
 function fill.open(path, options)
   options = check.options("fill.open", options, OPTIONS)
   local top = check.integer("fill.open: top", options.top or 5, 1)
-  if options.max_len ~= nil then check.integer("fill.open: max_len", options.max_len, opening.LEAST, opening.MOST) end
-  if options.rows ~= nil then check.integer("fill.open: rows", options.rows, 1) end
-  if options.precision ~= nil then check.choice("fill.open: precision", options.precision, { "f32", "bf16" }) end
-  local model, facts, report = pretrained(path, {
-    heads = { "mlm" }, precision = options.precision,
+  local opened, message, code = masked_model.open("fill.open", "fill in [MASK]", path, {
+    max_len = options.max_len, rows = options.rows, precision = options.precision, literal = false,
   })
-  if not model then return nil, facts, report end
-  for _, missing in ipairs(report.missing) do
-    if not missing.name:find(model.encoder.prefix, 1, true) then return nil, headless(path, facts), "data" end
-  end
-  local self, message, code = { model = model, top = top, words = options.words ~= false, rows = options.rows }
-  self.max_len, message, code = opening.max_len(facts, options.max_len)
-  if not self.max_len then return nil, message, code end
-  self.tokenizer, message, code = opening.tokenizer(facts, { literal = false })
-  if not self.tokenizer then return nil, message, code end
-  model.training = false
-  local core = self.tokenizer.core
-  if not core:special("mask") then return nil, ("%s: its tokenizer has no mask token"):format(facts.path), "data" end
-  self.mask = core:token(core:special("mask"))
+  if not opened then return nil, message, code end
+  local core = opened.tokenizer.core
+  local self = {
+    model = opened.model, tokenizer = opened.tokenizer, max_len = opened.max_len, top = top,
+    words = options.words ~= false, rows = options.rows, mask = core:token(core:special("mask")),
+  }
   self.candidates = candidates(core, self.words)
-  self.allowed = allowed(self.candidates, facts.design.vocabulary)
+  self.allowed = allowed(self.candidates, opened.facts.design.vocabulary)
   return setmetatable(self, Filler)
 end
 

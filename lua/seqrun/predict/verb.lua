@@ -20,10 +20,13 @@ function verb.define_device(cmd)
 end
 
 ---Adds the options of the model.
-function verb.define(cmd)
+---@param cmd table
+---@param batch_tokens? string
+function verb.define(cmd, batch_tokens)
   cmd:option("--max-len", "maximum length in tokens; longer texts are truncated; default: the model's"):argname("N")
     :convert(converters.whole(opening.LEAST, opening.MOST))
-  cmd:option("--batch-tokens", "tokens per batch"):argname("N"):convert(converters.whole(16, 1 << 20)):default("2048")
+  cmd:option("--batch-tokens", "tokens per batch"):argname("N"):convert(converters.whole(16, 1 << 20))
+    :default(batch_tokens or "2048")
   cmd:option("--precision", "f32 or bf16"):choices { "f32", "bf16" }:default("f32")
   verb.define_device(cmd)
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)

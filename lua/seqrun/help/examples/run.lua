@@ -61,6 +61,8 @@ return {
   ["sr.encode.pooling"] = "sr.encode.pooling",
   ["sr.fill.open"] = 'fill = sr.must(sr.fill.open(sample.run))\nfill:one("The [MASK].").text',
   ["Filler"] = 'sr.must(sr.fill.open(sample.run, { top = 3 })):one("The [MASK].").masks[1]',
+  ["sr.score.open"] = 'score = sr.must(sr.score.open(sample.run))\nscore:one("The cat.").score',
+  ["Scorer"] = 'sr.must(sr.score.open(sample.run)):one { sentence_good = "A cat.", sentence_bad = "A cats." }',
   ["sr.predict.new"] = "print(pcall(sr.predict.new, sample.model, {})) -- needs a model with a task's head",
   ["sr.predict.open"] = "print(pcall(sr.predict.open, sample.run)) -- a fine-tuned run, as recipes/finetune.lua makes",
   ["Predictor"] = "print(pcall(sr.predict.open, sample.run)) -- a fine-tuned run, as recipes/finetune.lua makes",

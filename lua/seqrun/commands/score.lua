@@ -1,0 +1,176 @@
+-- score - how probable a masked-LM model finds lines of text, or which of two sentences it finds more probable.
+
+local failure = require("seqrun.base.failure")
+local grid = require("seqrun.draw.grid")
+local input = require("seqrun.predict.input")
+local json = require("seqrun.core.json")
+local live = require("seqrun.draw.live")
+local plain = require("seqrun.base.one_line")
+local score = require("seqrun.predict.score")
+local sys = require("seqrun.core.sys")
+local text = require("seqrun.base.format")
+local verb = require("seqrun.predict.verb")
+
+local command = { summary = "pseudo-log-likelihoods of lines, or which sentence of each pair is more probable" }
+
+---Fields of BLiMP by which pairs are grouped: the first that a pair has.
+local GROUPS = { "linguistics_term", "phenomenon", "UID" }
+
+function command.define(cmd)
+  cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory with a masked-LM head")
+  cmd:argument("files", "text, one per line; .jsonl: objects with `text`, or pairs with `sentence_good` and "
+    .. "`sentence_bad`; .tsv, .csv: a good and a bad sentence; - is standard input"):args("+")
+  cmd:option("--format", "format of the input; default: by the name of the file, or lines")
+    :choices { "lines", "tsv", "csv", "jsonl" }
+  cmd:option("--by", "the field that groups pairs; default: linguistics_term, phenomenon or UID"):argname("FIELD")
+  verb.define(cmd, "4096")
+  cmd:flag("--json", "one JSON object per line of the input")
+  cmd:epilog([[A text's score is the sum, over its tokens, of the natural logarithm of the probability that the model
+gives to the token when it alone is masked. Special tokens such as [CLS] do not count. Nothing is truncated: a text that
+is too long is an error. Of a pair the sentence with the larger score is the model's choice; equal scores are a tie,
+which is not counted as right.
+
+examples:
+  seqrun score runs/pretrain lines.txt
+  seqrun score some/bert blimp/*.jsonl                  right answers for each phenomenon
+  seqrun score some/bert blimp/*.jsonl --by UID --json > scores.jsonl]])
+end
+
+-- ---- lines ---------------------------------------------------------------------------------------
+
+---Blank lines stand between paragraphs; there is nothing to score.
+local function is_blank(item) return item.text ~= nil and not item.text:find("%S") end
+
+---"  -34.125   9  She was very happy."
+local function print_line(found, item)
+  if is_blank(item) then return true end
+  local shown = plain(item.text or "", 1 << 20)
+  local line = found.error and ("%11s %5s  %s  (%s)"):format("-", "-", shown, found.error)
+    or ("%11.4f %5d  %s"):format(found.score, found.tokens, shown)
+  return (io.stdout:write(live.fit_output(line), "\n"))
+end
+
+---What all texts have together.
+local function tell_total(texts, tokens, sum)
+  if texts == 0 then return end
+  verb.note("%s, %s: mean score %.4f a text, %.4f a token; pseudo-perplexity %.4g", text.counted(texts, "text"),
+    text.counted(tokens, "token"), sum / texts, sum / tokens, math.exp(-sum / tokens))
+end
+
+-- ---- pairs ---------------------------------------------------------------------------------------
+
+---The group of a pair, or nil.
+local function group_of(item, by)
+  for _, field in ipairs(by and { by } or GROUPS) do
+    if item[field] then return item[field] end
+  end
+end
+
+local function count_pair(groups, name, correct)
+  local group = groups[name]
+  if not group then
+    group = { name = name, pairs = 0, right = 0, ties = 0 }
+    groups[name], groups[#groups + 1] = group, group
+  end
+  group.pairs = group.pairs + 1
+  if correct == nil then group.ties = group.ties + 1 end
+  if correct then group.right = group.right + 1 end
+end
+
+local function row_of(group)
+  return {
+    group.name, ("%d"):format(group.pairs), ("%d"):format(group.right), ("%d"):format(group.ties),
+    ("%.2f %%"):format(100 * group.right / group.pairs),
+  }
+end
+
+---The table of groups, by name, and all pairs below; the mean over groups is the score that BLiMP reports.
+local function print_groups(groups)
+  table.sort(groups, function(a, b) return a.name < b.name end)
+  local rows, all, mean = { { "pairs of", "pairs", "right", "ties", "accuracy" } }, {
+    name = "all", pairs = 0, right = 0, ties = 0,
+  }, 0
+  for i, group in ipairs(groups) do
+    rows[i + 1], mean = row_of(group), mean + group.right / group.pairs / #groups
+    for _, key in ipairs { "pairs", "right", "ties" } do all[key] = all[key] + group[key] end
+  end
+  if #groups > 1 then
+    rows[#rows + 1] = row_of(all)
+    rows[#rows + 1] = { "mean", "", "", "", ("%.2f %%"):format(100 * mean) }
+  end
+  for _, line in ipairs(grid.lines(rows, { left = { true }, cut = { true } })) do
+    if not io.stdout:write(line, "\n") then return end
+  end
+end
+
+-- ---- the command ---------------------------------------------------------------------------------
+
+local function print_json(found, item, group)
+  local object = { line = item.line, id = item.id, file = item.file, error = found.error, phenomenon = group }
+  if found.score then object.score, object.tokens = found.score, found.tokens end
+  if found.good then
+    object.good, object.bad, object.correct = found.good, found.bad, found.correct
+    if found.correct == nil then object.correct = json.null end
+  end
+  return (io.stdout:write(json.encode(object), "\n"))
+end
+
+---Fields that are read of each line.
+local function fields_of(format, by)
+  if format == "lines" then return { keys = { "text" } } end
+  if format ~= "jsonl" then return { keys = { "sentence_good", "sentence_bad" } } end
+  local keys, optional = { "text", "sentence_good", "sentence_bad" }, {}
+  table.move(by and { by } or GROUPS, 1, by and 1 or #GROUPS, 4, keys)
+  for _, key in ipairs(keys) do optional[key] = true end
+  return { keys = keys, optional = optional }
+end
+
+---Scores all items; returns how many could not be, and which was the first; nil if nobody reads any more.
+local function write_all(scorer, items, args)
+  local wrong, first, groups, texts, tokens, sum = 0, nil, {}, 0, 0, 0.0
+  for found, item in scorer:each(items) do
+    local group = group_of(item, args.by)
+    if found.error and not is_blank(item) then
+      wrong, first = wrong + 1, first or ("%s:%d: %s"):format(item.file, item.line, found.error)
+    elseif found.good then
+      count_pair(groups, group or item.file, found.correct)
+    elseif found.score then
+      texts, tokens, sum = texts + 1, tokens + found.tokens, sum + found.score
+    end
+    local good = true
+    if args.json then good = print_json(found, item, group) elseif item.text then good = print_line(found, item) end
+    if not good then return nil end
+  end
+  verb.check_end()
+  if #groups > 0 and not args.json then print_groups(groups) end
+  if not args.json then tell_total(texts, tokens, sum) end
+  return wrong, first
+end
+
+function command.run(args)
+  verb.use_device(args)
+  verb.note_best(args)
+  local format = verb.format(args.format, args.files)
+  if args.by and format ~= "jsonl" then
+    return nil, ("score: --by is a field of JSON lines, and %s is read as %s"):format(args.files[1], format), "config"
+  end
+  local files = verb.files(args.files)
+  local scorer = failure.must(score.open(args.dir, {
+    max_len = args.max_len, rows = args.batch_tokens, precision = args.precision,
+  }))
+  sys.signals("run")
+  local fields = fields_of(format, args.by)
+  local items, message, code, rows = input.open {
+    files = files, format = format, keys = fields.keys, optional = fields.optional,
+  }
+  if not items then return nil, message, code end
+  local guard <close> = rows -- luacheck: ignore 211
+  local wrong, first = write_all(scorer, items, args)
+  if wrong and wrong > 0 then
+    return nil, ("%s could not be scored%s %s"):format(text.counted(wrong, "line"),
+      wrong > 1 and ", the first is" or ":", first), "data"
+  end
+  return 0
+end
+
+return command

@@ -1,0 +1,57 @@
+-- masked_model.lua - a model with its masked-LM head and its tokenizer: for filling in [MASK], for scoring texts.
+
+local check = require("seqrun.base.check")
+local history = require("seqrun.history.runs")
+local opening = require("seqrun.predict.opening")
+local pretrained = require("seqrun.checkpoint.bert")
+
+local masked_model = {}
+
+---Checks the options that all such models have.
+---@param what string the function, for messages
+---@param options { max_len?: integer, rows?: integer, precision?: string }
+local function check_options(what, options)
+  if options.max_len ~= nil then check.integer(what .. ": max_len", options.max_len, opening.LEAST, opening.MOST) end
+  if options.rows ~= nil then check.integer(what .. ": rows", options.rows, 1) end
+  if options.precision ~= nil then check.choice(what .. ": precision", options.precision, { "f32", "bf16" }) end
+end
+
+---Why a model without the head is of no use here; a fine-tuned one tells which it began from.
+local function headless(path, facts, purpose)
+  if facts.architecture and facts.architecture:find("ForPreTraining$") and facts.family_heads.without_mlm then
+    return ("%s %s"):format(path, facts.family_heads.without_mlm)
+  end
+  local from = history.value(history.config(facts.path .. "/trainer/config.yaml"), "init.from")
+  return ("%s has no masked-LM head, so it cannot %s; %s"):format(path, purpose, from and from ~= "none"
+    and ("use the model that it was fine-tuned from, " .. from)
+    or "if it was fine-tuned, use the model that it began from")
+end
+
+---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head.
+---@param what string the function, for messages: "fill.open"
+---@param purpose string what it is opened for: "fill in [MASK]"
+---@param path string
+---@param options { max_len?: integer, rows?: integer, precision?: "f32"|"bf16", literal?: boolean }
+---@return { model: seqrun.Bert, facts: seqrun.Pretrained, tokenizer: seqrun.text.Tokenizer, max_len: integer }|nil
+---@return string? message
+---@return string? code
+function masked_model.open(what, purpose, path, options)
+  check_options(what, options)
+  local model, facts, report = pretrained(path, { heads = { "mlm" }, precision = options.precision })
+  if not model then return nil, facts, report end
+  for _, missing in ipairs(report.missing) do
+    if not missing.name:find(model.encoder.prefix, 1, true) then return nil, headless(path, facts, purpose), "data" end
+  end
+  local max_len, message, code = opening.max_len(facts, options.max_len)
+  if not max_len then return nil, message, code end
+  local self = { model = model, facts = facts, max_len = max_len }
+  self.tokenizer, message, code = opening.tokenizer(facts, { literal = options.literal })
+  if not self.tokenizer then return nil, message, code end
+  if not self.tokenizer.core:special("mask") then
+    return nil, ("%s: its tokenizer has no mask token"):format(facts.path), "data"
+  end
+  model.training = false
+  return self
+end
+
+return masked_model
