@@ -127,6 +127,14 @@ local CASES = {
     return { "score", run, program.write(dir, "score.jsonl", lines) }
   end,
   ["stats "] = function() return { "stats", corpus } end,
+  ["sweep "] = function()
+    local words = small.words(corpus, "rate.peak=1e-3,1e-2", "--max-steps", "1", "--out", dir .. "/sweep")
+    for i, word in ipairs(words) do
+      if word == "--quiet" then table.remove(words, i) end
+    end
+    table.insert(words, 1, "sweep")
+    return words
+  end,
   ["tokenize (JSON lines)"] = function()
     return { "tokenize", "--vocab", task_model.VOCAB, "--ids" }, { input = "the the\n" }
   end,

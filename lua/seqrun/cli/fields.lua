@@ -287,6 +287,18 @@ lengths[].first, lengths[].last, lengths[].examples
 depths[].{max_seqs?, packs, efficiency}   packs of at most max_seqs sequences; missing: any number
 ]] } }
 
+fields.sweep = { { "", [[
+metric, smaller_is_better      by which trials are compared, and its direction
+seeds, complete                runs of each trial; whether all were run, or the budget ended
+trials[].settings.*, trials[].folder   the values of the swept keys; the best trial first
+trials[].values[]              of the metric, by seed
+trials[].mean?, trials[].deviation?, trials[].half?   half of the 95 % interval of the mean
+trials[].step, trials[].seconds   of the evaluations, and of training
+trials[].state, trials[].reason?   done, dropped (by --halving), open or failed, and why
+best?, alike                   directory of the best trial, and how many others its interval overlaps
+picture                        an SVG file
+]] } }
+
 fields.tokenize = { { "(JSON lines)", [[
 line                           of the input
 ids?[], tokens?[], offsets?[][]   offsets: first and last code point

@@ -56,6 +56,11 @@ function overview.headline(line, best)
   return others[1] and { name = others[1], value = line[others[1]] } or nil
 end
 
+---Whether a smaller value of a metric is better: of losses.
+---@param metric string
+---@return boolean
+function overview.smaller_is_better(metric) return metric:find("loss$") ~= nil end
+
 ---Of a run that cannot be read.
 ---@param dir string
 ---@param reason string

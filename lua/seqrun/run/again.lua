@@ -21,7 +21,8 @@ local function command_of(request, folder, first, last)
     if request[option] then words[#words + 1] = "--" .. option:gsub("_", "-") end
   end
   for i, word in ipairs(words) do words[i] = text.shell(word) end
-  return table.concat(words, " ")
+  local log = request.log and (" >%s 2>&1"):format(text.shell(request.log)) or ""
+  return table.concat(words, " ") .. log
 end
 
 ---The name of an exit code, for a failure.
@@ -32,11 +33,26 @@ local function name_of(code)
   return "invalid"
 end
 
+local again = {}
+
+---Runs the recipe and returns its exit code.
+---@param request table of run.options: file, arguments, options; log: a file for what it prints
+---@param folder string its output; what it holds is resumed
+---@param first string[] settings that the command line wins over
+---@param last string[] settings that win over the command line
+---@return integer
+function again.code(request, folder, first, last)
+  local ok, how, code = os.execute(command_of(request, folder, first, last))
+  if ok then return 0 end
+  return how == "signal" and 128 + code or code
+end
+
 ---Runs the recipe; its failure is ours.
 ---@param what string "phase decay": for the message
-return function(what, request, folder, first, last)
-  local ok, how, code = os.execute(command_of(request, folder, first, last))
-  if ok then return end
-  if how == "signal" then code = 128 + code end
+function again.must(what, request, folder, first, last)
+  local code = again.code(request, folder, first, last)
+  if code == 0 then return end
   failure.raise(name_of(code), "%s ended with exit code %d; repeat the command to continue", what, code)
 end
+
+return again

@@ -3,8 +3,8 @@
 -- Each phase is a process and a run of its own in OUT/NAME; those that have ended are not repeated, and one that was
 -- stopped goes on.
 
+local again = require("seqrun.run.again")
 local failure = require("seqrun.base.failure")
-local run_again = require("seqrun.run.again")
 
 local phases = {}
 
@@ -48,7 +48,7 @@ function phases.run(request, folder, list)
     local own = ("%s/%s"):format(folder, phase.name)
     if not request.quiet then print(("phase %d of %d: %s"):format(i, #all, phase.name)) end
     io.stdout:flush()
-    run_again("phase " .. phase.name, request, own, phase.settings, own_settings(before))
+    again.must("phase " .. phase.name, request, own, phase.settings, own_settings(before))
     before = own
   end
   failure.raise("ok", "")

@@ -2,10 +2,10 @@
 --
 -- Each run is a process of its own in OUT/seed-N; those that have ended are not repeated.
 
+local again = require("seqrun.run.again")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local metrics = require("seqrun.history.metrics")
-local run_again = require("seqrun.run.again")
 local sys = require("seqrun.core.sys")
 
 local seeds = {}
@@ -64,7 +64,7 @@ function seeds.run(request, folder, list)
   local lines = {}
   for i, seed in ipairs(list) do
     local own = ("%s/seed-%d"):format(folder, seed)
-    run_again("the run of seed " .. seed, request, own, {}, { "seeds=none", "seed=" .. seed })
+    again.must("the run of seed " .. seed, request, own, {}, { "seeds=none", "seed=" .. seed })
     lines[i] = last_evaluation(own)
   end
   local spreads = seeds.spreads(lines)

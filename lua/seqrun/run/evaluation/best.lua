@@ -2,6 +2,7 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local failure = require("seqrun.base.failure")
+local overview = require("seqrun.history.overview")
 local sys = require("seqrun.core.sys")
 
 ---@class seqrun.Best
@@ -53,7 +54,7 @@ end
 
 local function is_better(self, value)
   if not self.value then return true end
-  if self.metric:find("loss$") then return value < self.value end
+  if overview.smaller_is_better(self.metric) then return value < self.value end
   return value > self.value
 end
 

@@ -1,0 +1,181 @@
+-- Sweeps: the trials of settings, how the best is chosen, and the command on a very small model.
+
+local json = require("seqrun.core.json")
+local program = require("tests.support.program")
+local results = require("seqrun.run.sweep.results")
+local settings = require("seqrun.run.sweep.settings")
+local small = require("tests.support.small")
+local sys = require("seqrun.core.sys")
+
+local function names(trials)
+  local list = {}
+  for i, trial in ipairs(trials) do list[i] = trial.name end
+  return list
+end
+
+describe("settings of a sweep", function()
+  it("are all combinations of the keys with several values; others belong to all runs", function()
+    local fixed, axes = settings.read { "a.b=1", "rate=1e-4,3e-4", "betas=[0.9,0.98],[0.9,0.999]", "l=[1,2]" }
+    assert.same({ "a.b=1", "l=[1,2]" }, fixed)
+    assert.same({
+      "rate=1e-4,betas=[0.9,0.98]", "rate=1e-4,betas=[0.9,0.999]", "rate=3e-4,betas=[0.9,0.98]",
+      "rate=3e-4,betas=[0.9,0.999]",
+    }, names(settings.trials(axes, {})))
+  end)
+
+  it("are drawn with a seed, each once, from values and ranges", function()
+    local _, axes = settings.read { "rate=1e-5..1e-3", "size=8..16", "name=a,b" }
+    local some = settings.trials(axes, { random = 20, seed = 3 })
+    assert.same(names(some), names(settings.trials(axes, { random = 20, seed = 3 })))
+    assert.equal(20, #some)
+    local low, high = 0, 0
+    for _, trial in ipairs(some) do
+      local rate, size = tonumber(trial.words[1]:match("=(.*)")), tonumber(trial.words[2]:match("=(.*)"))
+      assert.is_true(rate >= 1e-5 and rate <= 1e-3 and size >= 8 and size <= 16)
+      if rate < 1e-4 then low = low + 1 else high = high + 1 end
+    end
+    assert.is_true(low > 4 and high > 4) -- uniform in the logarithm
+    local _, few = settings.read { "a=1,2" }
+    assert.equal(2, #settings.trials(few, { random = 9 }))
+  end)
+
+  it("are refused with the way out", function()
+    local function problem(...)
+      local words = { ... }
+      local _, message = pcall(function()
+        local _, axes = settings.read(words)
+        settings.trials(axes, {})
+      end)
+      return tostring(message)
+    end
+    assert.matches("nothing is swept; give a key several values", problem("a=1"))
+    assert.matches("'a' is not key=value", problem("a"))
+    assert.matches("set by %-%-seeds N", problem("seed=1,2"))
+    assert.matches("draw values of it with %-%-random N", problem("a=1..2"))
+    assert.matches("a is swept twice", problem("a=1,2", "a=3,4"))
+    assert.matches("two trials would be in the directory a=1;", problem("a=1,1"))
+  end)
+end)
+
+describe("the best of a sweep", function()
+  it("has the best mean; the interval is Student's", function()
+    local s = results.spread { 1, 2, 3, 4 } -- R: t.test(1:4)$conf.int is 0.445739 to 4.554261
+    assert.near(2.5, s.mean, 1e-12)
+    assert.near(1.290994, s.deviation, 1e-6)
+    assert.near((4.554261 - 0.445739) / 2, s.half, 1e-3)
+    assert.is_nil(results.spread({ 5 }).half)
+    local rows = {
+      { trial = { name = "a" }, mean = 0.8, half = 0.05, step = 9, state = "done" },
+      { trial = { name = "b" }, step = 0, state = "failed" },
+      { trial = { name = "c" }, mean = 0.9, half = 0.06, step = 9, state = "done" },
+      { trial = { name = "d" }, mean = 0.99, half = 0.01, step = 3, state = "dropped" },
+    }
+    results.sort(rows, "f1")
+    local order = {}
+    for i, row in ipairs(rows) do order[i] = row.trial.name end
+    assert.same({ "c", "a", "d", "b" }, order)
+    local best, alike = results.best(rows)
+    assert.same({ "c", 1 }, { best.trial.name, alike })
+    results.sort(rows, "label_loss")
+    assert.equal("a", results.best(rows).trial.name)
+  end)
+
+  it("is not chosen on a test set", function()
+    for _, name in ipairs { "test.tsv", "data/test.csv.gz", "x/my_test.jsonl", "test-matched.tsv", "TEST.tsv" } do
+      local ok, message = pcall(results.refuse_test, name)
+      assert.is_false(ok, name)
+      assert.matches("is a test set by its name", tostring(message))
+    end
+    for _, name in ipairs { "dev.tsv", "contest.tsv", "test/dev.tsv", "latest.tsv" } do results.refuse_test(name) end
+  end)
+end)
+
+describe("seqrun sweep #slow", function()
+  local dir, words
+  setup(function()
+    dir = program.folder()
+    words = small.words(small.corpus(dir))
+    words[#words] = nil -- --quiet
+    table.insert(words, 1, "sweep")
+  end)
+  teardown(function() sys.remove(dir) end)
+
+  local function sweep(...)
+    local list = table.move(words, 1, #words, 1, {})
+    table.move({ ... }, 1, select("#", ...), #list + 1, list)
+    return program.run(list)
+  end
+
+  it("runs trials over seeds, continues, and says why a trial failed", function()
+    local out = dir .. "/out"
+    local function run(...) return sweep("rate.peak=1e-3,1e-2,x", "--max-steps", "3", "--out", out, ...) end
+    local code, told, err = run("--seeds", "2")
+    assert.equal(0, code, err)
+    assert.matches("^3 trials by mlm_loss %(smaller is better%), mean over 2 seeds, 95 %% interval of the mean\n", told)
+    assert.matches("\n1e%-2 +%d%.%d+ +%d%.%d+ to %d%.%d+ +%d%.%d+ +2 +3 ", told)
+    assert.matches("\nx +%- .* failed\n", told)
+    assert.matches("failed: rate.peak=x: seed 1: .*expected a number", told)
+    assert.matches("\nbest: rate.peak=1e%-2 with mlm_loss %d", told)
+    assert.matches("1 of 6  rate.peak=1e%-3  seed 1  mlm_loss", err)
+    assert.matches("<svg", assert(sys.read_file(out .. "/sweep.svg")))
+
+    local object
+    code, told, err = run("--seeds", "2", "--json")
+    assert.same({ 0, "" }, { code, err }) -- nothing was run again
+    object = json.decode(told)
+    assert.same({ "mlm_loss", true, "rate.peak=1e-2", 3 },
+      { object.metric, object.complete, object.best, #object.trials })
+    local line = small.metrics(out .. "/rate.peak=1e-2/seed-2", "eval")
+    assert.equal(line[#line].mlm_loss, object.trials[1].values[2])
+
+    code, told, err = run("--seeds", "3", "--json") -- only the third seed is new
+    assert.equal(0, code)
+    assert.equal(2, select(2, err:gsub("seed 3", "")))
+    assert.is_nil(err:find("seed 1", 1, true))
+    assert.equal(3, #json.decode(told).trials[1].values)
+
+    code, told, err = sweep("rate.peak=1e-3,1e-2", "mask.max=4", "--out", out)
+    assert.same({ 2, "" }, { code, told })
+    assert.matches("holds a sweep of other settings", err)
+  end)
+
+  it("drops the worse trials at the steps of --halving", function()
+    local code, told, err = sweep("rate.peak=1e-5,1e-4,1e-3,1e-2", "--halving", "2", "--eta", "2", "--max-steps", "4",
+      "--out", dir .. "/halving", "--json")
+    assert.equal(0, code, err)
+    local object, steps = json.decode(told), {}
+    for _, trial in ipairs(object.trials) do steps[#steps + 1] = trial.state .. trial.step end
+    assert.same({ "done4", "done4", "dropped2", "dropped2" }, steps)
+    local means = object.trials
+    assert.is_true(means[1].mean <= means[2].mean and means[3].mean <= means[4].mean)
+  end)
+
+  it("ends at its budget, and goes on with a larger one", function()
+    local out = dir .. "/budget"
+    local function run(budget)
+      return sweep("rate.peak=1e-3,1e-2", "--max-steps", "2", "--out", out, "--json", "--budget", budget)
+    end
+    local code, told, err = run("0.001")
+    assert.equal(75, code, err)
+    assert.is_false(json.decode(told).complete)
+    code, told = run("1h")
+    assert.equal(0, code)
+    assert.is_true(json.decode(told).complete)
+  end)
+
+  it("refuses a test set, a strange directory, and a recipe that is not there", function()
+    local code, told, err = sweep("rate.peak=1,2", "data.dev=test.tsv", "--out", dir .. "/none")
+    assert.same({ 2, "" }, { code, told })
+    assert.matches("is a test set by its name", err)
+    code, told, err = sweep("rate.peak=1,2", "--out", dir)
+    assert.same({ 2, "" }, { code, told })
+    assert.matches("holds something else", err)
+    code, told, err = program.run { "sweep", "none.lua", "a=1,2" }
+    assert.same({ 2, "" }, { code, told })
+    assert.matches("none.lua: no such recipe", err)
+    code, told, err = sweep("rate.peak=1e-3,1e-2", "--max-steps", "1", "--metric", "f2", "--out", dir .. "/metric")
+    assert.equal(2, code)
+    assert.equal("", told)
+    assert.matches("%-%-metric: the evaluation has no metric 'f2'; it has ", err)
+  end)
+end)
