@@ -20,10 +20,10 @@ local function heads_of(facts)
       return nil, ("%s: %s; if it is a task of your own, name its file with --task FILE, or register it first"):format(
         facts.path, problem)
     end
-    heads[i] = kind.head_class.new {
+    heads[i] = kind.head_class.new(kind.options_of and kind.options_of(facts) or {
       labels = given.labels, outputs = not given.labels and given.outputs or nil, name = given.name,
       prefix = given.prefix,
-    }
+    })
   end
   return heads
 end

@@ -70,8 +70,18 @@ local function no_class(facts)
     .. "exports it without its head"):format(facts.family.class, fields.architecture, facts.path)
 end
 
+---Takes the linear layer after the pooling from the tensors: sentence-transformers has it in a file of its own.
+local function take_dense(tensors)
+  local dense, any = {}, false
+  for _, name in ipairs { "linear.weight", "linear.bias" } do
+    dense[name], tensors["2_Dense." .. name] = tensors["2_Dense." .. name], nil
+    any = any or dense[name] ~= nil
+  end
+  return any and dense or nil
+end
+
 ---Writes all into a new directory beside the final one, and moves it there.
-local function write(out, files, tensors)
+local function write(out, files, tensors, dense)
   local draft = out .. ".partial"
   if sys.exists(draft) then sys.remove(draft) end
   local ok, message, code = sys.make_dirs(draft)
@@ -81,6 +91,7 @@ local function write(out, files, tensors)
     if ok then ok, message, code = sys.write_file(draft .. "/" .. name, text) end
   end
   if ok then ok, message, code = tensor_file.write(draft .. "/model.safetensors", tensors) end
+  if ok and dense then ok, message, code = tensor_file.write(draft .. "/2_Dense/model.safetensors", dense) end
   if ok then ok, message, code = sys.sync_dir(draft) end
   if not ok then
     sys.remove(draft)
@@ -126,17 +137,18 @@ return function(path, out, options)
   local config
   config, message, code = foreign.config(facts)
   if not config then return nil, message, code end
-  if options.encoder then tensors = strip(tensors, config, facts.family) end
   local dtype = options.dtype or "f32"
+  local dense = take_dense(tensors)
+  if options.encoder or facts.kind == "embed" then tensors = strip(tensors, config, facts.family) end
   config.dtype, config.torch_dtype = DTYPES[dtype], DTYPES[dtype]
-  tensors = convert(tensors, dtype)
+  tensors, dense = convert(tensors, dtype), dense and convert(dense, dtype)
   local files
   files, message, code = texts_of(facts, config)
   if not files then return nil, message, code end
-  local done, problem, status = write(out, files, tensors)
+  local done, problem, status = write(out, files, tensors, dense)
   if not done then return nil, problem, status end
   local list, parameters = foreign.list(tensors)
-  files["model.safetensors"] = true
+  files["model.safetensors"], files["2_Dense/model.safetensors"] = true, dense and true or nil
   local names = json.array()
   for name in pairs(files) do names[#names + 1] = name end
   table.sort(names)

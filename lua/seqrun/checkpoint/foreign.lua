@@ -26,7 +26,8 @@ end
 
 ---Files of sentence-transformers, which say how vectors are made.
 local SENTENCES = {
-  "modules.json", "1_Pooling/config.json", "sentence_bert_config.json", "config_sentence_transformers.json",
+  "modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json",
+  "config_sentence_transformers.json",
 }
 
 ---Leaves out what repeats other tensors; where only the repetition is there, it is the tensor itself.
@@ -57,7 +58,7 @@ function foreign.tensors(facts)
     if not file then return nil, message, code end
     local guard <close> = file
     for _, entry in ipairs(file:entries()) do
-      local name = names.canonical(entry.name, facts.family)
+      local name = names.canonical(model.whole_name(file_path, entry.name), facts.family)
       local why = names.why_ignored(name, {})
       if why or tensors[name] then
         left_out[#left_out + 1] = { name = entry.name, reason = why or "duplicate name" }

@@ -7,6 +7,17 @@ local train = require("seqrun.core.train")
 
 local model = {}
 
+---The weights of the linear layer that sentence-transformers keeps in a directory of its own.
+local DENSE = "2_Dense/model.safetensors"
+
+---The name of a tensor among all of a directory: those of a linear layer in a file of their own begin with its folder.
+---@param path string one of model.files
+---@param name string
+---@return string
+function model.whole_name(path, name)
+  return path:sub(-#DENSE) == DENSE and "2_Dense." .. name or name
+end
+
 ---The files that hold a checkpoint's weights.
 ---@param path string
 ---@return string[]|nil paths
@@ -14,8 +25,8 @@ local model = {}
 ---@return string? code
 function model.files(path)
   if not sys.is_dir(path) then return { path } end
-  local single = path .. "/model.safetensors"
-  if sys.exists(single) then return { single } end
+  local single, dense = path .. "/model.safetensors", path .. "/" .. DENSE
+  if sys.exists(single) then return { single, sys.exists(dense) and dense or nil } end
   local index = sys.read_file(path .. "/model.safetensors.index.json", 1 << 26)
   local tree = index and json.decode(index)
   if type(tree) ~= "table" or type(tree.weight_map) ~= "table" then
@@ -40,7 +51,7 @@ local function collect(paths, params, report)
     local file, message, code = train.safetensors(path)
     if not file then return nil, message, code end
     for _, entry in ipairs(file:entries()) do
-      local name = match(entry.name)
+      local name = match(model.whole_name(path, entry.name))
       if found[name] then
         report.ignored[#report.ignored + 1] = { name = entry.name, reason = "duplicate name" }
       else

@@ -150,6 +150,9 @@ function pretrained.read(path)
   if good then good, problem = add_task(facts, config) end
   if not good then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
   if not facts.kind and #facts.heads == 0 then facts.heads = heads_of_tensors(facts) end
+  if not facts.kind and #facts.heads == 0 and facts.sentences.normalise ~= nil and not facts.sentences.problem then
+    facts.kind, facts.outputs = "embed", 1 -- modules.json says how its vectors are made
+  end
   good, problem = tokenizer.read(facts, folder)
   if not good then return nil, problem, "data" end
   return facts

@@ -7,8 +7,10 @@ local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 
 ---@class seqrun.Sentences
----@field pool? "mean"|"cls"
+---@field pool? "mean"|"cls"|"last"
+---@field dense? { outputs: integer, activation: "identity"|"tanh", bias: boolean } a linear layer after the pooling
 ---@field normalise? boolean nil if there is no modules.json
+---@field files table<string, string> prompts, to be kept as they are
 ---@field max_len? integer longer texts are truncated
 ---@field lower? boolean texts are lowercased before they are tokenized
 ---@field prompt? string put before each text
@@ -23,7 +25,9 @@ end
 ---"sentence_transformers.models.Pooling" -> "Pooling".
 local function kind_of(module) return tostring(type(module) == "table" and module.type):match("[^.]*$") end
 
-local POOLS = { cls_token = "cls", mean_tokens = "mean", cls = "cls", mean = "mean" }
+local POOLS = {
+  cls_token = "cls", mean_tokens = "mean", cls = "cls", mean = "mean", lasttoken = "last", last_token = "last",
+}
 
 ---The pooling of a config, which may name several.
 local function add_pooling(found, config)
@@ -37,7 +41,30 @@ local function add_pooling(found, config)
   if #names == 1 and POOLS[names[1]] then
     found.pool = POOLS[names[1]]
   elseif #names > 0 then
-    found.problem = ("its pooling is %s; only cls and mean are supported"):format(table.concat(names, " and "))
+    local text = "its pooling is %s; only cls, mean and last token are supported"
+    found.problem = text:format(table.concat(names, " and "))
+  end
+end
+
+local ACTIVATIONS = { Identity = "identity", Tanh = "tanh" }
+
+---A linear layer after the pooling.
+local function add_dense(found, folder, path)
+  local config = read(("%s/%s/config.json"):format(folder, path)) or {}
+  local activation = ACTIVATIONS[tostring(config.activation_function or "Tanh"):match("[^.]*$")]
+  local outputs = math.tointeger(config.out_features)
+  if found.dense or path ~= "2_Dense" or found.normalise then
+    found.problem = ("it has a module %s; only one Dense after the pooling is supported"):format(path)
+  elseif not outputs then
+    found.problem = ("%s/config.json has no out_features"):format(path)
+  elseif not activation then
+    found.problem = ("the activation of %s is %s; only Tanh and Identity are supported"):format(path,
+      tostring(config.activation_function))
+  elseif sys.exists(("%s/%s/pytorch_model.bin"):format(folder, path))
+    and not sys.exists(("%s/%s/model.safetensors"):format(folder, path)) then
+    found.problem = ("%s has no model.safetensors; save it again with sentence-transformers"):format(path)
+  else
+    found.dense = { outputs = outputs, activation = activation, bias = config.bias ~= false }
   end
 end
 
@@ -50,6 +77,8 @@ local function add_modules(found, folder, modules)
       found.problem = ("its model is in %s/%s; give that directory"):format(folder, path)
     elseif kind == "Pooling" then
       add_pooling(found, read(("%s/%s/config.json"):format(folder, path)) or {})
+    elseif kind == "Dense" then
+      add_dense(found, folder, path)
     elseif kind == "Normalize" then
       found.normalise = true
     elseif kind ~= "Transformer" then
@@ -58,9 +87,11 @@ local function add_modules(found, folder, modules)
   end
 end
 
+local PROMPTS = "config_sentence_transformers.json"
+
 ---The default prompt, if there is one.
 local function add_prompt(found, folder)
-  local config = read(folder .. "/config_sentence_transformers.json") or {}
+  local config = read(folder .. "/" .. PROMPTS) or {}
   local name = config.default_prompt_name
   local prompt = type(name) == "string" and type(config.prompts) == "table" and config.prompts[name]
   if type(prompt) == "string" and prompt ~= "" then found.prompt = prompt end
@@ -78,5 +109,6 @@ return function(folder)
     add_pooling(found, read(folder .. "/1_Pooling/config.json") or {})
   end
   add_prompt(found, folder)
+  found.files = { [PROMPTS] = sys.exists(folder .. "/" .. PROMPTS) and sys.read_file(folder .. "/" .. PROMPTS) or nil }
   return found
 end

@@ -16,7 +16,8 @@ function command.define(cmd)
   cmd:argument("files", "text, one per line; .jsonl: objects with `text`; default: standard input"):args("*")
   cmd:option("--format", "format of the input; default: by the name of the file, or lines")
     :choices { "lines", "tsv", "csv", "jsonl" }
-  cmd:option("--pool", "mean of all tokens, or cls; default: as the directory says, or mean"):choices { "mean", "cls" }
+  cmd:option("--pool", "mean of all tokens, cls, or last token; default: as the directory says, or mean")
+    :choices { "mean", "cls", "last" }
   cmd:mutex(
     cmd:flag("--raw", "do not normalise the vectors to length 1"),
     cmd:flag("--normalise", "normalise them, whatever the directory says; default: as it says, or yes"))
@@ -72,20 +73,22 @@ local function options_of(args, facts)
 end
 
 function command.run(args)
-  local opened = verb.open(args, {})
+  local opened = verb.open(args, encode.heads)
   local next_item, message, code, rows = input.open {
     files = verb.files(args.files), format = verb.format(args.format, args.files), keys = { "text", "pair" },
     optional = { pair = true },
   }
   if not next_item then return nil, message, code end
   local guard <close> = rows
-  local counts, began, size = {}, sys.now(), opened.model.design.hidden
+  local head = opened.model.heads[1]
+  local counts, began, size = {}, sys.now(), head and head.size or opened.model.design.hidden
   local function items()
     local item = next_item()
     if args.out and item and item.wrong then failure.raise("data", "%s:%d: %s", item.file, item.line, item.wrong) end
     return item
   end
   local options = options_of(args, opened.facts)
+  options.head = head
   options.model, options.tokenizer, options.max_len = opened.model, opened.tokenizer, opened.max_len
   options.counts = counts
   local each = encoding.each(items, options)

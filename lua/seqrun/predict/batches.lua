@@ -88,4 +88,12 @@ function batches.target(batch, reads)
   return row_target(batch, reads, rows_of(batch))
 end
 
+---Lets the last layer compute the last token of each sequence only.
+---@param batch table of make()
+function batches.last_rows(batch)
+  local rows, lengths = {}, batch.layout:lengths()
+  for i, start in ipairs(batch.starts) do rows[i] = start + lengths[i] - 1 end
+  row_target(batch, "sequences", rows)
+end
+
 return batches

@@ -5,6 +5,7 @@
 --     for vector, item in encode:each { "it rained", { text = "who", pair = "she" } } do ... end
 
 local check = require("seqrun.base.check")
+local checkpoint = require("seqrun.checkpoint")
 local encoding = require("seqrun.predict.encoding")
 local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
@@ -21,13 +22,13 @@ local TextEncoder = {}
 TextEncoder.__index = TextEncoder
 TextEncoder.__name = "seqrun.TextEncoder"
 require("seqrun.base.strict").seal(TextEncoder, "the text encoder",
-  { "model", "tokenizer", "size", "max_len", "counts", "pool", "normalise", "prompt", "rows" })
+  { "model", "tokenizer", "size", "max_len", "counts", "pool", "normalise", "prompt", "rows", "head" })
 
 local OPTIONS = { pool = true, normalise = true, max_len = true, rows = true, precision = true, prompt = true }
 
 ---Pooling and normalisation: as the options say, else as the directory does, else the normalised mean.
 ---@param facts seqrun.Pretrained
----@param t { pool?: "mean"|"cls", normalise?: boolean, prompt?: string }
+---@param t { pool?: "mean"|"cls"|"last", normalise?: boolean, prompt?: string }
 ---@return table|nil options of encoding.each
 ---@return string? message
 ---@return string? code
@@ -42,21 +43,31 @@ function encode.pooling(facts, t)
   return { pool = t.pool or theirs.pool or "mean", normalise = normalise, prompt = t.prompt or theirs.prompt }
 end
 
+---The head with the linear layer that a directory has after the pooling; none otherwise.
+---@param facts seqrun.Pretrained
+---@return table
+function encode.heads(facts)
+  if not facts.sentences.dense then return {} end
+  return { require("seqrun.tasks.embed.head").new(require("seqrun.tasks.embed").options_of(facts)) }
+end
+
 ---Opens a run, a checkpoint, or a directory of Hugging Face or sentence-transformers.
 ---@param path string
----@param options? { pool?: "mean"|"cls", normalise?: boolean, prompt?: string, max_len?: integer, rows?: integer,
----  precision?: "f32"|"bf16" } rows: tokens of a batch, 2048
+---@param options? { pool?: "mean"|"cls"|"last", normalise?: boolean, prompt?: string, max_len?: integer,
+---  rows?: integer, precision?: "f32"|"bf16" } rows: tokens of a batch, 2048
 ---@return seqrun.TextEncoder|nil
 ---@return string? message
 ---@return string? code
 function encode.open(path, options)
   options = check.options("encode.open", options, OPTIONS)
-  if options.pool then check.choice("encode.open: pool", options.pool, { "mean", "cls" }) end
+  if options.pool then check.choice("encode.open: pool", options.pool, { "mean", "cls", "last" }) end
   if options.max_len ~= nil then check.integer("encode.open: max_len", options.max_len, opening.LEAST, opening.MOST) end
   if options.rows ~= nil then check.integer("encode.open: rows", options.rows, 1) end
   if options.precision ~= nil then check.choice("encode.open: precision", options.precision, { "f32", "bf16" }) end
-  local model, facts, code = pretrained(path, { heads = {}, precision = options.precision })
-  if not model then return nil, facts, code end
+  local facts, problem, status = checkpoint.pretrained(path)
+  if not facts then return nil, problem, status end
+  local model, failed, code = pretrained(path, { heads = encode.heads(facts), precision = options.precision })
+  if not model then return nil, failed, code end
   local self, message
   self, message, code = encode.pooling(facts, options)
   if not self then return nil, message, code end
@@ -64,7 +75,8 @@ function encode.open(path, options)
   if not self.max_len then return nil, message, code end
   self.tokenizer, message, code = opening.tokenizer(facts)
   if not self.tokenizer then return nil, message, code end
-  self.model, self.rows, self.size, self.counts = model, options.rows, model.design.hidden, {}
+  self.model, self.rows, self.head, self.counts = model, options.rows, model.heads[1], {}
+  self.size = self.head and self.head.size or model.design.hidden
   return setmetatable(self, TextEncoder)
 end
 

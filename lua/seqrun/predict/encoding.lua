@@ -20,19 +20,29 @@ local SMALLEST = 1e-12
 
 local function normalised(x) return x / x:square():sum(2, true):sqrt():maximum(SMALLEST) end
 
+---The rows that a vector is made of, where it is one: the last layer computes no others.
+local row_targets = {
+  cls = function(batch) batches.target(batch, "sequences") end,
+  last = function(batch) batches.last_rows(batch) end,
+}
+
 ---The vectors of a batch.
 ---@param encoder seqrun.Encoder
 ---@param batch table of batches.make
----@param options { pool: "mean"|"cls", normalise?: boolean }
+---@param options { pool: "mean"|"cls"|"last", normalise?: boolean, head?: seqrun.EmbedHead } head: its linear layer
 ---@return seqrun.Tensor # (N, H) f32
 function encoding.vectors(encoder, batch, options)
-  local x
-  if options.pool == "cls" then
-    batches.target(batch, "sequences")
-    x = encoder:encode(batch, batch.last):to("f32")
+  local x, dtype
+  if options.pool == "mean" then
+    x = encoder:encode(batch)
+    dtype, x = x:dtype(), mean_of(x:to("f32"), batch)
   else
-    x = mean_of(encoder:encode(batch):to("f32"), batch)
+    row_targets[options.pool](batch)
+    x = encoder:encode(batch, batch.last)
+    dtype = x:dtype()
   end
+  if options.head then x = options.head:project(x, dtype) end
+  x = x:to("f32")
   return options.normalise and normalised(x) or x
 end
 
@@ -40,7 +50,8 @@ end
 ---@field model seqrun.Bert
 ---@field tokenizer seqrun.text.Tokenizer
 ---@field max_len integer longer texts are truncated
----@field pool "mean"|"cls"
+---@field pool "mean"|"cls"|"last"
+---@field head? seqrun.EmbedHead with a linear layer after the pooling
 ---@field normalise? boolean
 ---@field prompt? string put before each text
 ---@field rows? integer tokens of a batch, 2048
@@ -53,7 +64,7 @@ end
 ---@return fun(): table?
 function encoding.each(items, t)
   t.model.training = false
-  local size = t.model.design.hidden
+  local size = t.head and t.head.size or t.model.design.hidden
   local function compute(batch)
     local vectors = encoding.vectors(t.model.encoder, batch, t):contiguous()
     if not t.bytes then return vectors:totable() end

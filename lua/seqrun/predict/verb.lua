@@ -89,7 +89,7 @@ end
 
 ---Opens the model of a directory; failures are raised.
 ---@param args table
----@param heads? table instead of those of the directory
+---@param heads? fun(facts: seqrun.Pretrained): table instead of those of the directory
 ---@return { model: seqrun.Bert, facts: seqrun.Pretrained, tokenizer: seqrun.text.Tokenizer, max_len: integer }
 function verb.open(args, heads)
   if args.task then failure.must(tasks.open(args.task)) end
@@ -97,7 +97,9 @@ function verb.open(args, heads)
   local opened = { facts = facts, tokenizer = verb.tokenizer(facts), max_len = length_of(args, facts) }
   verb.use_device(args)
   verb.note_best(args)
-  local model, _, report = failure.must(pretrained(args.dir, { heads = heads, precision = args.precision }))
+  local model, _, report = failure.must(pretrained(args.dir, {
+    heads = heads and heads(facts), precision = args.precision,
+  }))
   opened.model = model
   model.training = false
   local missing = report.missing[1]

@@ -50,6 +50,8 @@ return {
   ["sr.nn.heads.multilabel"] = 'sr.nn.heads.multilabel { labels = { "red", "blue" } }',
   ["sr.nn.heads.choice"] = "sr.nn.heads.choice {}",
   ["sr.nn.heads.tokens"] = 'sr.nn.heads.tokens { labels = { "O", "B-PER", "I-PER" } }',
+  ["sr.nn.heads.embed"] = 'sr.nn.heads.embed { pool = "mean", dense = { outputs = 64, activation = "tanh" } }',
+  ["EmbedHead"] = 'sr.nn.heads.embed { pool = "cls" }',
   ["sr.nn.heads.squad"] = "sr.nn.heads.squad {}",
   ["Bert"] = "losses = sample.model:losses(sample.batch)\nlosses.total",
   ["Encoder"] = "sample.model.encoder:encode(sample.batch)",

@@ -58,6 +58,7 @@ return {
   ["Metrics"] = 'metrics = sr.metrics.open(sample.folder)\nmetrics:write { type = "train", step = 1, loss = 2.5 }',
   ["sr.encode.open"] = 'encoder = sr.must(sr.encode.open(sample.run))\nencoder:one("The cat.")',
   ["TextEncoder"] = "sr.must(sr.encode.open(sample.run))",
+  ["sr.encode.heads"] = "sr.encode.heads(sr.must(sr.checkpoint.pretrained(sample.run)))",
   ["sr.encode.pooling"] = "sr.encode.pooling",
   ["sr.fill.open"] = 'fill = sr.must(sr.fill.open(sample.run))\nfill:one("The [MASK].").text',
   ["Filler"] = 'sr.must(sr.fill.open(sample.run, { top = 3 })):one("The [MASK].").masks[1]',

@@ -27,6 +27,9 @@ return function(t)
     config = model.hf_config and model:hf_config(), files = t.loaders:plans(),
   }
   parts.files["trainer/config.yaml"], parts.files[autotune.FILE] = t.loaded:dump(), autotune.text()
+  for _, head in ipairs(model.heads or {}) do
+    for name, text in pairs(head.files and head:files() or {}) do parts.files[name] = text end
+  end
   parts.tokenizer = corpus and corpus:tokenizer()
   return parts
 end

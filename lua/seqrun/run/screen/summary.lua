@@ -110,6 +110,8 @@ function summary.scores(line, order, baselines)
       local score = ("%s loss %.3f%s"):format(shown.name, loss, compared(line, shown.name, baselines))
       if accuracy then score = score .. (", accuracy %.3f"):format(accuracy) end
       lines[#lines + 1] = score .. scored(line, shown)
+    elseif next(shown.scores or {}) then -- scores of items that have no loss
+      lines[#lines + 1] = shown.name .. scored(line, shown):gsub("^,", "")
     end
   end
   return lines

@@ -31,7 +31,8 @@ local function list(recipe, tasks)
   lines[#lines + 1] = ("  %-12s %s"):format("FILE.lua", "a task of your own: recipes/finetune_own.lua has one")
   lines[#lines + 1] = "\nexamples:"
   for _, name in ipairs(tasks.finetuning()) do
-    if tasks[name].example then lines[#lines + 1] = ("  task=%-12s %s"):format(name, tasks[name].example) end
+    local task = tasks[name]
+    if task.example and not task.recipe then lines[#lines + 1] = ("  task=%-12s %s"):format(name, task.example) end
   end
   lines[#lines + 1] = ("\n`seqrun %s task=%s --help` lists the keys of a task"):format(recipe, tasks.finetuning()[1])
   print(require("seqrun.draw.live").fit_output(table.concat(lines, "\n")))
@@ -51,7 +52,14 @@ return function(tasks, words)
       given.task, given.task)
   end
   local name = given.task or task_in(given.config) or saved
-  if name then return (failure.must(tasks.open(name))) end
+  if name then
+    local task = failure.must(tasks.open(name))
+    if task.recipe then
+      failure.raise("config", "the task %s has a loop of its own; run %s instead of %s task=%s", task.name, task.recipe,
+        words[0], task.name)
+    end
+    return task
+  end
   if given.help then list(words[0], tasks) end
   local way = given.resume == true and "name the run (--resume=DIR), or add task=NAME" or "add task=NAME"
   failure.raise("config", "%s: no task is given; %s: %s", words[0], way, table.concat(tasks.finetuning(), ", "))

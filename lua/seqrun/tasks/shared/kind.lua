@@ -3,7 +3,8 @@
 --   name, doc     of the task; checkpoints and data sets keep the name
 --   example       the words of a command line that trains it, for the list of tasks
 --   like          name of a task: what this one does not have is taken from there
---   head          fields and methods of its head: nn/heads/task.lua
+--   head          fields and methods of its head: nn/heads/task.lua; or class, the module of one of its own, and
+--                 options_of(facts), its options from what a directory says
 --   reader        how its files are read: data/readers/init.lua
 --   scores        shown: the metrics in their order, take(found, head, hidden, target, batch, loader) what the head
 --                 predicts for a micro-batch, score(found, head, loader) their metrics, and details for reports
@@ -68,7 +69,9 @@ local function fields_of_training(spec, like)
   return {
     __index = function(task, name)
       if name == "head_class" then
-        task.head_class = like and like.head_class or require("seqrun.nn.heads.task").class(task.head_fields)
+        local own = task.head_fields.class -- the module of a head that is no linear layer
+        task.head_class = own and require(own) or like and like.head_class
+          or require("seqrun.nn.heads.task").class(task.head_fields)
         return task.head_class
       end
       if not KEYS[name] then return require("seqrun.tasks.shared.finetuning")[name] end

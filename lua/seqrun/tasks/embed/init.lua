@@ -1,0 +1,213 @@
+-- embed - vectors of texts: contrastive training on pairs and triplets, scored pairs, a teacher's vectors.
+--
+-- recipes/embed.lua has its loop: the loss is over all texts of an update (contrast.lua), not a sum over micro-batches.
+
+local failure = require("seqrun.base.failure")
+local ranking_files = require("seqrun.tasks.embed.ranking_files")
+local sr_data = require("seqrun.data")
+local texts = require("seqrun.tasks.embed.texts")
+
+local TOGETHER = "the texts of a row belong in one update, but a curriculum draws single texts"
+
+local task = {
+  doc = "vectors of texts, from pairs, triplets, scored pairs or a teacher's vectors: recipes/embed.lua",
+  example = "data.train=pairs.csv",
+  head = { name = "embed", class = "seqrun.tasks.embed.head" },
+  reader = require("seqrun.tasks.embed.reader"),
+  scores = require("seqrun.tasks.embed.scores"),
+  prediction = require("seqrun.tasks.embed.prediction"),
+  whole = true, target = "embed", recipe = "recipes/embed.lua",
+  refuses = { length = TOGETHER, metrics = TOGETHER, pieces = TOGETHER },
+  settings = { batch = { sequences = 64 }, rate = { peak = 2e-5 }, epochs = 1, optimizer = { decay = 0.01 } },
+}
+
+setmetatable(task, { -- config keys are loaded on first use, as those of other tasks
+  __index = function(_, name)
+    if name == "keys" or name == "rules" then return require("seqrun.tasks.embed.keys")[name] end
+  end,
+})
+
+-- ---- data ----------------------------------------------------------------------------------------
+
+---What the rows of a data set have.
+---@return { rows: integer, parts: integer, scored: boolean, singles: integer }
+local function survey(corpus)
+  local rows, parts, scored, first = 0, 0, false, nil
+  for i = 1, corpus:info().examples do
+    local about = texts.unpack(failure.must(corpus:column(texts.COLUMN, i)))
+    parts = math.max(parts, about.part)
+    if about.group ~= first then rows, first = rows + 1, about.group end
+    scored = scored or about.score ~= nil
+  end
+  return { rows = rows, parts = parts, scored = scored }
+end
+
+local NEEDS = {
+  mnrl = "pairs: columns anchor and positive (columns.text, columns.pair)",
+  cosent = "scored pairs: columns sentence1, sentence2 and score (columns.text, columns.pair, columns.label)",
+  mse = "single texts: the column text (columns.text)",
+}
+
+---Which loss the rows allow, and whether it is the one that is asked for.
+local function loss_of(cfg, found, path)
+  local fits = found.parts == 0 and "mse" or found.scored and "cosent" or "mnrl"
+  local wanted = cfg.embed.loss == "auto" and (cfg.embed.teacher and "mse" or fits) or cfg.embed.loss
+  if wanted == "mse" and not cfg.embed.teacher then
+    failure.raise("config", "%s has single texts, which teach nothing without embed.teacher; for other losses give %s",
+      path, NEEDS.mnrl)
+  end
+  if wanted ~= fits then
+    failure.raise("config", "embed.loss=%s needs %s; %s has %s", wanted, NEEDS[wanted], path, NEEDS[fits])
+  end
+  return wanted
+end
+
+---The vectors of a teacher, one for each row.
+local function teacher_of(path, rows)
+  local file = failure.must(require("seqrun.core.train").safetensors(path))
+  local guard <close> = file
+  local vectors, message = file:read("embeddings", "f32")
+  if not vectors then
+    failure.raise("data", "embed.teacher: %s: %s; `seqrun encode TEACHER FILE --out` writes such a file", path, message)
+  end
+  if vectors:size(1) ~= rows then
+    failure.raise("data", "embed.teacher: %s has %d vectors, but data.train has %d rows; encode the texts of "
+      .. "data.train, in their order", path, vectors:size(1), rows)
+  end
+  return vectors:keep()
+end
+
+---The objective of a config.
+local function objective_of(cfg, data)
+  local found, path = survey(data.train), cfg.data.train[1]
+  if ranking_files.of(cfg.data.train) then
+    failure.raise("config", "%s is a set for evaluation; give it as data.dev, and pairs as data.train", path)
+  end
+  local e = cfg.embed
+  local loss = loss_of(cfg, found, path)
+  if e.learn_temperature and loss ~= "mnrl" then
+    failure.raise("config", "embed.learn_temperature goes with embed.loss=mnrl, not %s; leave it out", loss)
+  end
+  if e.directions == "both" and loss ~= "mnrl" then
+    failure.raise("config", "embed.directions=both goes with embed.loss=mnrl, not %s; leave it out", loss)
+  end
+  if loss == "mnrl" and found.rows < 2 then
+    failure.raise("data", "%s has one pair, and a single pair has no other texts to tell it from; give more", path)
+  end
+  return {
+    loss = loss, temperature = e.temperature, learn = e.learn_temperature, both = e.directions == "both",
+    dims = e.matryoshka, teacher = loss == "mse" and teacher_of(e.teacher, found.rows) or nil,
+  }, found
+end
+
+---What the head is made of: as the config says, else as the directory of init.from.
+local function head_options(cfg, data, objective)
+  local theirs, e = data.pretrained.sentences, cfg.embed
+  if theirs.problem then failure.raise("data", "init.from: %s: %s", data.pretrained.path, theirs.problem) end
+  local dense = theirs.dense
+  if e.dense then dense = { outputs = e.dense, activation = e.dense_activation } end
+  local normalise = e.normalise
+  if normalise == nil then normalise = theirs.normalise ~= false end
+  return {
+    pool = e.pool or theirs.pool or "mean", normalise = normalise, dense = dense, objective = objective,
+    max_len = data.pretrained.max_len or data.pretrained.design.longest, prompts = theirs.files,
+  }
+end
+
+---Refuses lengths of vectors that there are not.
+local function check_sizes(cfg, data, head)
+  local size = head.dense and head.dense.outputs or data.pretrained.design.hidden
+  for _, dim in ipairs(cfg.embed.matryoshka or {}) do
+    if dim > size then
+      failure.raise("config", "embed.matryoshka has %d, but vectors have %d numbers; give at most that", dim, size)
+    end
+  end
+  local teacher = head.objective.teacher
+  if teacher and teacher:size(2) ~= size then
+    failure.raise("config", "the vectors of embed.teacher have %d numbers, those of the model %d; set embed.dense=%d",
+      teacher:size(2), size, teacher:size(2))
+  end
+end
+
+---@param cfg table
+---@return seqrun.FinetuningData
+function task:data(cfg)
+  cfg.data.train, cfg.data.dev = ranking_files.expand(cfg.data.train), ranking_files.expand(cfg.data.dev)
+  return require("seqrun.tasks.shared.finetuning").data(self, cfg)
+end
+
+---Decides the objective and the head by the training data.
+local function decide(cfg, data)
+  local objective, found = objective_of(cfg, data)
+  data.head = head_options(cfg, data, objective)
+  check_sizes(cfg, data, data.head)
+  local theirs = data.pretrained.sentences.pool
+  if cfg.embed.pool and theirs and cfg.embed.pool ~= theirs then
+    table.insert(data.notes, ("warning: embed.pool=%s, but %s was trained with %s"):format(cfg.embed.pool,
+      data.pretrained.path, theirs))
+  end
+  if cfg.batch.sequences <= found.rows then return end
+  table.insert(data.notes, ("batch.sequences: %d instead of %d, since there are no more rows"):format(found.rows,
+    cfg.batch.sequences))
+  cfg.batch.sequences = found.rows
+end
+
+function task:targets() return { { name = "embed", column = texts.COLUMN } } end
+
+---The texts of rows, side by side; those of training rows need not share a micro-batch.
+local function flat(order)
+  return function(update)
+    local groups = order(update)
+    if not groups then return nil end
+    local list = {}
+    for _, group in ipairs(groups) do table.move(group, 1, #group, #list + 1, list) end
+    return list
+  end
+end
+
+function task:loader(cfg, data, part)
+  local dev = part == "dev"
+  if not dev then decide(cfg, data) end
+  local options = self:loader_options(cfg, data, part)
+  local order, updates = sr_data.groups(data[part], {
+    groups = dev and math.max(1, cfg.batch.evaluation // 2) or cfg.batch.sequences, seed = not dev and cfg.seed or nil,
+    epochs = dev and 1 or nil,
+  })
+  options.by, options.sequences, options.epochs = nil, nil, nil
+  options.order = dev and order or flat(order)
+  return failure.must(sr_data.loader(options)), updates
+end
+
+-- ---- model ---------------------------------------------------------------------------------------
+
+---The options of a head that a directory describes.
+---@param facts seqrun.Pretrained
+---@return table
+function task.options_of(facts)
+  local s = facts.sentences
+  return { pool = s.pool, normalise = s.normalise, dense = s.dense, max_len = facts.max_len, prompts = s.files }
+end
+
+function task:model_options(cfg, data)
+  local options = require("seqrun.tasks.shared.finetuning").model_options(self, cfg, data)
+  options.heads = { require("seqrun.tasks.embed.head").new(data.head) }
+  return options
+end
+
+function task:head_options() return {} end
+
+---The parameters that start anew: a dense layer of another size.
+function task:fresh(cfg, model)
+  local names = require("seqrun.tasks.shared.finetuning").fresh(self, cfg, model)
+  if cfg.embed.dense then
+    for _, spec in ipairs(model.heads[1].specs) do names[#names + 1] = spec.name end
+  end
+  return names
+end
+
+---What computes the losses of updates.
+---@param model seqrun.Bert
+---@return seqrun.Contrast
+function task:contrast(model) return require("seqrun.tasks.embed.contrast")(model) end
+
+return task

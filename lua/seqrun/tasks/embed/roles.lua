@@ -1,0 +1,68 @@
+-- roles.lua - which columns of a file are the anchor, the positive, the negatives and the score.
+--
+-- Without columns.*, by the names that sets of pairs are published with: `anchor, positive[, negative...]`, or
+-- `sentence1, sentence2[, score]`, or `text` alone.
+
+local failure = require("seqrun.base.failure")
+local formats = require("seqrun.data.readers.formats")
+local json = require("seqrun.core.json")
+local one_line = require("seqrun.base.one_line")
+local text = require("seqrun.core.text")
+
+local roles = {}
+
+---Names of a first text, each with that of the second.
+local PAIRS = { { "anchor", "positive" }, { "sentence1", "sentence2" }, { "text" } }
+
+---The names of the first row: cells of a table, keys of an object.
+local function names_of(path, options)
+  local format = formats.of(path, options.reader, options.format)
+  local rows <close> = failure.must(text.rows(path, formats.rows(format, options)))
+  local cells = {}
+  local count
+  repeat count = rows:next(cells) until count ~= 0
+  if not count then failure.raise("data", "%s: the file is empty", path) end
+  if format ~= "jsonl" then return table.move(cells, 1, count, 1, {}) end
+  local names, object = {}, json.decode(cells[1])
+  for name in pairs(type(object) == "table" and object or {}) do names[#names + 1] = tostring(name) end
+  table.sort(names)
+  return names
+end
+
+---Those of negatives: negative, negatives, negative_1, negative2 ...
+local function negatives_of(names)
+  local list = {}
+  for _, name in ipairs(names) do
+    if name:find("^negatives?$") or name:find("^negative_?%d+$") then list[#list + 1] = name end
+  end
+  return #list > 0 and list or nil
+end
+
+---The usual columns of a file; fails if it has none of them.
+---@param path string
+---@param options table of the reader
+---@return table columns { text =, pair =, label =, choices = }
+function roles.usual(path, options)
+  local names, has = names_of(path, options), {}
+  for _, name in ipairs(names) do has[name] = true end
+  for _, pair in ipairs(PAIRS) do
+    if has[pair[1]] and (not pair[2] or has[pair[2]]) then
+      return {
+        text = pair[1], pair = pair[2], choices = pair[1] == "anchor" and negatives_of(names) or nil,
+        label = pair[1] == "sentence1" and has.score and "score" or nil,
+      }
+    end
+  end
+  failure.raise("data", "%s: expected columns anchor, positive[, negative...] or sentence1, sentence2[, score]; the "
+    .. "first row has: %s; name yours with columns.text, columns.pair, columns.choices (negatives) and columns.label "
+    .. "(score), as names or as numbers from 1", path, one_line(table.concat(names, ", "), 300))
+end
+
+---Whether the user has named any.
+---@param columns table
+---@return boolean
+function roles.given(columns)
+  return columns.text ~= nil or columns.pair ~= nil or columns.choices ~= nil or columns.label ~= nil
+end
+
+return roles
