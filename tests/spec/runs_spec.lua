@@ -93,6 +93,96 @@ describe("the command runs", function()
   end)
 end)
 
+describe("the command runs selects", function()
+  local function runs(...)
+    local code, out, err = program.run { "runs", folder .. "/a", ... }
+    return out, code, err
+  end
+  local function names(condition, ...)
+    local found = {}
+    for line in runs("--where", condition, "--columns", "state", "--format", "csv", ...):gmatch("[^\n]+") do
+      found[#found + 1] = line:match("^[^,]*")
+    end
+    table.remove(found, 1)
+    return table.concat(found, " ")
+  end
+
+  it("by conditions on keys, states and metrics", function()
+    assert.equal("first", names("rate.peak<1e-2"))
+    assert.equal("first second", names("rate.peak<=1e-2", "--sort", "name"))
+    assert.equal("second", names("best.mlm_loss < 6 and last.unigram_loss=6.5"))
+    assert.equal("first", names("not (state=failed or loss > 7)"))
+    assert.equal("first second", names("data.file~x.sqr", "--sort", "run"))
+    assert.equal("second", names("state != 'finished' and rate.warmup"))
+    assert.equal("second first", names("step>0", "--sort", "best.mlm_loss"))
+    assert.equal("first second", names("step>0", "--sort", "best.mlm_loss", "--reverse"))
+    assert.equal("second first", names("step>0", "--sort", "rate.peak", "--reverse"))
+  end)
+
+  it("and shows columns as a table, CSV, Markdown or JSON", function()
+    local words = { "--columns", "rate.peak,best.mlm_loss,data.file", "--sort", "name" }
+    local out = runs(table.unpack(words))
+    assert.matches("^run +rate.peak +best.mlm_loss +data.file\nfirst +0.001 +6.125 +x.sqr\n", out)
+    local function in_format(format)
+      words[5], words[6] = "--format", format
+      return runs(table.unpack(words))
+    end
+    assert.equal("run,rate.peak,best.mlm_loss,data.file\nfirst,0.001,6.125,x.sqr\nsecond,0.01,5.875,x.sqr\n",
+      in_format("csv"))
+    assert.matches("^| run | rate.peak | best.mlm_loss | data.file |\n|%-%-%-|%-%-%-|%-%-%-|%-%-%-|\n| first | 0.001 |",
+      in_format("markdown"))
+    local first = { path = folder .. "/a/first", ["rate.peak"] = 0.001, ["best.mlm_loss"] = 6.125 }
+    first["data.file"] = "x.sqr"
+    assert.same(first, json.decode(in_format("json")).runs[1])
+    assert.matches("^| run | state | step |", runs("--format", "markdown"))
+    assert.matches("^run,state,step,steps,loss,held,", runs("--format", "csv"))
+  end)
+
+  it("and says what it does not understand", function()
+    local function problem(...)
+      local out, code, err = runs(...)
+      assert.same({ "", 2 }, { out, code })
+      return err
+    end
+    assert.matches("no run has 'rate.peek'; did you mean 'rate.peak'%?", problem("--where", "rate.peek<1"))
+    assert.matches("no run has 'best.mlm_los'; did you mean 'best.mlm_loss'%?", problem("--sort", "best.mlm_los"))
+    assert.matches("expected a value after step<, got the end", problem("--where", "step<"))
+    assert.matches("expected a closing %), got the end", problem("--where", "(step<1"))
+    assert.matches("expected and, or, or the end, got 'x'", problem("--where", "step<1 x"))
+    assert.matches("expected a name, .*, got '<'", problem("--where", "<1"))
+    assert.matches("the quote at character 7 is not closed", problem("--where", "state='a"))
+  end)
+
+  it("among many that are kept, as they are now", function()
+    local many, cache = folder .. "/many", folder .. "/cache"
+    for i = 1, 120 do
+      made(("many/r%03d"):format(i), {
+        lines = lines_of({ 8 }, { { type = "eval", step = 10, mlm_loss = i / 8 } }),
+        ended = { state = "finished", step = 10 }, config = ('seed: %d\nlabel: "a \\"seed\\": 3, \\\\"\n'):format(i),
+      })
+    end
+    local function found(condition)
+      local code, out, err = program.run({ "runs", many, "--where", condition, "--columns", "seed,best.mlm_loss,label",
+        "--format", "csv", "--sort", "name" }, { before = "XDG_CACHE_HOME=" .. cache })
+      assert.equal(0, code, err)
+      return out:gsub("^[^\n]*\n", "")
+    end
+    local first = found("seed=7 or best.mlm_loss=1.5")
+    assert.equal('r007,7,0.875,"a ""seed"": 3, \\"\nr012,12,1.5,"a ""seed"": 3, \\"\n', first)
+    assert.equal(1, #assert(sys.list(cache .. "/seqrun/runs")))
+    assert.equal(first, found("seed=7 or best.mlm_loss=1.5"))
+    made("many/r007", {
+      lines = lines_of({ 8 }, { { type = "eval", step = 10, mlm_loss = 0.5 } }),
+      ended = { state = "finished", step = 11 }, config = "seed: 7\n",
+    })
+    assert.equal("r007,7,0.5,\n", found("seed=7"))
+    local file = cache .. "/seqrun/runs/" .. sys.list(cache .. "/seqrun/runs")[1]
+    assert(sys.write_file(file, assert(sys.read_file(file)):sub(1, 5000)))
+    assert.equal("r007,7,0.5,\n", found("seed=7"))
+    sys.remove(many)
+  end)
+end)
+
 describe("the command compare", function()
   it("puts scores, speeds and what differs side by side, and draws curves", function()
     local code, out = program.run { "compare", folder .. "/a/first", folder .. "/a/second" }
@@ -109,6 +199,15 @@ describe("the command compare", function()
     assert.matches("\n +a  first\n +b  second\n$", out)
     for line in out:gmatch("[^\n]+") do assert.is_true(utf8.len(line) <= 100, line) end
     assert.is_nil(out:find("\27"))
+  end)
+
+  it("writes its figures as CSV and Markdown", function()
+    local code, out = program.run { "compare", folder .. "/a/first", folder .. "/a/second", "--format", "csv" }
+    assert.equal(0, code)
+    assert.matches("^,first,second\nstate,finished,failed\nstep,30,20\ntrain loss,6.2500,6.0000\n", out)
+    assert.matches("\nrate.peak,0.001,0.01\n", out)
+    out = select(2, program.run { "compare", folder .. "/a/first", folder .. "/a/second", "--format", "markdown" })
+    assert.matches("^|  | first | second |\n|%-%-%-|%-%-%-|%-%-%-|\n| state | finished | failed |\n", out)
   end)
 
   it("takes all runs below a directory, and leaves out what is no run", function()

@@ -128,6 +128,9 @@ describe("seqrun sweep #slow", function()
     local line = small.metrics(out .. "/rate.peak=1e-2/seed-2", "eval")
     assert.equal(line[#line].mlm_loss, object.trials[1].values[2])
 
+    code, told = run("--seeds", "2", "--format", "csv")
+    assert.equal(0, code)
+    assert.matches("^rate.peak,mlm_loss,interval,deviation,seeds,step,time,state\n1e%-2,%d", told)
     code, told, err = run("--seeds", "3", "--json") -- only the third seed is new
     assert.equal(0, code)
     assert.equal(2, select(2, err:gsub("seed 3", "")))

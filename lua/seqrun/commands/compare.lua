@@ -3,6 +3,7 @@
 local baselines = require("seqrun.history.baselines")
 local comparison = require("seqrun.history.comparison")
 local curves = require("seqrun.draw.curves")
+local formats = require("seqrun.draw.formats")
 local grid = require("seqrun.draw.grid")
 local guess = require("seqrun.base.guess")
 local history = require("seqrun.history.runs")
@@ -27,7 +28,8 @@ function command.define(cmd)
   cmd:flag("--held-out", "curves of the evaluations, not of training")
   cmd:flag("--log", "a logarithmic vertical axis")
   cmd:flag("--all", "also keys that only some of the runs have, as those of other tasks")
-  cmd:flag("--json", "one JSON object")
+  cmd:option("--format", "table, csv, markdown (both without curves) or json"):choices(formats.NAMES):default("table")
+  cmd:flag("--json", "one JSON object; the same as --format json")
   cmd:epilog([[examples:
   seqrun compare runs/pretrain runs/wide
   seqrun compare runs --key mlm_loss --held-out --by seconds
@@ -199,6 +201,17 @@ local function curves_of(args, self)
   return nil, ("no run has '%s' by %s%s"):format(args.key, args.by, hint), "config"
 end
 
+---Figures and differences in one table for other programs and for pages.
+local function write_rows(args, self)
+  local rows = figure_rows(self.runs)
+  local more = difference_rows(self, args.all)
+  table.move(more, 1, #more, #rows + 1, rows)
+  table.insert(rows, 1, { "", table.unpack(self.names) })
+  for _, line in ipairs(formats.lines(rows, args.format)) do
+    if not io.stdout:write(line, "\n") then return end
+  end
+end
+
 local function tell(args, self, list, title)
   local columns = sys.is_terminal(1) and sys.columns(1) or 100
   local function say(format, ...) return io.stdout:write(format:format(...), "\n") end
@@ -237,7 +250,13 @@ function command.run(args)
   end
   local list, title, wrong = curves_of(args, self)
   if not list then return nil, title, wrong end
-  if args.json then print(json.encode(plain(self))) else tell(args, self, list, title) end
+  if args.json or args.format == "json" then
+    print(json.encode(plain(self)))
+  elseif args.format ~= "table" then
+    write_rows(args, self)
+  else
+    tell(args, self, list, title)
+  end
   if unreadable then return nil, unreadable, "data" end
   return 0
 end

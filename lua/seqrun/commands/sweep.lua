@@ -2,6 +2,7 @@
 
 local converters = require("seqrun.config.converters")
 local failure = require("seqrun.base.failure")
+local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
 local results = require("seqrun.run.sweep.results")
 local settings = require("seqrun.run.sweep.settings")
@@ -52,7 +53,8 @@ function command.define(cmd)
   cmd:option("--out", "directory of all runs; default: runs/sweep_RECIPE"):argname("DIR")
   cmd:option("--threads", "number of threads of a run; default: all"):argname("N"):convert(converters.threads)
   cmd:flag("--retry", "repeat runs that failed")
-  cmd:flag("--json", "one JSON object")
+  cmd:option("--format", "table, csv, markdown or json"):choices(formats.NAMES):default("table")
+  cmd:flag("--json", "one JSON object; the same as --format json")
   cmd:epilog([[Each run is in OUT/KEY=VALUE,.../seed-N. Repeating the command continues it: what has finished stays, so
 values and seeds can be added. A failed run is a row that says why. Trials are compared on the data that runs evaluate
 on; a test set (by its name, such as test.tsv) is refused. OUT/sweep.svg is the picture.
@@ -85,7 +87,11 @@ local function plain(self, rows, whole)
   }
 end
 
-local function tell(self, rows)
+local function tell(self, rows, format)
+  if format ~= "table" then
+    for _, line in ipairs(formats.lines(show.cells(self, rows), format)) do print(line) end
+    return
+  end
   print(("%d trials by %s"):format(#rows, show.rule(self)))
   for _, line in ipairs(show.lines(self, rows)) do print(line) end
   print(show.verdict(self, rows))
@@ -113,9 +119,9 @@ function command.run(args)
   }
   local rows, whole = self:run()
   local picture = draw(self, rows)
-  if args.json then print(json.encode(plain(self, rows, whole))) else
-    tell(self, rows)
-    if picture then print("picture: " .. picture) end
+  if args.json or args.format == "json" then print(json.encode(plain(self, rows, whole))) else
+    tell(self, rows, args.format)
+    if picture and args.format == "table" then print("picture: " .. picture) end
   end
   if not whole then
     return nil, ("sweep: the budget ended; repeat the command with a larger --budget to continue"), "stopped"
