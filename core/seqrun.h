@@ -112,6 +112,7 @@
 #include "core/tensor/weight.h"
 
 #include "core/train/all_gather.h"
+#include "core/train/average.h"
 #include "core/train/exchange.h"
 #include "core/train/optim.h"
 #include "core/train/params.h"

@@ -143,6 +143,8 @@ typedef struct sr_step {
     sr_tensor *value;      /* flat f32 (f64 on ref) masters */
     const sr_tensor *grad; /* flat */
     sr_tensor *m, *v;      /* flat moments, starting at element `base` of the store */
+    sr_tensor *average;    /* flat moving average of the values, as the moments; or NULL */
+    double average_decay;
     int64_t base;
     sr_tensor *bf16_copy;      /* flat bf16 copy of value to refresh in the same pass, or NULL */
     sr_tensor *const *weights; /* what ops read; see weight_build */
@@ -160,9 +162,11 @@ typedef struct sr_step {
     double clip;     /* largest global norm; 0: none.  Factor 1 when norm <= clip, else
                         clip / norm; with clip_eps min(1, clip / (norm + 1e-6)) */
     bool clip_eps;
-    sr_tensor *result; /* (4) real: in [0] global norm, [1] 1 when finite; out [2] 1 when applied;
-                          in and out [3] updates applied so far */
+    sr_tensor *result; /* (SR_RESULTS) real: in [0] global norm, [1] 1 when finite; out [2] 1 when
+                          applied; in and out [3] updates applied, [4] averaged so far */
 } sr_step;
+
+enum { SR_RESULTS = 5 };
 
 /* Bias correction 1 - beta^t of the update that follows `applied` others. */
 static inline double sr_step_correction(double beta, double applied) {
@@ -173,6 +177,12 @@ static inline double sr_step_correction(double beta, double applied) {
 static inline double sr_step_beta(double beta, double applied) {
     double power = pow(beta, applied + 1.0);
     return (beta - power) / (1.0 - power);
+}
+
+/* The share of the values in their average after `averaged` others: all of it at first, so that the
+ * average needs no correction; the same as a decay that rises from 0 to `decay`. */
+static inline double sr_step_share(double decay, double averaged) {
+    return averaged == 0 ? 1.0 : (1.0 - decay) / (1.0 - pow(decay, averaged + 1.0));
 }
 
 /* The work of an update as one recorded piece; see `capture`. */

@@ -153,8 +153,10 @@ SR_SLOT(directions, VALUE(const sr_step *, step))
  * StableAdamW: rate' = rate / max(1, root of the mean of g^2 / max(v, eps^2) over the segment);
  * w *= 1 - rate' decay; w -= rate' m / (sqrt(v) + eps).
  * Muon: of matrices w -= rate (scale v + decay w), of the others as AdamW.
+ * With an average, a += share (w - a) after that, share by sr_step_share(); a = w where it is 1.
  * Source: Loshchilov and Hutter 2017, arXiv:1711.05101; You et al. 2019, arXiv:1904.00962;
- * Wortsman et al. 2023, arXiv:2304.13013; Jordan 2024, kellerjordan.github.io/posts/muon. */
+ * Wortsman et al. 2023, arXiv:2304.13013; Jordan 2024, kellerjordan.github.io/posts/muon; the share:
+ * bias correction of Kingma and Ba 2014, arXiv:1412.6980. */
 SR_SLOT(step, VALUE(const sr_step *, step))
 
 /* clang-format on */

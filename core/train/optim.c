@@ -19,6 +19,9 @@ static sr_status check_opts(const sr_optim_opts *o) {
         return sr_fail(SR_EINVAL, "optimizer: the power of the betas is %g; must be > 0", o->power);
     if (!(o->momentum >= 0 && o->momentum < 1))
         return sr_fail(SR_EINVAL, "optimizer: momentum is %g; must be in [0, 1)", o->momentum);
+    if (!(o->average >= 0 && o->average < 1))
+        return sr_fail(SR_EINVAL, "optimizer: the decay of the average is %g; must be in [0, 1)",
+                       o->average);
     if (o->max_skipped < 1)
         return sr_fail(SR_EINVAL, "optimizer: max_skipped is %d; must be >= 1", o->max_skipped);
     return SR_OK;
@@ -179,11 +182,13 @@ static sr_status build(sr_optim *o, const sr_segment *segments) {
     int64_t elements = o->range.last - o->range.first;
     SR_TRY(sr_params_flat(&o->m, device, elements > 0 ? elements : 1));
     SR_TRY(sr_params_flat(&o->v, device, elements > 0 ? elements : 1));
+    if (o->opts.average > 0)
+        SR_TRY(sr_params_flat(&o->average, device, elements > 0 ? elements : 1));
     SR_TRY(new_sums(&o->squares, o, 1));
     if (o->opts.method != SR_ADAMW) SR_TRY(new_sums(&o->norms, o, 2));
     if (o->opts.method == SR_MUON) SR_TRY(set_work(o));
-    SR_TRY(sr_params_flat(&o->result, device, 4));
-    SR_TRY(sr_params_flat(&o->history, device, 4 * o->room));
+    SR_TRY(sr_params_flat(&o->result, device, SR_RESULTS));
+    SR_TRY(sr_params_flat(&o->history, device, SR_RESULTS * o->room));
     return sr_new(&o->results, o->room);
 }
 
@@ -195,6 +200,7 @@ sr_status sr_optim_new(sr_optim **out, sr_params *params, const sr_segment *segm
     SR_TRY(sr_new(&o, 1));
     o->params = params;
     o->opts = *opts;
+    o->averaging = opts->average > 0;
     bool immediate = params->device->backend->host;
     o->room = immediate ? 1 : opts->max_skipped < MOST_PENDING ? opts->max_skipped : MOST_PENDING;
     sr_status st = build(o, segments);
@@ -210,6 +216,7 @@ void sr_optim_free(sr_optim *o) {
     if (o == NULL) return;
     sr_tensor_release(o->m);
     sr_tensor_release(o->v);
+    sr_tensor_release(o->average);
     sr_tensor_release(o->result);
     sr_tensor_release(o->history);
     sr_free(o->results);
@@ -251,6 +258,8 @@ static sr_step describe(const sr_optim *o, double rate, double clip) {
         .grad = o->params->grad,
         .m = o->m,
         .v = o->v,
+        .average = o->averaging ? o->average : NULL,
+        .average_decay = o->opts.average,
         .base = o->range.first,
         .segments = o->segments,
         .count = o->params->count,
@@ -274,8 +283,8 @@ static sr_step describe(const sr_optim *o, double rate, double clip) {
 /* Puts the result of the step into the history. */
 static sr_status remember(sr_optim *o) {
     sr_tensor row = *o->history;
-    row.shape[0] = 4;
-    row.offset += o->serial % o->room * 4;
+    row.shape[0] = SR_RESULTS;
+    row.offset += o->serial % o->room * SR_RESULTS;
     SR_TRY(o->params->device->backend->copy(&row, o->result));
     o->serial++;
     o->pending++;
@@ -382,12 +391,13 @@ sr_status sr_optim_moments_of(sr_tensor **m, sr_tensor **v, sr_range *held, cons
 
 /* ---- outcomes ------------------------------------------------------------------------------- */
 
-static void count_result(sr_optim *o, int64_t serial, const double result[4]) {
+static void count_result(sr_optim *o, int64_t serial, const double result[SR_RESULTS]) {
     bool applied = result[2] != 0;
     o->results[(serial - 1) % o->room] = (sr_optim_result){
         .serial = serial, .norm = result[0], .finite = result[1] != 0, .applied = applied};
     o->steps += applied;
     o->skipped += !applied;
+    o->averaged = (int64_t)result[4];
     if (!applied)
         o->in_a_row++;
     else if (o->in_a_row < o->opts.max_skipped) /* else the limit was reached */
@@ -395,11 +405,11 @@ static void count_result(sr_optim *o, int64_t serial, const double result[4]) {
 }
 
 static sr_status read_history(sr_optim *o) {
-    double history[4 * MOST_PENDING];
+    double history[SR_RESULTS * MOST_PENDING];
     SR_TRY(sr_tensor_read(o->history, history, SR_F64));
     int64_t first = o->serial - o->pending + 1;
     for (int64_t n = first; n <= o->serial; n++)
-        count_result(o, n, history + (n - 1) % o->room * 4);
+        count_result(o, n, history + (n - 1) % o->room * SR_RESULTS);
     o->pending = 0;
     return SR_OK;
 }
@@ -421,12 +431,14 @@ sr_optim_result sr_optim_result_of(const sr_optim *o, int64_t serial) {
     return found.serial == serial ? found : none;
 }
 
-sr_status sr_optim_set_counts(sr_optim *o, int64_t steps, int64_t skipped, int64_t in_a_row) {
-    double result[4] = {[3] = (double)steps};
+sr_status sr_optim_set_counts(sr_optim *o, int64_t steps, int64_t skipped, int64_t in_a_row,
+                              int64_t averaged) {
+    double result[SR_RESULTS] = {[3] = (double)steps, [4] = (double)averaged};
     SR_TRY(sr_optim_read_results(o));
     SR_TRY(sr_tensor_write(o->result, result, SR_F64));
     o->steps = steps;
     o->skipped = skipped;
     o->in_a_row = in_a_row;
+    o->averaged = averaged;
     return SR_OK;
 }

@@ -17,6 +17,9 @@
  * With Muon matrices are segments with rows and columns; the others are updated by AdamW.  Only the
  * first moment of a matrix is state: the second holds its direction during a step.
  *
+ * With `average` a third store has the exponential moving average of the values, moved in the pass
+ * that moves them; see average.h.
+ *
  * Batch size on packs: with `power` p the moments decay by beta^p an update, as if p updates of one
  * sequence each had been merged (packing paper); bias corrections use the same effective betas.
  *
@@ -45,6 +48,7 @@ typedef struct sr_optim_opts {
     bool nesterov;
     double power;    /* effective betas are beta^power; 1 is the plain optimizer */
     bool clip_eps;   /* clip by clip / (norm + 1e-6) instead of clip / norm */
+    double average;  /* decay of the moving average of the values; 0: none */
     int max_skipped; /* stop after this many skipped steps in a row; at least 1 */
     sr_range range;  /* from sr_optim_cut(); {0, 0}: the whole store */
 } sr_optim_opts;
@@ -57,8 +61,10 @@ typedef struct sr_optim_result {
 } sr_optim_result;
 
 typedef struct sr_optim {
-    sr_params *params; /* borrowed: outlives the optimizer */
-    sr_tensor *m, *v;  /* flat moments of the range */
+    sr_params *params;  /* borrowed: outlives the optimizer */
+    sr_tensor *m, *v;   /* flat moments of the range */
+    sr_tensor *average; /* flat, of the range; NULL: none */
+    bool averaging;     /* whether the next step moves it */
     sr_range range;
     sr_segment *segments;
     sr_chunk *chunks; /* of all segments that are not frozen */
@@ -72,8 +78,9 @@ typedef struct sr_optim {
     int64_t steps;            /* steps applied */
     int64_t skipped;          /* steps skipped, all of the run */
     int64_t in_a_row;         /* skipped since the last applied one */
-    sr_tensor *result;        /* (4) of the last step; see sr_step */
-    sr_tensor *history;       /* (room, 4): the result of step n in row (n - 1) % room */
+    int64_t averaged;         /* steps that moved the average; 0: it is not the average of any */
+    sr_tensor *result;        /* (SR_RESULTS) of the last step; see sr_step */
+    sr_tensor *history;       /* (room, SR_RESULTS): the result of step n in row (n - 1) % room */
     sr_optim_result *results; /* (room) those that were read, in the same places */
     int64_t room;             /* at least 1 and at most max_skipped */
     int64_t serial;           /* calls of sr_optim_step() */
@@ -140,7 +147,8 @@ sr_status sr_optim_read_results(sr_optim *optim);
 sr_optim_result sr_optim_result_of(const sr_optim *optim, int64_t serial);
 
 /* Continues from saved counts. */
-sr_status sr_optim_set_counts(sr_optim *optim, int64_t steps, int64_t skipped, int64_t in_a_row);
+sr_status sr_optim_set_counts(sr_optim *optim, int64_t steps, int64_t skipped, int64_t in_a_row,
+                              int64_t averaged);
 
 #ifdef __cplusplus
 }

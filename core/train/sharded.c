@@ -4,6 +4,7 @@
 
 #include "core/base/mem.h"
 #include "core/tensor/backend.h"
+#include "core/train/average.h"
 
 static sr_status check_range(const sr_sharded *s) {
     sr_range own = s->parts[s->comm->rank], has = s->optim->range;
@@ -125,6 +126,13 @@ sr_status sr_sharded_step(sr_sharded *s, double rate, double clip, const sr_tens
     SR_TRY(sr_optim_check_loss(s->optim, loss));
     SR_TRY(sr_optim_begin(s->optim, rate, clip));
     return update(s, loss);
+}
+
+sr_status sr_sharded_swap_average(sr_sharded *s) {
+    SR_TRY(sr_optim_swap_average(s->optim));
+    SR_TRY(gather_values(s));
+    SR_TRY(wait(s));
+    return sr_params_after_step(s->optim->params);
 }
 
 /* Queues the transfer of the masters of rank r to rank 0. */

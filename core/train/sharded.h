@@ -52,6 +52,9 @@ void sr_sharded_free(sr_sharded *sharded); /* may be NULL */
  * if the loss of one is not finite. */
 sr_status sr_sharded_step(sr_sharded *sharded, double rate, double clip, const sr_tensor *loss);
 
+/* As sr_optim_swap_average(), on all ranks, with the values of all parts and their layouts. */
+sr_status sr_sharded_swap_average(sr_sharded *sharded);
+
 /* Collects all of params->value on rank 0; all ranks call it.  Costs nothing when rank 0 has it. */
 sr_status sr_sharded_gather(sr_sharded *sharded);
 

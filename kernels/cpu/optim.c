@@ -1,6 +1,7 @@
 /* optim.c - the global gradient norm, AdamW, LAMB, StableAdamW and Muon over the flat store.
  *
- * Traffic   norm 4 bytes per element, AdamW 28, LAMB and StableAdamW 40: memory bound.
+ * Traffic   norm 4 bytes per element, AdamW 28, LAMB and StableAdamW 40, an average 8 more: memory
+ *           bound.
  * Order     a chunk is a task; norms are summed over chunks in order, in f64.
  */
 #include <math.h>
@@ -54,8 +55,9 @@ typedef struct job {
     const sr_step *step;
     const sr_chunk *chunks; /* from the first of the job on */
     const float *g;
-    float *w, *m, *v;
-    sr_adam *scalars; /* one per segment, in the device's shared scratch */
+    float *w, *m, *v, *average; /* average: or NULL */
+    float share;                /* of the values in it */
+    sr_adam *scalars;           /* one per segment, in the device's shared scratch */
     sr_bf16 *bf16;
 } job;
 
@@ -101,6 +103,12 @@ static sr_status begin(job *j, const sr_step *u) {
                .v = SR_DATA(float, u->v),
                .scalars = cpu->shared.data,
                .bf16 = u->bf16_copy != NULL ? SR_DATA(sr_bf16, u->bf16_copy) : NULL};
+    if (u->average != NULL) {
+        const sr_tensor *average = u->average;
+        SR_TRY(sr_cpu_need_f32("step", &average, 1));
+        j->average = SR_DATA(float, u->average);
+        j->share = (float)sr_step_share(u->average_decay, SR_DATA(float, u->result)[4]);
+    }
     double applied = SR_DATA(float, u->result)[3];
     for (int64_t s = 0; s < u->count; s++) j->scalars[s] = scalars_of(u, &u->segments[s], applied);
     return SR_OK;
@@ -156,6 +164,7 @@ static sr_status step_task(void *context, int64_t i, int worker) {
         j->simd->muon_apply(w, v, c->size, a);
     else
         j->simd->adamw(w, m, v, j->g + c->from, c->size, a);
+    if (j->average != NULL) j->simd->average(j->average + at, w, c->size, j->share);
     refresh_bf16(j, c);
     return SR_OK;
 }
@@ -210,5 +219,6 @@ sr_status sr_cpu_step(const sr_step *u) {
     SR_TRY(sr_cpu_run_whole(u->value, step_task, &j, u->last - u->first));
     result[2] = 1.0f;
     result[3] += 1.0f;
+    result[4] += u->average != NULL ? 1.0f : 0.0f;
     return SR_OK;
 }

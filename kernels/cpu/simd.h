@@ -252,6 +252,7 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(double, muon_moments, float *m, float *v, const float *g, int64_t n, const sr_adam *s)       \
     F(void, muon_direction, float *v, int64_t n, float norm)                                       \
     F(void, muon_apply, float *w, const float *v, int64_t n, const sr_adam *s)                     \
+    F(void, average, float *a, const float *w, int64_t n, float share)                             \
     /* multiply-adds (of bf16: bf16) in registers; returns their flops, 0 if it has none for bf16  \
      */                                                                                            \
     F(double, burst, float *sink, int64_t rounds, bool bf16)

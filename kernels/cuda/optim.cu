@@ -1,7 +1,8 @@
 /* optim.cu - the global gradient norm, AdamW, LAMB, StableAdamW and Muon over the flat store.
  *
  * Traffic   norm 4 bytes per element; AdamW 28, and 2 for the bf16 copy; LAMB and StableAdamW 24
- * for moments and norms, then 16, and 2 for the copy; Muon 20, 8 and 12 besides its products. Grid
+ * for moments and norms, then 16, and 2 for the copy; Muon 20, 8 and 12 besides its products; an
+ * average 8 more. Grid
  * one block per chunk.  What depends on results on the device (clip, bias correction, trust ratios)
  * is computed there once, by a small kernel beforehand. Order     sums of a chunk in f64, in an
  * order that depends on its size; chunks in order. Numerics  f32, the same operations as on the
@@ -84,12 +85,13 @@ struct step_scalars {
     float go; /* 0: the gradient was not finite */
     float clip, correct1, correct2;
     float beta1, beta2, rest1, rest2; /* rest: 1 - beta */
+    float share;                      /* of the weights in their average */
 };
 
 struct hyper {
-    double rate, beta1, beta2, clip;
+    double rate, beta1, beta2, clip, average_decay;
     sr_method method;
-    bool clip_eps;
+    bool clip_eps, averages;
 };
 
 } // namespace
@@ -167,6 +169,12 @@ DEV double beta_of(const hyper &h, double beta, double applied) {
     return (beta - power) / (1.0 - power);
 }
 
+/* sr_step_share() */
+DEV double share_of(const hyper &h, double averaged) {
+    if (averaged == 0) return 1.0;
+    return (1.0 - h.average_decay) / (1.0 - math_pow(h.average_decay, averaged + 1.0));
+}
+
 /* The scalars; the last kernel but one of a step also ends it. */
 KERNEL(PREPARE_THREADS, 8)
 void prepare(global<step_scalars> scalars, global<float> rates, global<float> result, step_tables t,
@@ -183,11 +191,13 @@ void prepare(global<step_scalars> scalars, global<float> rates, global<float> re
                       (float)beta1,
                       (float)beta2,
                       (float)(1 - beta1),
-                      (float)(1 - beta2)};
+                      (float)(1 - beta2),
+                      h.averages ? (float)share_of(h, result[4]) : 0.0f};
     scalars[0] = s;
     if (p != STEP) return;
     result[2] = s.go;
     result[3] = (float)(go ? applied : applied - 1.0);
+    if (go && h.averages) result[4] = result[4] + 1.0f;
 }
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
@@ -220,9 +230,10 @@ DEV constexpr bool sums(pass p) {
 
 struct store {
     global<float> w, m, v;
+    global<float> average; /* or NULL */
     global<const float> g;
     global<bf16> bf16_copy; /* or NULL */
-    int64_t base;           /* of m and v */
+    int64_t base;           /* of m, v and average */
     bool aligned;           /* 4 elements at once */
     float eps, least;       /* least: eps^2 */
     float momentum;
@@ -277,6 +288,10 @@ DEV void update(element &e, const store &s, const step_scalars &now, const own_s
     if (P == ADAMW || P == LAMB_MOMENTS || P == LAMB_APPLY) update_by_u<P>(e, s, now, own, norms);
 }
 
+DEV float averaged(float a, float w, float share) {
+    return share == 1.0f ? w : math_fma(share, w - a, a);
+}
+
 template <pass P>
 DEV void update_one(const store &s, size_t i, const step_scalars &now, const own_scalars &own,
                     norm_pair &norms) {
@@ -287,6 +302,7 @@ DEV void update_one(const store &s, size_t i, const step_scalars &now, const own
     if (moves(P) || P == MUON_DIRECTION) s.v[at] = e.v;
     if (!applies(P)) return;
     s.w[i] = e.w;
+    if (s.average != NULL) s.average[at] = averaged(s.average[at], e.w, now.share);
     if (s.bf16_copy != NULL) s.bf16_copy[i] = from_float<bf16>(e.w);
 }
 
@@ -308,6 +324,12 @@ DEV void update_four(const store &s, size_t i, const step_scalars &now, const ow
     if (moves(P) || P == MUON_DIRECTION) store16(s.v, at, v);
     if (!applies(P)) return;
     store16(s.w, i, w);
+    if (s.average != NULL) {
+        vec16 a = load16(s.average, at);
+        for (int k = 0; k < 4; k++)
+            a.w[k] = float_bits(averaged(bits_float(a.w[k]), bits_float(w.w[k]), now.share));
+        store16(s.average, at, a);
+    }
     if (s.bf16_copy != NULL)
         store8(s.bf16_copy, i,
                vec8{{pack2_bf16(bits_float(w.w[0]), bits_float(w.w[1])),
@@ -359,10 +381,12 @@ static store store_of(const sr_step *u) {
     s.m = out<float>(u->m);
     s.v = out<float>(u->v);
     s.g = in<float>(u->grad);
+    if (u->average != NULL) s.average = out<float>(u->average);
     if (u->bf16_copy != NULL) s.bf16_copy = out<bf16>(u->bf16_copy);
     s.base = u->base;
     s.aligned = u->base % 4 == 0 && is_aligned(u->value, 4) && is_aligned(u->m, 4) &&
                 is_aligned(u->v, 4) && is_aligned(u->grad, 4) &&
+                (u->average == NULL || is_aligned(u->average, 4)) &&
                 (u->bf16_copy == NULL || is_aligned(u->bf16_copy, 4));
     s.eps = (float)u->eps;
     s.least = (float)(u->eps * u->eps);
@@ -389,7 +413,8 @@ static sr_status prepare_step(step_room *r, gpu *g, const sr_step *u, phase p) {
     SR_TRY(kept_table(&t->segments, g, KEPT_SEGMENTS, u->segments, (size_t)u->count));
     SR_TRY(scratch(&r->scalars, g, SCRATCH_SCALARS, 1));
     SR_TRY(scratch(&r->rates, g, SCRATCH_RATES, (size_t)u->count));
-    hyper h = {u->rate, u->beta1, u->beta2, u->clip, u->method, u->clip_eps};
+    hyper h = {u->rate,          u->beta1,  u->beta2,    u->clip,
+               u->average_decay, u->method, u->clip_eps, u->average != NULL};
     return launch(g, "step", prepare, dim(p != MOMENTS ? (size_t)u->count : 1), PREPARE_THREADS,
                   PREPARE_THREADS * sizeof(norm_pair), r->scalars, r->rates, out<float>(u->result),
                   *t, in<double>(u->norms), h, p);

@@ -14,6 +14,8 @@
  *   Muon, of matrices   m = momentum m + (1 - momentum) g;  v = the direction, which
  *                       core/train/muon.c makes orthogonal;  w -= rate (scale v + decay w)
  *
+ *   average   a += share (w - a), share = (1 - decay) / (1 - decay^n) at the n-th averaged update
+ *
  * rate is the learning rate times the factor of the segment.
  */
 #include <math.h>
@@ -176,19 +178,30 @@ static void apply(const sr_step *u, const sr_chunk *c, corrections correct) {
     }
 }
 
+static void average(const sr_step *u, const sr_chunk *c, double share) {
+    double *a = SR_DATA(double, u->average);
+    for (int64_t i = c->from; i < c->from + c->size; i++) {
+        double w = SR_DATA(double, u->value)[i];
+        a[i - u->base] = share == 1.0 ? w : a[i - u->base] + share * (w - a[i - u->base]);
+    }
+}
+
 sr_status ref_step(const sr_step *u) {
     double *result = SR_DATA(double, u->result);
     result[2] = 0;
     if (result[1] == 0) return SR_OK;
     corrections correct = corrections_of(u);
+    double share = sr_step_share(u->average_decay, result[4]);
     for (int64_t k = u->first; k < u->last; k++) {
         const sr_chunk *c = &u->chunks[k];
         bool by_muon = u->method == SR_MUON && u->segments[c->segment].rows > 0;
         if (u->method == SR_ADAMW || (u->method == SR_MUON && !by_muon))
             advance(u, c, clip_factor(u), u->beta1, u->beta2);
         apply(u, c, correct);
+        if (u->average != NULL) average(u, c, share);
     }
     result[2] = 1;
     result[3] += 1;
+    result[4] += u->average != NULL;
     return SR_OK;
 }

@@ -56,11 +56,14 @@ static int sharded_gather(lua_State *L) {
     return lsr_done(L, sr_sharded_gather(check_sharded(L)));
 }
 
+/* sharded:swap_average() -> true | nil, message, code: on all ranks */
+static int sharded_swap_average(lua_State *L) {
+    return lsr_done(L, sr_sharded_swap_average(check_sharded(L)));
+}
+
 static const luaL_Reg methods[] = {
-    {"step", sharded_step},
-    {"gather", sharded_gather},
-    {"release", sharded_release},
-    {NULL, NULL},
+    {"swap_average", sharded_swap_average}, {"step", sharded_step}, {"gather", sharded_gather},
+    {"release", sharded_release},           {NULL, NULL},
 };
 
 void lsr_open_sharded(lua_State *L) {

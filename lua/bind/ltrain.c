@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/train/average.h"
 #include "core/train/optim.h"
 #include "core/train/params.h"
 #include "lua/bind/ltensor.h"
@@ -197,6 +198,7 @@ static sr_optim_opts read_opts(lua_State *L, int at) {
         .beta2 = lsr_field_number(L, at, "beta2", 0.999),
         .eps = lsr_field_number(L, at, "eps", 1e-6),
         .power = lsr_field_number(L, at, "power", 1),
+        .average = lsr_field_number(L, at, "average", 0),
         .clip_eps = lsr_field_bool(L, at, "clip_eps", false),
         .max_skipped = (int)lsr_field_range(L, at, "max_skipped", 3, 0, INT32_MAX),
         .range = {lsr_field_range(L, at, "first", 0, 0, INT64_MAX),
@@ -261,16 +263,17 @@ static int optim_pending(lua_State *L) {
     return 2;
 }
 
-/* optim:counts() -> steps applied, steps skipped, skipped in a row */
+/* optim:counts() -> steps applied, steps skipped, skipped in a row, steps averaged */
 static int optim_counts(lua_State *L) {
     sr_optim *o = lsr_checkoptim(L, 1);
     lua_pushinteger(L, o->steps);
     lua_pushinteger(L, o->skipped);
     lua_pushinteger(L, o->in_a_row);
-    return 3;
+    lua_pushinteger(L, o->averaged);
+    return 4;
 }
 
-/* optim:set_counts(steps, skipped, in_a_row [, power]): from a checkpoint */
+/* optim:set_counts(steps, skipped, in_a_row [, power, averaged]): from a checkpoint */
 static int optim_set_counts(lua_State *L) {
     sr_optim *o = lsr_checkoptim(L, 1);
     int64_t steps = lsr_checkrange(L, 2, 0, INT64_MAX);
@@ -278,7 +281,8 @@ static int optim_set_counts(lua_State *L) {
     int64_t in_a_row = lsr_checkrange(L, 4, 0, INT64_MAX);
     double power = luaL_optnumber(L, 5, o->opts.power);
     luaL_argcheck(L, power > 0 && power < HUGE_VAL, 5, "the power must be positive and finite");
-    lsr_check(L, sr_optim_set_counts(o, steps, skipped, in_a_row));
+    int64_t averaged = lua_isnoneornil(L, 6) ? 0 : lsr_checkrange(L, 6, 0, INT64_MAX);
+    lsr_check(L, sr_optim_set_counts(o, steps, skipped, in_a_row, averaged));
     o->opts.power = power;
     return 0;
 }
@@ -297,6 +301,34 @@ static int optim_piece(lua_State *L) {
     return 4;
 }
 
+/* optim:average_piece(i) -> average, first, last: as piece(); nothing if there is none */
+static int optim_average_piece(lua_State *L) {
+    sr_optim *o = lsr_checkoptim(L, 1);
+    int64_t i = lsr_checkrange(L, 2, 1, o->params->count) - 1;
+    sr_tensor **average = lsr_newtensor(L);
+    sr_range held;
+    lsr_check(L, sr_optim_average_of(average, &held, o, i));
+    if (*average == NULL) return 0;
+    lua_pushinteger(L, held.first);
+    lua_pushinteger(L, held.last);
+    return 3;
+}
+
+/* optim:set_averaging(bool): whether later steps move the average */
+static int optim_set_averaging(lua_State *L) {
+    sr_optim *o = lsr_checkoptim(L, 1);
+    luaL_checktype(L, 2, LUA_TBOOLEAN);
+    o->averaging = o->average != NULL && lua_toboolean(L, 2);
+    return 0;
+}
+
+/* optim:swap_average() -> true | nil, message, code: the weights and their average change places */
+static int optim_swap_average(lua_State *L) {
+    sr_optim *o = lsr_checkoptim(L, 1);
+    sr_status st = sr_optim_swap_average(o);
+    return lsr_done(L, st == SR_OK ? sr_params_after_step(o->params) : st);
+}
+
 /* optim:range() -> first, last: the elements of the store that it owns, from 0, last excluded */
 static int optim_range(lua_State *L) {
     const sr_optim *o = lsr_checkoptim(L, 1);
@@ -306,11 +338,19 @@ static int optim_range(lua_State *L) {
 }
 
 static const luaL_Reg optim_methods[] = {
-    {"step", optim_step},       {"read_results", optim_read_results},
-    {"result", optim_result},   {"pending", optim_pending},
-    {"counts", optim_counts},   {"set_counts", optim_set_counts},
-    {"piece", optim_piece},     {"range", optim_range},
-    {"release", optim_release}, {NULL, NULL},
+    {"step", optim_step},
+    {"read_results", optim_read_results},
+    {"result", optim_result},
+    {"pending", optim_pending},
+    {"counts", optim_counts},
+    {"set_counts", optim_set_counts},
+    {"piece", optim_piece},
+    {"range", optim_range},
+    {"average_piece", optim_average_piece},
+    {"set_averaging", optim_set_averaging},
+    {"swap_average", optim_swap_average},
+    {"release", optim_release},
+    {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {

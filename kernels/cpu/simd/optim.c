@@ -4,7 +4,8 @@
  *           LAMB needs ||w|| and ||u|| of a whole parameter before it can update it, so it takes
  *           two passes: 36 bytes; the second one recomputes u = m^ / (sqrt(v^) + eps) + decay w.
  *           StableAdamW needs a mean of a whole parameter, and takes two as well: 36.  Muon: 20 for
- *           the direction, 8 for its norm, 12 to apply it.
+ *           the direction, 8 for its norm, 12 to apply it.  An average: 8 more, as it finds the
+ *           weights in the cache.
  * Numerics  f32; norms in f64 over short stretches.
  */
 #include "kernels/cpu/simd.h"
@@ -136,5 +137,20 @@ void SR_SIMD(muon_apply)(float *w, const float *v, int64_t n, const sr_adam *s) 
     EACH(n) {
         vf at = v_at(w, i, n);
         v_put(w, i, n, v_sub_product(at, rate, v_fma(scale, v_at(v, i, n), decay * at)));
+    }
+}
+
+/* ---- the average ------------------------------------------------------------------------------
+ */
+
+void SR_SIMD(average)(float *a, const float *w, int64_t n, float share) {
+    vf part = v_set(share);
+    if (share == 1.0f) {
+        EACH(n) v_put(a, i, n, v_at(w, i, n));
+        return;
+    }
+    EACH(n) {
+        vf old = v_at(a, i, n);
+        v_put(a, i, n, v_fma(part, v_at(w, i, n) - old, old));
     }
 }

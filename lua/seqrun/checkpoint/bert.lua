@@ -8,7 +8,7 @@ local checkpoint = require("seqrun.checkpoint")
 local kinds = require("seqrun.base.kinds")
 local nn = require("seqrun.nn")
 
-local OPTIONS = { heads = true, precision = true, seed = true }
+local OPTIONS = { heads = true, precision = true, seed = true, average = true }
 
 ---The heads that a directory has; nil and a message if the task of one is not known.
 local function heads_of(facts)
@@ -29,9 +29,10 @@ local function heads_of(facts)
 end
 
 ---A model with the weights of a run, a checkpoint or a Hugging Face directory.  `heads` replaces those of the directory
----({}: none); parameters that it lacks are initialised with `seed` (default 0).
+---({}: none); parameters that it lacks are initialised with `seed` (default 0).  `average`: the weights are the moving
+---average that the checkpoint has.
 ---@param path string
----@param options? { heads?: table, precision?: "f32"|"bf16", seed?: integer }
+---@param options? { heads?: table, precision?: "f32"|"bf16", seed?: integer, average?: boolean }
 ---@return seqrun.Bert|nil
 ---@return seqrun.Pretrained|string facts or the message
 ---@return seqrun.LoadReport|string|nil report or the code
@@ -47,7 +48,9 @@ function nn.pretrained(path, options)
   for key, value in pairs(facts.config) do config[key] = value end
   local bert = nn.bert(config)
   local loaded
-  loaded, message, code = checkpoint.load(facts.path, { model = bert.params, seed = options.seed or 0 })
+  loaded, message, code = checkpoint.load(facts.path, {
+    model = bert.params, seed = options.seed or 0, average = options.average,
+  })
   if not loaded then return nil, message, code end
   return bert, facts, loaded.report
 end

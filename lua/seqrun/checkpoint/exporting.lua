@@ -118,13 +118,15 @@ end
 ---Writes a run, a checkpoint or a Hugging Face directory as a Hugging Face directory.
 ---@param path string
 ---@param out string
----@param options? { encoder?: boolean, dtype?: "f32"|"bf16", replace?: boolean } encoder: without heads; replace: what
----  is there already, if it is such a directory
+---@param options? { encoder?: boolean, dtype?: "f32"|"bf16", replace?: boolean, average?: boolean } encoder: without
+---  heads; replace: what is there already, if it is such a directory; average: the moving average of the weights
 ---@return seqrun.Exported|nil
 ---@return string? message
 ---@return string? code
 return function(path, out, options)
-  options = require("seqrun.base.check").options("checkpoint.export", options, { encoder = 1, dtype = 1, replace = 1 })
+  options = require("seqrun.base.check").options("checkpoint.export", options, {
+    encoder = 1, dtype = 1, replace = 1, average = 1,
+  })
   out = out:gsub("(.)/+$", "%1")
   local why = refusal(out, options.replace)
   if why then return nil, why, "config" end
@@ -132,7 +134,7 @@ return function(path, out, options)
   if not facts then return nil, message, code end
   why = not options.encoder and no_class(facts)
   if why then return nil, why, "config" end
-  local tensors, left_out, kind = foreign.tensors(facts)
+  local tensors, left_out, kind = foreign.tensors(facts, options.average)
   if not tensors then return nil, left_out, kind end
   local config
   config, message, code = foreign.config(facts)

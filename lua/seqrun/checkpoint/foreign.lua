@@ -3,6 +3,7 @@
 local configs = require("seqrun.nn.config")
 local json = require("seqrun.core.json")
 local model = require("seqrun.checkpoint.model")
+local moments = require("seqrun.checkpoint.moments")
 local names = require("seqrun.checkpoint.names")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
@@ -45,13 +46,14 @@ end
 ---The tensors of a directory by the names that our checkpoints have, as f32 on the current device, and those left out:
 ---buffers, and repetitions of other tensors.
 ---@param facts seqrun.Pretrained
+---@param average? boolean the moving average of the weights
 ---@return table<string, seqrun.Tensor>|nil tensors
 ---@return { name: string, reason: string }[]|string left_out or the message
 ---@return string? code
-function foreign.tensors(facts)
+function foreign.tensors(facts, average)
   local paths, message, code = model.files(facts.path)
   if not paths then return nil, message, code end
-  local tensors, left_out = {}, {}
+  local tensors, left_out, stored = {}, {}, {}
   for _, file_path in ipairs(paths) do
     local file
     file, message, code = train.safetensors(file_path)
@@ -65,8 +67,14 @@ function foreign.tensors(facts)
       else
         tensors[name], message, code = file:read(entry.name, "f32")
         if not tensors[name] then return nil, message, code end
+        stored[entry.name] = { tensor = tensors[name] }
       end
     end
+  end
+  if average then
+    local ok
+    ok, message, code = moments.load_average(facts.path, stored)
+    if not ok then return nil, message, code end
   end
   drop_repeated(tensors, left_out, names.repeated(facts.family, facts.family_heads))
   table.sort(left_out, function(a, b) return a.name < b.name end)

@@ -73,11 +73,24 @@ local function load_optimizer(folder, opt, carry, values)
   local ok, message, code = true, nil, nil
   if carry == "moments" and values and opt.carry then ok, message, code = opt:carry(values) end
   if not ok then return nil, ("%s: %s"):format(folder, message), code end
-  ok, message, code = moments.load(folder, opt)
+  local averaged = values ~= nil and opt.takes_average ~= nil and opt:takes_average(values)
+  ok, message, code = moments.load(folder, opt, averaged)
   if not ok then return nil, message, code end
   if carry == "resume" and values then ok, message, code = opt:restore(values) end
   if not ok then return nil, ("%s: %s"):format(folder, message), code end
   return true
+end
+
+---Replaces the weights that were loaded by their average.
+local function load_average(folder, params, report)
+  local weights, rows = {}, {}
+  for _, param in ipairs(params.list) do rows[param.name] = param.longer ~= nil end
+  for _, one in ipairs(report.loaded) do
+    weights[one.from] = { tensor = params:master(one.name):detach(), longer = rows[one.name] }
+  end
+  local ok, message, code = moments.load_average(folder, weights)
+  params:refresh()
+  return ok, message, code
 end
 
 ---Loads weights, and with `opt` the moments, from a run's directory, a checkpoint, a Hugging Face directory or
@@ -87,9 +100,10 @@ end
 ---          and moments, counts restart; "weights" (the default): weights alone
 ---  seed    initialises parameters that the checkpoint lacks; without it they are unchanged
 ---  fresh   names of parameters that are not loaded, whatever the checkpoint has
+---  average   the weights are the moving average that the checkpoint has; not with a resume
 ---@param path string
 ---@param t { model: seqrun.Params, opt?: seqrun.Optimizer, carry?: "weights"|"moments"|"resume", seed?: integer,
----  fresh?: string[] }
+---  fresh?: string[], average?: boolean }
 ---@return seqrun.Loaded|nil
 ---@return string? message
 ---@return string? code
@@ -103,6 +117,11 @@ function loading.load(path, t)
   local report
   report, message, code = model.load(folder, t.model, { seed = carry ~= "resume" and t.seed or nil, fresh = t.fresh })
   if not report then return nil, message, code end
+  if t.average then
+    local ok
+    ok, message, code = load_average(folder, t.model, report)
+    if not ok then return nil, message, code end
+  end
   local loaded = { path = folder, report = report }
   if carry == "weights" then return loaded end
 

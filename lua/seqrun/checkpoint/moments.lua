@@ -1,6 +1,6 @@
--- moments.lua - the optimizer's moments, in one file or split over several.
+-- moments.lua - the optimizer's moments, and the average of the weights, in one file or split over several.
 --
--- A file trainer/optim*.safetensors has whole moments ("m.NAME", "v.NAME") or pieces of them
+-- A file trainer/optim*.safetensors has whole tensors ("m.NAME", "v.NAME", "average.NAME") or pieces of them
 -- ("m.NAME[first:last]": elements from 0, `last` excluded).  An optimizer loads what it owns from
 -- any set of files that has it, however they were cut.  Of a sharded optimizer each rank writes
 -- optim-rankR-of-N.safetensors.
@@ -26,15 +26,20 @@ local function lost_rank(path, files)
   end
 end
 
----The files of a checkpoint that hold moments, sorted.
-local function files_of(path)
-  local names, message, code = sys.list(path .. "/trainer")
-  if not names then return nil, message, code end
+local function moment_files(path, names)
   local files = {}
   for _, name in ipairs(names) do
     if name:find("^optim.*%.safetensors$") then files[#files + 1] = path .. "/trainer/" .. name end
   end
   table.sort(files)
+  return files
+end
+
+---The files of a checkpoint that hold moments, sorted.
+local function files_of(path)
+  local names, message, code = sys.list(path .. "/trainer")
+  if not names then return nil, message, code end
+  local files = moment_files(path, names)
   if #files == 0 then return nil, ("%s: has no trainer/optim.safetensors"):format(path), "data" end
   local lost = lost_rank(path, files)
   if lost then return nil, lost, "data" end
@@ -70,7 +75,8 @@ local function load_file(path, pieces)
   for _, entry in ipairs(file:entries()) do
     local name, first, last, whole = range_of(entry)
     local piece = pieces[name]
-    if not name or piece and whole and entry.count ~= piece.size then
+    local more = piece and piece.longer and entry.count > piece.size
+    if not name or piece and whole and entry.count ~= piece.size and not more then
       return nil, ("%s: '%s' has %d elements, which does not fit this model"):format(path, entry.name, entry.count),
         "data"
     end
@@ -96,17 +102,18 @@ local function gap_of(piece)
   return at < piece.last and at or nil
 end
 
----Fills the moments that an optimizer owns from a checkpoint, all of them, or returns an error.
----@param path string the checkpoint
----@param opt seqrun.Optimizer
----@return true|nil
+---Fills pieces from the files of a checkpoint.
+---@param path string
+---@param list seqrun.MomentPiece[]
+---@param optional? boolean pieces of which the checkpoint has nothing are left as they are
+---@return table<string, seqrun.MomentPiece>|nil # by name, with what was `found`
 ---@return string? message
 ---@return string? code
-function moments.load(path, opt)
+local function fill(path, list, optional)
   local files, message, code = files_of(path)
   if not files then return nil, message, code end
   local pieces = {}
-  for _, piece in ipairs(opt:pieces()) do
+  for _, piece in ipairs(list) do
     piece.found = {}
     pieces[piece.name] = piece
   end
@@ -116,13 +123,52 @@ function moments.load(path, opt)
     if not ok then return nil, message, code end
   end
   for name, piece in pairs(pieces) do
-    local gap = gap_of(piece)
+    local gap = not (optional and #piece.found == 0) and gap_of(piece)
     if gap then
       return nil, ("%s: element %d of '%s' is missing or duplicated; all files of the optimizer are needed"):format(
         path, gap, name), "data"
     end
   end
+  return pieces
+end
+
+---Fills the moments that an optimizer owns from a checkpoint, all of them, or returns an error.
+---@param path string the checkpoint
+---@param opt seqrun.Optimizer
+---@param averaged boolean its average as well
+---@return true|nil
+---@return string? message
+---@return string? code
+function moments.load(path, opt, averaged)
+  local pieces, message, code = fill(path, opt:pieces(averaged))
+  if not pieces then return nil, message, code end
   return true
+end
+
+---Replaces weights by their average.
+---@param path string the checkpoint
+---@param weights table<string, { tensor: seqrun.Tensor, longer?: boolean }> by the name that the checkpoint has for
+---  them; longer: the checkpoint may have more rows.  What was frozen has no average, and is left as it is
+---@return true|nil
+---@return string? message
+---@return string? code
+function moments.load_average(path, weights)
+  local list, none = {}, ("%s: has no moving average of the weights: it is not a checkpoint of a run with "
+    .. "optimizer.average, or averaging had not begun (optimizer.average_from)"):format(path)
+  for name, weight in pairs(weights) do
+    local size = weight.tensor:numel()
+    list[#list + 1] = {
+      name = "average." .. name, tensor = weight.tensor:view { size }, first = 0, last = size, size = size,
+      longer = weight.longer,
+    }
+  end
+  if #moment_files(path, sys.list(path .. "/trainer") or {}) == 0 then return nil, none, "data" end
+  local pieces, message, code = fill(path, list, true)
+  if not pieces then return nil, message, code end
+  for _, piece in pairs(pieces) do
+    if #piece.found > 0 then return true end
+  end
+  return nil, none, "data"
 end
 
 return moments

@@ -14,6 +14,7 @@ function command.define(cmd)
   cmd:argument("out", "the directory to write")
   cmd:flag("--encoder", "without heads: a BertModel, as for sentence embeddings")
   cmd:option("--dtype", "of the weights: f32, or bf16 in half the space"):choices { "f32", "bf16" }:default("f32")
+  verb.define_average(cmd)
   cmd:flag("--force", "replace the directory, if it is an exported model")
   cmd:flag("--tensors", "list the tensors")
   cmd:flag("--json", "one JSON object")
@@ -23,6 +24,7 @@ verifies what it reads, and adds tokenizer.json for programs that do not read vo
 examples:
   seqrun export runs/pretrain models/pretrained
   seqrun export runs/pretrain models/encoder --encoder --dtype bf16
+  seqrun export runs/pretrain models/averaged --average
   python3 -c 'from transformers import AutoModel; AutoModel.from_pretrained("models/encoder")']])
 end
 
@@ -30,6 +32,7 @@ function command.run(args)
   verb.note_best(args)
   local done, message, code = checkpoint.export(args.dir, args.out, {
     encoder = args.encoder or nil, dtype = args.dtype, replace = args.force or nil,
+    average = args.average,
   })
   if not done then return nil, message, code end
   if args.json then

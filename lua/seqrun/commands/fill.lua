@@ -134,7 +134,7 @@ function command.run(args)
   verb.note_best(args)
   local filler = failure.must(fill.open(args.dir, {
     top = args.top, words = not args.all_tokens, max_len = args.max_len, rows = args.batch_tokens,
-    precision = args.precision,
+    precision = args.precision, average = args.average,
   }))
   if #args.text + #args.files == 0 and sys.is_terminal(0) and not args.json then
     converse(filler)

@@ -157,6 +157,7 @@ function command.run(args)
   local files = verb.files(args.files)
   local scorer = failure.must(score.open(args.dir, {
     max_len = args.max_len, rows = args.batch_tokens, precision = args.precision,
+    average = args.average,
   }))
   sys.signals("run")
   local fields = fields_of(format, args.by)

@@ -32,7 +32,7 @@ function train.exchange(shares, world, options) end
 
 ---An optimizer over a store, with zero moments.
 ---@param params seqrun.core.Params
----@param opts { method?: "adamw"|"lamb"|"stable_adamw"|"muon", beta1?: number, beta2?: number, momentum?: number, nesterov?: boolean, eps?: number, power?: number, clip_eps?: boolean, max_skipped?: integer, first?: integer, last?: integer } first, last: the elements of the store that it owns
+---@param opts { method?: "adamw"|"lamb"|"stable_adamw"|"muon", beta1?: number, beta2?: number, momentum?: number, nesterov?: boolean, eps?: number, power?: number, average?: number, clip_eps?: boolean, max_skipped?: integer, first?: integer, last?: integer } first, last: the elements of the store that it owns; average: decay of a moving average of the values
 ---@param segments { rate?: number, decay?: number, trust?: boolean, frozen?: boolean, rows?: integer, columns?: integer, scale?: number }[] one for each parameter; rows, columns, scale: of a matrix of Muon
 ---@return seqrun.core.Optim
 function train.optim(params, opts, segments) end
@@ -311,7 +311,8 @@ function Optim:result(serial) end
 ---@return integer room
 function Optim:pending() end
 
----Steps applied, steps skipped, and steps skipped in a row.
+---Steps applied, steps skipped, steps skipped in a row, and steps that moved the average.
+---@return integer
 ---@return integer
 ---@return integer
 ---@return integer
@@ -322,7 +323,8 @@ function Optim:counts() end
 ---@param skipped integer
 ---@param in_a_row integer
 ---@param power? number of the betas
-function Optim:set_counts(applied, skipped, in_a_row, power) end
+---@param averaged? integer default 0
+function Optim:set_counts(applied, skipped, in_a_row, power, averaged) end
 
 ---The part of the moments of a parameter that this optimizer owns, as flat views; nothing if it owns none.
 ---@param i integer
@@ -331,6 +333,23 @@ function Optim:set_counts(applied, skipped, in_a_row, power) end
 ---@return integer? first element of the parameter, from 0
 ---@return integer? last one past the last element
 function Optim:piece(i) end
+
+---The part of the average of a parameter that this optimizer owns, as a flat view; nothing if there is none.
+---@param i integer
+---@return seqrun.Tensor? average
+---@return integer? first element of the parameter, from 0
+---@return integer? last one past the last element
+function Optim:average_piece(i) end
+
+---Whether later steps move the average.
+---@param on boolean
+function Optim:set_averaging(on) end
+
+---The values and their average change places, with what ops read.
+---@return true|nil
+---@return string? message
+---@return string? code
+function Optim:swap_average() end
 
 ---The elements of the store that this optimizer owns.
 ---@return integer first from 0
@@ -352,6 +371,12 @@ local Sharded = {}
 ---@return string? message
 ---@return string? code "numeric" when too many steps in a row were skipped; "peer" when another rank failed
 function Sharded:step(rate, clip, loss) end
+
+---The values and their average change places on all ranks; all ranks call it.
+---@return true|nil
+---@return string? message
+---@return string? code
+function Sharded:swap_average() end
 
 ---Makes the masters of a bf16 copy whole on rank 0; all ranks call it.
 ---@return true|nil

@@ -12,6 +12,7 @@
 -- With `world` of several ranks each keeps the moments of its part of the store only and updates that part (ZeRO-1);
 -- the values have the same bits as those of one rank.  `shard = false` keeps all moments on every rank.
 
+local average = require("seqrun.optim.average")
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.tensor")
 local devices = require("seqrun.tensor.devices")
@@ -43,6 +44,7 @@ local optim = {}
 ---@field scale? "rms"|"shape" Muon: factor on updates of matrices, 0.2 sqrt(max(rows, columns)), which suits rates of
 ---  AdamW, or sqrt(max(1, rows / columns)); default "rms"
 ---@field matrix_rate? number Muon: factor on the rate of matrices; default 1
+---@field average? number decay of an exponential moving average of the weights, such as 0.9999; none by default
 ---@field clip_eps? boolean clip by clip / (norm + 1e-6); default true, but false for lamb
 ---@field max_skipped? integer default 3
 ---@field groups? seqrun.OptimGroup[]
@@ -59,12 +61,15 @@ local optim = {}
 ---@field factor? number what scale_rate() set
 local Optimizer = {}
 Optimizer.__index = Optimizer
+for name, method in pairs(average.methods) do Optimizer[name] = method end
 require("seqrun.base.strict").seal(Optimizer, "the optimizer",
-  { "kind", "params", "options", "segments", "serial", "rate", "factor", "last", "world", "sharded" })
+  { "kind", "params", "options", "segments", "serial", "rate", "factor", "last", "world", "sharded",
+    "swapped" })
 
 local OPTIONS = {
   betas = true, eps = true, decay = true, power = true, clip_eps = true, max_skipped = true, groups = true,
   world = true, shard = true, peak = true, momentum = true, nesterov = true, scale = true, matrix_rate = true,
+  average = true,
 }
 
 ---Those that only Muon has.
@@ -110,10 +115,10 @@ local function check_options(kind, params, options)
   segments.check_numbers("optim", options, "eps", "decay", "power")
 end
 
----Refuses moments that cannot fit beside the values and gradients.
-local function check_memory(params, parts)
+---Refuses moments, and an average, that cannot fit beside the values and gradients.
+local function check_memory(params, parts, whole)
   local count, real = params:count(), core.element_size()
-  devices.check_fits((2 + 2 / parts) * count * real, count, "with gradients and moments")
+  devices.check_fits((2 + (whole.average and 3 or 2) / parts) * count * real, count, "with gradients and moments")
 end
 
 local function new(kind, params, options)
@@ -128,6 +133,7 @@ local function new(kind, params, options)
     clip_eps = options.clip_eps,
     max_skipped = options.max_skipped or 3,
     groups = options.groups or {}, peak = options.peak,
+    average = options.average ~= nil and average.check(options.average) or nil,
   }
   if whole.clip_eps == nil then whole.clip_eps = kind ~= "lamb" end
   for key, value in pairs(kind == "muon" and muon.defaults(options) or {}) do whole[key] = value end
@@ -135,11 +141,11 @@ local function new(kind, params, options)
   local world = options.world and options.world.size > 1 and options.world or nil
   local first, last
   if world and options.shard ~= false then first, last = train.cut(params.core, world.rank, world.size) end
-  check_memory(params, first and world.size or 1)
+  check_memory(params, first and world.size or 1, whole)
   local made = train.optim(params.core, {
     method = kind, beta1 = whole.betas[1], beta2 = whole.betas[2], eps = whole.eps,
     power = whole.power, clip_eps = whole.clip_eps, max_skipped = whole.max_skipped, first = first, last = last,
-    momentum = whole.momentum, nesterov = whole.nesterov,
+    momentum = whole.momentum, nesterov = whole.nesterov, average = whole.average,
   }, list)
   return setmetatable({
     kind = kind, params = params, options = whole, segments = list, core = made, pending = {}, serial = 0,
@@ -280,6 +286,7 @@ function Optimizer:step(t)
     check.fail("optim: step requires a learning rate, as in opt:step { rate = 1e-4, clip = 1 }")
   end
   check.options("optim: step", t, STEP)
+  if self.swapped then check.fail("optim: step: the model has the averaged weights; close use_average() first") end
   check_shared(self)
   local waiting, room = self.core:pending()
   if waiting == room then guard(self:read_results()) end
@@ -315,7 +322,8 @@ end
 ---@return integer in_a_row
 function Optimizer:counts()
   self:read_results()
-  return self.core:counts()
+  local applied, skipped, in_a_row = self.core:counts()
+  return applied, skipped, in_a_row
 end
 
 ---Both moments of a parameter, as views into the store; nil if this optimizer owns only part of them.  Of a matrix of
@@ -335,23 +343,27 @@ function Optimizer:moments(name)
 end
 
 ---@class seqrun.MomentPiece
----@field name string "m.NAME" or "v.NAME"
+---@field name string "m.NAME", "v.NAME" or "average.NAME"
 ---@field tensor seqrun.Tensor flat view of its elements first, first + 1 ... last - 1, from 0
 ---@field first integer
 ---@field last integer
 ---@field size integer elements of the whole parameter
 
----The moments that this optimizer owns.
+---The moments that this optimizer owns, and with `averaged` what it has of the average.
+---@param averaged boolean
 ---@return seqrun.MomentPiece[]
-function Optimizer:pieces()
+function Optimizer:pieces(averaged)
   local pieces = {}
   for i, param in ipairs(self.params.list) do
     local m, v, first, last = self.core:piece(i)
     local size = 1
     for _, n in ipairs(param.shape) do size = size * n end
     local second = not self.segments[i].rows and v or nil -- that of a matrix of Muon is no state
-    for name, view in pairs { ["m." .. param.name] = m, ["v." .. param.name] = second } do
-      pieces[#pieces + 1] = { name = name, tensor = view, first = first, last = last, size = size }
+    local own = averaged and self.core:average_piece(i) or nil
+    for kind, view in pairs { m = m, v = second, average = own } do
+      pieces[#pieces + 1] = {
+        name = kind .. "." .. param.name, tensor = view, first = first, last = last, size = size, param = param.name,
+      }
     end
   end
   table.sort(pieces, function(a, b) return a.name < b.name end)
@@ -365,30 +377,32 @@ function Optimizer:file()
   return ("trainer/optim-rank%d-of-%d.safetensors"):format(self.world.rank, self.world.size)
 end
 
----The state for a checkpoint: plain values, and tensors by name: "m.NAME" and "v.NAME", or
+---The state for a checkpoint: plain values, and tensors by name: "m.NAME", "v.NAME" and "average.NAME", or
 ---"m.NAME[first:last]" for a piece (elements from 0, `last` excluded).
 ---@return { tensors: table<string, seqrun.Tensor>, values: table<string, any> }
 function Optimizer:state()
   local tensors = {}
-  for _, piece in ipairs(self:pieces()) do
+  local applied, skipped, in_a_row = self:counts()
+  local averaged = self:averaged()
+  for _, piece in ipairs(self:pieces(averaged > 0)) do
     if piece.last - piece.first == piece.size then
-      tensors[piece.name] = piece.tensor:view(self.params:shape(piece.name:sub(3)))
+      tensors[piece.name] = piece.tensor:view(self.params:shape(piece.param))
     else
       tensors[("%s[%d:%d]"):format(piece.name, piece.first, piece.last)] = piece.tensor
     end
   end
-  local applied, skipped, in_a_row = self:counts()
   return {
     tensors = tensors,
     values = {
       kind = self.kind, power = self.options.power, applied = applied, skipped = skipped, in_a_row = in_a_row,
+      averaged = averaged > 0 and averaged or nil,
     },
   }
 end
 
 ---Takes over the values of a state whose moments were loaded into a new phase: StableAdamW, whose moments are weighed
----by the number of updates, goes on counting them; the others count from 1.  nil, message, "data" if the moments are
----of no use here.
+---by the number of updates, goes on counting them; the others count from 1.  The average goes on if both have one.
+---nil, message, "data" if the moments are of no use here.
 ---@param values table of state()
 ---@return true|nil
 ---@return string? message
@@ -398,8 +412,11 @@ function Optimizer:carry(values)
     return nil, ("the checkpoint was written by muon, which has no second moments of matrices, as %s needs; carry the "
       .. "weights only"):format(self.kind), "data"
   end
-  if self.kind ~= "stable_adamw" or math.type(values.applied) ~= "integer" then return true end
-  self.core:set_counts(values.applied, 0, 0, self.options.power)
+  local goes_on = self.kind == "stable_adamw" and math.type(values.applied) == "integer"
+  local averaged = self:takes_average(values) and values.averaged or 0
+  if goes_on or averaged > 0 then
+    self.core:set_counts(goes_on and values.applied or 0, 0, 0, self.options.power, averaged)
+  end
   return true
 end
 
@@ -422,7 +439,8 @@ function Optimizer:restore(values)
     return nil, ("the checkpoint was written by %s, not %s"):format(tostring(values.kind), self.kind), "data"
   end
   self:read_results()
-  self.core:set_counts(values.applied, values.skipped, values.in_a_row, values.power)
+  local averaged = self:takes_average(values) and values.averaged or 0
+  self.core:set_counts(values.applied, values.skipped, values.in_a_row, values.power, averaged)
   self.options.power = values.power
   return true
 end

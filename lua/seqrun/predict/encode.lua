@@ -24,7 +24,9 @@ TextEncoder.__name = "seqrun.TextEncoder"
 require("seqrun.base.strict").seal(TextEncoder, "the text encoder",
   { "model", "tokenizer", "size", "max_len", "counts", "pool", "normalise", "prompt", "rows", "head" })
 
-local OPTIONS = { pool = true, normalise = true, max_len = true, rows = true, precision = true, prompt = true }
+local OPTIONS = { pool = true, normalise = true, max_len = true, rows = true, precision = true, prompt = true,
+  average = true,
+}
 
 ---Pooling and normalisation: as the options say, else as the directory does, else the normalised mean.
 ---@param facts seqrun.Pretrained
@@ -54,7 +56,8 @@ end
 ---Opens a run, a checkpoint, or a directory of Hugging Face or sentence-transformers.
 ---@param path string
 ---@param options? { pool?: "mean"|"cls"|"last", normalise?: boolean, prompt?: string, max_len?: integer,
----  rows?: integer, precision?: "f32"|"bf16" } rows: tokens of a batch, 2048
+---  rows?: integer, precision?: "f32"|"bf16", average?: boolean } rows: tokens of a batch, 2048; average: with the
+---  moving average of the weights
 ---@return seqrun.TextEncoder|nil
 ---@return string? message
 ---@return string? code
@@ -66,7 +69,9 @@ function encode.open(path, options)
   if options.precision ~= nil then check.choice("encode.open: precision", options.precision, { "f32", "bf16" }) end
   local facts, problem, status = checkpoint.pretrained(path)
   if not facts then return nil, problem, status end
-  local model, failed, code = pretrained(path, { heads = encode.heads(facts), precision = options.precision })
+  local model, failed, code = pretrained(path, {
+    heads = encode.heads(facts), precision = options.precision, average = options.average,
+  })
   if not model then return nil, failed, code end
   local self, message
   self, message, code = encode.pooling(facts, options)

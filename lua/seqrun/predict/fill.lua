@@ -37,7 +37,7 @@ require("seqrun.base.strict").seal(Filler, "the filler",
 ---@field id integer
 ---@field probability number among all tokens of the vocabulary
 
-local OPTIONS = { top = true, words = true, max_len = true, rows = true, precision = true }
+local OPTIONS = { top = true, words = true, max_len = true, rows = true, precision = true, average = true }
 
 ---The text that a token adds to a text before it, which shows the space that a word begins with.
 local function added_by(tokenizer, id)
@@ -80,8 +80,10 @@ end
 ---  top     candidates of each [MASK], 5
 ---  words   only whole words, the default; false: all tokens, such as pieces ("##ing") and punctuation
 ---  rows    tokens of a batch, 2048
+---  average  with the moving average of the weights
 ---@param path string
----@param options? { top?: integer, words?: boolean, max_len?: integer, rows?: integer, precision?: "f32"|"bf16" }
+---@param options? { top?: integer, words?: boolean, max_len?: integer, rows?: integer, precision?: "f32"|"bf16",
+---  average?: boolean }
 ---@return seqrun.Filler|nil
 ---@return string? message
 ---@return string? code
@@ -90,6 +92,7 @@ function fill.open(path, options)
   local top = check.integer("fill.open: top", options.top or 5, 1)
   local opened, message, code = masked_model.open("fill.open", "fill in [MASK]", path, {
     max_len = options.max_len, rows = options.rows, precision = options.precision, literal = false,
+    average = options.average,
   })
   if not opened then return nil, message, code end
   local core = opened.tokenizer.core

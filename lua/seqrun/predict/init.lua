@@ -29,7 +29,7 @@ local OPTIONS = {
   tokenizer = true, max_len = true, head = true, rows = true, stride = true, null_threshold = true,
   longest_answer = true, nbest = true,
 }
-local OPEN_OPTIONS = { precision = true }
+local OPEN_OPTIONS = { precision = true, average = true }
 for key in pairs(OPTIONS) do OPEN_OPTIONS[key] = true end
 
 ---Checks the options of the function `what`.
@@ -76,7 +76,7 @@ end
 
 ---Opens a run, a checkpoint or a Hugging Face directory.
 ---@param path string
----@param options? table of predict.new; and precision
+---@param options? table of predict.new; and precision, and average: with the moving average of the weights
 ---@return seqrun.Predictor|nil
 ---@return string? message
 ---@return string? code
@@ -84,10 +84,10 @@ function predict.open(path, options)
   check_options("predict.open", options or {}, OPEN_OPTIONS)
   local own = {}
   for key, value in pairs(options or {}) do own[key] = value end
-  local precision = own.precision
-  own.precision = nil
+  local precision, average = own.precision, own.average
+  own.precision, own.average = nil, nil
   if precision ~= nil then check.choice("predict.open: precision", precision, { "f32", "bf16" }) end
-  local model, facts, code = pretrained(path, { precision = precision })
+  local model, facts, code = pretrained(path, { precision = precision, average = average })
   if not model then return nil, facts, code end
   if not facts.kind then return nil, ("%s: has no task head; fine-tune it first"):format(path), "data" end
   local message

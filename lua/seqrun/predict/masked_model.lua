@@ -31,13 +31,15 @@ end
 ---@param what string the function, for messages: "fill.open"
 ---@param purpose string what it is opened for: "fill in [MASK]"
 ---@param path string
----@param options { max_len?: integer, rows?: integer, precision?: "f32"|"bf16", literal?: boolean }
+---@param options { max_len?: integer, rows?: integer, precision?: "f32"|"bf16", literal?: boolean, average?: boolean }
 ---@return { model: seqrun.Bert, facts: seqrun.Pretrained, tokenizer: seqrun.text.Tokenizer, max_len: integer }|nil
 ---@return string? message
 ---@return string? code
 function masked_model.open(what, purpose, path, options)
   check_options(what, options)
-  local model, facts, report = pretrained(path, { heads = { "mlm" }, precision = options.precision })
+  local model, facts, report = pretrained(path, {
+    heads = { "mlm" }, precision = options.precision, average = options.average,
+  })
   if not model then return nil, facts, report end
   for _, missing in ipairs(report.missing) do
     if not missing.name:find(model.encoder.prefix, 1, true) then return nil, headless(path, facts, purpose), "data" end

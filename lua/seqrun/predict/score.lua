@@ -38,13 +38,13 @@ require("seqrun.base.strict").seal(Scorer, "the scorer", { "model", "tokenizer",
 ---@field correct? boolean whether the good one is more probable; nil on a tie
 ---@field error? string why it cannot be scored
 
-local OPTIONS = { max_len = true, rows = true, precision = true }
+local OPTIONS = { max_len = true, rows = true, precision = true, average = true }
 
 ---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head.
 ---
 ---  rows    tokens of a batch, 4096
 ---@param path string
----@param options? { max_len?: integer, rows?: integer, precision?: "f32"|"bf16" }
+---@param options? { max_len?: integer, rows?: integer, precision?: "f32"|"bf16", average?: boolean }
 ---@return seqrun.Scorer|nil
 ---@return string? message
 ---@return string? code

@@ -19,6 +19,11 @@ function verb.define_device(cmd)
     :convert(devices.converter)
 end
 
+---Adds the option that takes the averaged weights.
+function verb.define_average(cmd)
+  cmd:flag("--average", "use the moving average of the weights, of a run with optimizer.average")
+end
+
 ---Adds the options of the model.
 ---@param cmd table
 ---@param batch_tokens? string
@@ -28,6 +33,7 @@ function verb.define(cmd, batch_tokens)
   cmd:option("--batch-tokens", "tokens per batch"):argname("N"):convert(converters.whole(16, 1 << 20))
     :default(batch_tokens or "2048")
   cmd:option("--precision", "f32 or bf16"):choices { "f32", "bf16" }:default("f32")
+  verb.define_average(cmd)
   verb.define_device(cmd)
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
 end
@@ -98,7 +104,7 @@ function verb.open(args, heads)
   verb.use_device(args)
   verb.note_best(args)
   local model, _, report = failure.must(pretrained(args.dir, {
-    heads = heads and heads(facts), precision = args.precision,
+    heads = heads and heads(facts), precision = args.precision, average = args.average,
   }))
   opened.model = model
   model.training = false

@@ -12,6 +12,7 @@
 -- The loop belongs to the recipe.  Between its iterations, `steps` saves checkpoints, evaluates and stops.  Step n
 -- means n updates; the checkpoint of step n holds all state that step n + 1 needs, so resuming is bit-exact.
 
+local averaging = require("seqrun.run.averaging")
 local check = require("seqrun.base.check")
 local contracts = require("seqrun.run.checks.contracts")
 local core = require("seqrun.core.tensor")
@@ -178,6 +179,7 @@ end
 function Run:evaluate(aside)
   if not self:can_evaluate() then return end
   self.meter:read_losses()
+  local _ <close> = averaging.of_evaluation(self.config, self.optimizer, self.screen)
   local line = self.evaluations:run {
     step = self.step, counts = self.loaders:counts(), seconds = function() return self:seconds() end,
     record = function(found) self.records:write(found) end, aside = aside,
@@ -307,6 +309,7 @@ end
 ---Prepares an update of this rank.
 local function begin_update(self, update, waited)
   self.phase = "update"
+  averaging.begin(self.config, self.optimizer, update.counters)
   local first = self.meter:begin(update, waited)
   update.stores = { self.model.params }
   self.ranks:share_out(update, function() self.meter:gather_work() end)

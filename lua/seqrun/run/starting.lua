@@ -100,8 +100,8 @@ local function planned(self, parts)
   }
 end
 
----Bytes of a parameter in a checkpoint, with its two moments.
-local CHECKPOINT = 12
+---Bytes of a parameter in a checkpoint, with its two moments, and of its average.
+local CHECKPOINT, AVERAGE = 12, 4
 
 ---The weights that the run starts from, unless they are random: those of init.from.
 ---@return table|nil origin
@@ -118,7 +118,8 @@ end
 local function open_run(self, fresh)
   local resumes, origin = self.request.resume, nil
   if not resumes then -- before the directory is created, so that a failure leaves none
-    self.directory:check_space(CHECKPOINT * self.model.params:count())
+    local averages = (self.optimizer.options or {}).average ~= nil
+    self.directory:check_space((CHECKPOINT + (averages and AVERAGE or 0)) * self.model.params:count())
     origin = initialize(self, fresh)
   end
   self.ranks:first_does(function() open_directory(self) end)
@@ -126,7 +127,7 @@ local function open_run(self, fresh)
   self.saves:start(self.ranks.leads or together, together)
   local state = resumes and resume(self) or nil
   if resumes and not state then origin = initialize(self, fresh) end
-  resuming.tell_origin(origin, self.config.init.carry, self.screen)
+  resuming.tell_origin(origin, self.config.init, self.screen)
   if state and self.step >= self.last then end_here(self) end
   return state
 end
@@ -151,7 +152,7 @@ return function(self, parts)
   take_parts(self, parts)
   local shown, first = self.screen, self.loader:cursor()
   if self.request.dry_run then
-    resuming.tell_origin(initialize(self, parts.fresh), self.config.init.carry, shown)
+    resuming.tell_origin(initialize(self, parts.fresh), self.config.init, shown)
     return shown:start(planned(self, parts), first)
   end
   local state = open_run(self, parts.fresh)

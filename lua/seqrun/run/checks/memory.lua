@@ -50,6 +50,13 @@ local function held_of(t, count)
   return held, whole and count or held
 end
 
+---Whether the optimizer keeps a moving average of the weights.
+local function averages(t)
+  if t.optimizer then return (t.optimizer.options or {}).average ~= nil end
+  local o = t.config and t.config.optimizer
+  return o ~= nil and (o.average or 0) > 0
+end
+
 ---What is known before anything has run: the activations are a lower bound, 0 for a model that does not tell.
 ---@param t seqrun.MemoryParts
 ---@return { name: string, bytes: integer }[] # the largest first
@@ -63,6 +70,7 @@ function memory.owners(t)
     { name = "parameters", bytes = real * masters },
     { name = "gradients", bytes = real * count },
     { name = "moments", bytes = 2 * real * moments },
+    { name = "average of the weights", bytes = averages(t) and real * moments or 0 },
     { name = "bf16 copy", bytes = params.precision == "bf16" and 2 * count or 0 },
     { name = SUMS, bytes = waiting_sums(t, loader, count) * real },
     { name = "activations", bytes = activations },

@@ -151,6 +151,7 @@ function resuming.start_from(t)
   if folder and sys.is_dir(folder) then check_tokenizer(t, folder) end
   local parts = {
     model = t.model.params, opt = t.optimizer, carry = init.carry, seed = t.config.seed, fresh = fresh_parameters(t),
+    average = init.average,
   }
   local loaded, message, code
   if init.tile then
@@ -167,13 +168,15 @@ end
 
 ---Reports what the run was initialized from, and what was missing or ignored.
 ---@param origin table|nil of `start_from`
----@param carry string
+---@param init table the keys of `init`
 ---@param screen seqrun.Screen
-function resuming.tell_origin(origin, carry, screen)
+function resuming.tell_origin(origin, init, screen)
+  local carry, average = init.carry, init.average
   if not origin then return end
   local report, unfit = origin.report, false
   for _, item in ipairs(report.ignored) do unfit = unfit or not item.known end
-  screen:say("initialized from the %s of %s", carry, origin.path)
+  screen:say("initialized from the %s of %s", average and carry == "weights" and "average of the weights" or carry
+    .. (average and " and the average of the weights" or ""), origin.path)
   if #report.missing > 0 or unfit then screen:say("%s", tostring(report)) end
 end
 

@@ -88,6 +88,10 @@ local optimizer = c.map {
   { "decay_by", c.enum({ "rate", "peak" }, { default = "rate",
     doc = "rate: weights shrink by rate * decay an update; peak: by rate / rate.peak * decay, fully decoupled" }) },
   { "muon", muon },
+  { "average", c.number { default = 0, min = 0,
+    doc = "decay of an exponential moving average of the weights, such as 0.9999, kept beside them; 0: none" } },
+  { "average_from", c.number { default = 0, min = 0,
+    doc = "units of rate.by after which averaging begins" } },
   { "clip", c.number { default = 1.0, min = 0, doc = "maximum gradient norm; 0: no clipping" } },
   { "max_skipped", c.integer { default = 10, min = 1, max = MANY,
     doc = "stop after this many consecutive updates with NaN or infinity" } },
@@ -129,6 +133,8 @@ local init = c.map {
   { "tile", c.boolean { default = false,
     doc = "the checkpoint is of a smaller model: layers are repeated, tensors stand in the middle of larger ones and "
       .. "are repeated outwards" } },
+  { "average", c.boolean { default = false,
+    doc = "start from the moving average of the weights, which the checkpoint has if its run had optimizer.average" } },
   { "heads", c.enum({ "load", "new" }, { default = "load",
     doc = "load: load the heads that the checkpoint has; new: initialize all heads, for other labels" }) },
 }
@@ -155,6 +161,8 @@ local eval = c.map {
     doc = "steps between evaluations; 0: at the end only" } },
   { "updates", c.integer { default = 0, min = 0, changeable = later,
     doc = "held-out updates to evaluate; 0: all" } },
+  { "average", c.boolean { default = false, changeable = later,
+    doc = "evaluate the moving average of the weights, once it has begun; RUN/best then has these weights" } },
   { "samples", c.integer { default = 0, min = 0, word = "auto", changeable = later,
     doc = "sequences between evaluations, besides eval.every; 0: none; auto: the interval of MLPerf's BERT" } },
   { "metric", c.string { optional = true, changeable = later,
@@ -234,6 +242,23 @@ local rules = {
       if not tile then return nil end
       if not from then return "init.tile needs init.from, the checkpoint of a smaller model" end
       if carry ~= "weights" then return "init.tile makes weights of another shape; init.carry must be weights" end
+    end,
+  },
+  {
+    keys = { "init.average", "init.from", "init.tile" },
+    check = function(average, from, tile)
+      if not average then return nil end
+      if not from then return "init.average needs init.from, the checkpoint that has an average" end
+      if tile then return "init.average cannot be tiled; export the average with seqrun export --average first" end
+    end,
+  },
+  {
+    keys = { "optimizer.average", "optimizer.average_from", "eval.average" },
+    check = function(average, from, evaluated)
+      if average >= 1 then return ("optimizer.average is %g; a decay is below 1, such as 0.9999"):format(average) end
+      if average > 0 then return nil end
+      if from > 0 then return "optimizer.average_from needs optimizer.average, the decay of the average" end
+      return evaluated and "eval.average needs optimizer.average, the decay of the average" or nil
     end,
   },
   {
