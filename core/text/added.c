@@ -70,6 +70,7 @@ static bool has_bit(const uint8_t *bits, unsigned at) {
 
 /* Notes how a string begins; after one byte there may be any. */
 static void note_start(sr_added *a, int normalized, const char *text, size_t size) {
+    a->first[normalized][(uint8_t)text[0]] = true;
     if (size >= 4) {
         set_bit(a->fours[normalized], hash_of_four(text));
         return;
@@ -194,6 +195,8 @@ sr_status sr_added_split(sr_added_parts *out, const sr_added *a, int normalized,
     size_t done = 0;
     out->count = 0;
     for (size_t at = 0; a->any[normalized] && at < size;) {
+        while (at < size && !a->first[normalized][bytes[at]]) at++;
+        if (at == size) break;
         if (!may_begin(a, normalized, bytes, at, size)) {
             at++;
             continue;

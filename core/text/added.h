@@ -37,6 +37,7 @@ typedef struct sr_added {
     size_t count;
     int32_t *by_id;          /* the token of an id plus one, below the size of the tokenizer */
     sr_trie tries[2];        /* of texts as they are, of normalized texts: indices of tokens */
+    bool first[2][256];      /* the bytes that begin one */
     uint8_t starts[2][8192]; /* a bit for every two bytes that can begin one of up to 3 bytes */
     uint8_t fours[2][8192];  /* a bit for a hash of the first four bytes of longer ones */
     bool any[2];

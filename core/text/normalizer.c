@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/text/chars.h"
 #include "core/text/classes.h"
 #include "core/text/normal_form.h"
@@ -186,13 +187,33 @@ static sr_status strip(work *w, const sr_normal_step *s) {
     return sr_run_copy(w->out, r, first, last);
 }
 
-/* Appends the text of a step in place of byte `at`. */
-static sr_status put_instead(work *w, const sr_normal_step *s, size_t at) {
-    uint32_t from = w->in->aligned ? w->in->from[at] : 0, to = w->in->aligned ? w->in->to[at] : 0;
-    return sr_run_add(w->out, s->text, s->size, from, to);
+/* Replaces one byte by up to four, as Replace mostly does: each byte is written as four, and the
+ * next one over what it did not need. */
+static sr_status replace_short(work *w, const sr_normal_step *s, uint8_t byte) {
+    const sr_run *in = w->in;
+    sr_run *out = w->out;
+    uint32_t instead = 0;
+    size_t size, length = s->size;
+    memcpy(&instead, s->text, length);
+    SR_TRY(sr_mul_size(&size, in->size, length > 1 ? length : 1));
+    SR_TRY(sr_run_reserve(out, size + 4));
+    uint8_t *to = out->bytes + out->size;
+    for (size_t i = 0; i < in->size; i++) {
+        bool found = in->bytes[i] == byte;
+        uint32_t four = found ? instead : in->bytes[i];
+        size_t step = found ? length : 1;
+        memcpy(to, &four, 4);
+        for (size_t n = 0; out->aligned && n < step; n++) {
+            size_t at = (size_t)(to - out->bytes) + n;
+            out->from[at] = in->from[i], out->to[at] = in->to[i];
+        }
+        to += step;
+    }
+    out->size = (size_t)(to - out->bytes);
+    return SR_OK;
 }
 
-/* Replaces one byte by a text, which is what Replace mostly does. */
+/* Replaces one byte by a text. */
 static sr_status replace_byte(work *w, const sr_normal_step *s, uint8_t byte) {
     const sr_run *in = w->in;
     size_t done = 0;
@@ -200,10 +221,12 @@ static sr_status replace_byte(work *w, const sr_normal_step *s, uint8_t byte) {
     const uint8_t *found = memchr(in->bytes, byte, in->size);
     if (found == NULL) return SR_OK;
     w->changed = true;
+    if (s->size <= 4) return replace_short(w, s, byte);
     for (; found != NULL; found = memchr(in->bytes + done, byte, in->size - done)) {
         size_t at = (size_t)(found - in->bytes);
+        uint32_t from = in->aligned ? in->from[at] : 0, last = in->aligned ? in->to[at] : 0;
         SR_TRY(sr_run_copy(w->out, in, done, at));
-        SR_TRY(put_instead(w, s, at));
+        SR_TRY(sr_run_add(w->out, s->text, s->size, from, last));
         done = at + 1;
     }
     return sr_run_copy(w->out, in, done, in->size);
