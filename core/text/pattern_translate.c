@@ -59,13 +59,38 @@ static void put_gap(void *context, int32_t first, int32_t last) {
 typedef struct named {
     uint32_t categories; /* or */
     int classes;
+    bool word; /* with the categories, those that \w has besides */
 } named;
+
+/* What \w of Oniguruma has besides L, M, Nd, Nl and Pc: superscripts and fractions of Latin-1, but
+ * not in a class, and letters in circles and squares. */
+static const int32_t more_words[][2] = {{0xB2, 0xB3},       {0xB9, 0xB9},       {0xBC, 0xBE},
+                                        {0x24B6, 0x24E9},   {0x1F130, 0x1F149}, {0x1F150, 0x1F169},
+                                        {0x1F170, 0x1F189}, {INT32_MAX, 0}};
+
+enum { LATIN_WORDS = 3 }; /* of them are of Latin-1 */
+
+typedef struct words {
+    sr_class_range range;
+    translation *t;
+    int more;
+} words;
+
+/* Passes on a range, after those of more_words before it. */
+static void pass_word(void *context, int32_t first, int32_t last) {
+    words *w = context;
+    for (; more_words[w->more][0] < first; w->more++)
+        w->range(w->t, more_words[w->more][0], more_words[w->more][1]);
+    w->range(w->t, first, last);
+}
 
 static void put_named(translation *t, named n, bool negated, bool inside) {
     sr_class_range range = negated ? put_gap : put_range;
     t->next = 0;
     if (!inside) put(t, "[", 1);
-    if (n.classes != 0)
+    if (n.word)
+        sr_category_ranges(n.categories, pass_word, &(words){range, t, inside ? LATIN_WORDS : 0});
+    else if (n.classes != 0)
         sr_class_ranges(n.classes, range, t);
     else
         sr_category_ranges(n.categories, range, t);
@@ -79,6 +104,38 @@ static uint32_t categories_of(const char *name, size_t size) {
     for (int i = 0; sr_categories[i] != NULL; i++)
         if ((size == 1 || size == 2) && memcmp(sr_categories[i], name, size) == 0) mask |= 1u << i;
     return mask;
+}
+
+static void put_word(translation *t, bool negated, bool inside) {
+    static const char *const names[] = {"L", "M", "Nd", "Nl", "Pc"};
+    uint32_t mask = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        mask |= categories_of(names[i], strlen(names[i]));
+    put_named(t, (named){.categories = mask, .word = true}, negated, inside);
+}
+
+/* \b or \B: of the characters on both sides, one is of a word, or not. */
+static void put_boundary(translation *t, bool negated) {
+    put(t, "(?(?<=", 6);
+    put_word(t, false, false);
+    put(t, negated ? ")(?=" : ")(?!", 4);
+    put_word(t, false, false);
+    put(t, negated ? ")|(?!" : ")|(?=", 5);
+    put_word(t, false, false);
+    put(t, "))", 2);
+}
+
+/* An anchor as PCRE2 has it; it cannot be repeated, which would mean different things. */
+static sr_status put_anchor(translation *t, const char *anchor) {
+    const char *next = t->from + t->i + 1;
+    if (next < t->from + t->length && strchr("*+?{", *next) != NULL && *next != '\0')
+        return refuse(t, "a quantifier after an anchor");
+    if (anchor != NULL)
+        put(t, anchor, strlen(anchor));
+    else
+        put_boundary(t, t->from[t->i] == 'B');
+    t->i++;
+    return t->st;
 }
 
 /* \p{..}, \P{..}, \p{^..}, at the letter. */
@@ -122,12 +179,16 @@ static sr_status put_escape(translation *t, bool inside) {
     char c = t->from[t->i];
     if (c == 'p' || c == 'P') return put_property(t, inside);
     if (c == 'x') return put_hex(t);
+    if (!inside && (c == 'b' || c == 'B')) return put_anchor(t, NULL);
+    if (!inside && (c == 'A' || c == 'z')) return put_anchor(t, c == 'A' ? "\\A" : "\\z");
     if (strchr("nrtfve", c) != NULL && c != '\0') {
         static const char values[] = "\n\r\t\f\v\x1B";
         int32_t value = (unsigned char)values[strchr("nrtfve", c) - "nrtfve"];
         put_range(t, value, value);
     } else if (c == 's' || c == 'S') {
         put_named(t, (named){.classes = SR_CLASS_SPACE}, c == 'S', inside);
+    } else if (c == 'w' || c == 'W') {
+        put_word(t, c == 'W', inside);
     } else if (c == 'd' || c == 'D') {
         put_named(t, (named){.categories = categories_of("Nd", 2)}, c == 'D', inside);
     } else if (c > ' ' && c < 0x7F && strchr("0123456789", c) == NULL &&
@@ -230,7 +291,8 @@ static sr_status put_one(translation *t) {
     if (c == '[') return put_class(t);
     if (c == '(') return put_open(t);
     if (c == '{') return put_times(t);
-    if (c == '^' || c == '$') return refuse(t, "an anchor");
+    if (c == '^') return put_anchor(t, "(?m:^)"); /* of a line, as in Ruby */
+    if (c == '$') return put_anchor(t, "(?m:$)");
     if (c == '.') {
         put(t, "[^\\n]", 5);
         t->i++;

@@ -311,6 +311,30 @@ describe("decoders", function()
   end)
 end)
 
+describe("a pattern", function()
+  local golden = json.decode(assert(sys.read_file(DATA .. "patterns.json")))
+
+  local function whole(text)
+    return (text:gsub("VOCAB", golden.vocab))
+  end
+
+  it("with words, boundaries and anchors cuts as Oniguruma does, line by line", function()
+    for _, one in ipairs(golden.rows) do
+      local tokenizer = assert(require("seqrun.core.text").parse_tokenizer(whole(one.json)))
+      for i, text in ipairs(one.texts) do assert.same(one.ids[i], tokenizer:ids(text)) end
+    end
+  end)
+
+  it("with a repeated anchor or a back reference is refused with its place", function()
+    for given, what in pairs { ["\\\\b+"] = "a quantifier after an anchor", ["(a)\\\\1"] = "an escape" } do
+      local text = golden.rows[1].json:gsub('"Regex":"[^"]*"', function() return '"Regex":"' .. given .. '"' end)
+      local _, message, code = require("seqrun.core.text").parse_tokenizer(whole(text), "t.json")
+      assert.equal("data", code)
+      assert.matches(what .. " at byte", message)
+    end
+  end)
+end)
+
 describe("a checkpoint with the tokenizer of RoBERTa", function()
   local checkpoint = require("seqrun.checkpoint")
 
