@@ -7,8 +7,9 @@
 --       losses.total:backward()
 --     end
 --
--- Masks are keyed by sequence, so both passes draw the same ones, and the gradients are those of keeping every tape,
--- to the bit.  Ranks exchange vectors; each computes the same loss over all.  An update of one micro-batch is encoded once.
+-- Masks are keyed by sequence, so both passes draw the same ones, and the gradients are those of keeping every
+-- tape, to the bit.  Ranks exchange vectors; each computes the same loss over all.  An update of one micro-batch is
+-- encoded once.
 
 local failure = require("seqrun.base.failure")
 local Head = require("seqrun.tasks.embed.head")

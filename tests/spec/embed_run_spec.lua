@@ -1,0 +1,198 @@
+-- recipes/embed.lua on small files: what it learns, what it refuses, what it leaves for other programs.
+
+local files = require("tests.support.task_files")
+local json = require("seqrun.core.json")
+local mpi = require("tests.support.mpi")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local folder, base
+
+local function path(name) return folder .. "/" .. name end
+local function write(name, text)
+  local at = path(name)
+  assert(sys.make_dirs(at:match("^(.*)/")))
+  assert(sys.write_file(at, text))
+  return at
+end
+
+---Pairs that share a rare word, among common ones.
+local function pairs_file(name, count, negative)
+  local lines, state = { negative and "anchor,positive,negative_1" or "anchor,positive" }, 11
+  local function word(first, range)
+    state = (state * 1103515245 + 12345) & 0x7fffffff
+    return "w" .. first + (state >> 16) % range
+  end
+  for i = 0, count - 1 do
+    local key = "w" .. 20 + i % 40
+    local row = { ("%s %s"):format(key, word(0, 10)), ("%s %s %s"):format(word(10, 10), key, word(10, 10)) }
+    if negative then row[3] = ("w%d %s"):format(20 + (i + 7) % 40, word(0, 10)) end
+    lines[#lines + 1] = table.concat(row, ",")
+  end
+  return write(name, table.concat(lines, "\n") .. "\n")
+end
+
+---Two words whose distance is the score.
+local function scored_file(name, count)
+  local lines = { "sentence1\tsentence2\tscore" }
+  for i = 1, count do
+    local near = i % 2
+    lines[#lines + 1] = ("w%d w%d\tw%d w%d\t%d"):format(i % 30, i % 7, near == 1 and i % 30 or 60 + i % 20,
+      near == 1 and i % 7 or 80 + i % 9, 4 * near)
+  end
+  return write(name, table.concat(lines, "\n") .. "\n")
+end
+
+setup(function()
+  folder = program.folder()
+  base = files.encoder(path("base"))
+end)
+
+local function words(data, out, ...)
+  return {
+    "recipes/embed.lua", "init.from=" .. base, "data.train=" .. data, "data.folder=" .. path("sets"), "data.max_len=24",
+    "seed=3", "save.minutes=0", "batch.sequences=20", "rate.peak=3e-3", "optimizer.decay=0", "--out", path(out), ...,
+  }
+end
+
+---Runs the recipe; returns the last evaluation, and what was printed.
+local function train(data, out, ...)
+  local code, text, err = program.run(words(data, out, ...))
+  assert.equal(0, code, text .. err)
+  local lines = small.metrics(path(out), "eval")
+  return lines[#lines], text .. err
+end
+
+local function refused(data, ...)
+  local code, text, err = program.run(words(data, "refused", ...))
+  assert.is_true(code == 2 or code == 3, text .. err)
+  assert.is_falsy((text .. err):find("traceback", 1, true))
+  return err
+end
+
+describe("recipes/embed.lua", function()
+  it("learns pairs, and leaves a directory of sentence-transformers #slow", function()
+    local data = pairs_file("pairs.csv", 120)
+    local line, text = train(data, "pairs", "data.dev=" .. data, "epochs=12", "save.best=ndcg_at_10")
+    assert.matches("120 pairs", text)
+    assert.is_true(line.ndcg_at_10 > 0.9, line.ndcg_at_10)
+    local modules = json.decode(sys.read_file(path("pairs/best/modules.json")) or
+      sys.read_file(sr.must(sr.checkpoint.pretrained(path("pairs"))).path .. "/modules.json"))
+    assert.equal("1_Pooling", modules[2].path)
+    assert.equal(3, #modules)
+  end)
+
+  it("learns hard negatives, scored pairs and a teacher's vectors #slow", function()
+    local _, text = train(pairs_file("triplets.csv", 80, true), "triplets", "epochs=1", "embed.learn_temperature=true",
+      "embed.directions=both", "embed.matryoshka=[8,32]")
+    assert.matches("80 pairs with 80 hard negatives", text)
+    local scored = scored_file("scored.tsv", 100)
+    local line = train(scored, "scored", "data.dev=" .. scored, "epochs=6")
+    assert.is_true(line.spearman > 0.8, line.spearman)
+
+    local texts, lines = {}, {}
+    for i = 1, 60 do
+      lines[i] = ("w%d w%d"):format(i, i * 7 % 90)
+      texts[i] = json.encode { text = lines[i] }
+    end
+    local input = write("texts.jsonl", table.concat(texts, "\n") .. "\n")
+    local code, _, err = program.run { "encode", path("pairs"), input, "--out", path("teacher.safetensors") }
+    assert.equal(0, code, err)
+    train(input, "student", "embed.teacher=" .. path("teacher.safetensors"), "epochs=30", "embed.pool=cls",
+      "log.every=1")
+    local steps = small.metrics(path("student"))
+    assert.is_true(steps[#steps].embed_loss < 0.5 * steps[1].embed_loss)
+    assert.matches("embed.teacher have 32 numbers, those of the model 16; set embed.dense=32",
+      refused(input, "embed.dense=16", "embed.teacher=" .. path("teacher.safetensors")))
+  end)
+
+  it("goes out and in again with a dense layer: the same vectors #slow", function()
+    train(pairs_file("pairs.csv", 120), "dense", "epochs=1", "embed.dense=12", "embed.dense_activation=tanh",
+      "embed.pool=last", "embed.normalise=false")
+    local code, _, err = program.run { "export", path("dense"), path("exported") }
+    assert.equal(0, code, err)
+    local function vectors(dir)
+      local good, out, problem = program.run({ "encode", dir }, { input = "w1 w2 w3\nw4\n" })
+      assert.equal(0, good, problem)
+      return out
+    end
+    assert.equal(vectors(path("dense")), vectors(path("exported")))
+    assert.is_truthy(sys.exists(path("exported/2_Dense/model.safetensors")))
+    local _, text = train(path("pairs.csv"), "again", "init.from=" .. path("exported"), "epochs=0.2")
+    assert.is_falsy(text:find("2_Dense.linear.weight", 1, true) and text:find("missing", 1, true))
+    local config = json.decode(sys.read_file(sr.must(sr.checkpoint.pretrained(path("again"))).path
+      .. "/2_Dense/config.json"))
+    assert.equal(12, config.out_features)
+    local result
+    code, result, err = program.run({ "predict", path("exported"), "--format", "tsv" }, { input = "w1 w2\tw1 w2\n" })
+    assert.equal(0, code, err)
+    assert.is_near(1, json.decode(result).similarity, 1e-6)
+  end)
+
+  it("has the bits of one rank on two, and of a run that never stopped #slow", function()
+    local data = pairs_file("pairs.csv", 120, true)
+    local more = { "batch.micro_packs=1", "batch.shares=4", "embed.learn_temperature=true", "epochs=2",
+      "model.hidden_dropout_prob=0.1" }
+    local function weights(out, step) return small.weights(path(out), step) end
+    train(data, "one", table.unpack(more))
+    train(data, "stopped", "--max-steps", "5", table.unpack(more))
+    train(data, "stopped", "--resume", table.unpack(more))
+    assert.same(weights("one", 12), weights("stopped", 12))
+    if mpi.missing() then return pending(mpi.missing()) end
+    local code, text, err = mpi.run(2, words(data, "two", table.unpack(more)))
+    assert.equal(0, code, text .. err)
+    assert.same(weights("one", 12), weights("two", 12))
+  end)
+
+  it("evaluates on sets in BEIR's form, during training and by eval #slow", function()
+    local corpus, queries, qrels = {}, {}, { "query-id\tcorpus-id\tscore" }
+    for i = 0, 39 do
+      corpus[#corpus + 1] = json.encode { _id = "d" .. i, title = "w1", text = ("w%d w3"):format(20 + i) }
+      queries[#queries + 1] = json.encode { _id = "q" .. i, text = ("w%d w2"):format(20 + i) }
+      if i < 30 then qrels[#qrels + 1] = ("q%d\td%d\t1"):format(i, i) end
+    end
+    for name, list in pairs { ["corpus.jsonl"] = corpus, ["queries.jsonl"] = queries, ["qrels/test.tsv"] = qrels } do
+      write("beir/" .. name, table.concat(list, "\n") .. "\n")
+    end
+    local data = pairs_file("pairs.csv", 120)
+    local line = train(data, "retrieval", "data.dev=" .. path("beir"), "epochs=8")
+    assert.is_true(line.ndcg_at_10 > 0.8, line.ndcg_at_10)
+    local code, out, err = program.run { "eval", path("retrieval"), path("beir"), "--json" }
+    assert.equal(0, code, err)
+    local metrics = json.decode(out).metrics
+    assert.equal(line.ndcg_at_10, metrics.ndcg_at_10)
+    assert.equal(line.recall_at_1, metrics.recall_at_1)
+    assert.matches("is a set for evaluation", refused(path("beir")))
+    os.remove(path("beir/qrels/test.tsv"))
+    code, _, err = program.run { "eval", path("retrieval"), path("beir") }
+    assert.equal(2, code == 3 and 2 or code)
+    assert.matches("needs corpus.jsonl, queries.jsonl and qrels/test.tsv", err)
+  end)
+
+  it("refuses what makes no sense in one sentence #slow", function()
+    local data, scored = pairs_file("pairs.csv", 30), scored_file("scored.tsv", 30)
+    assert.matches("embed.loss=cosent needs scored pairs", refused(data, "embed.loss=cosent"))
+    assert.matches("embed.loss=mnrl needs pairs", refused(scored, "embed.loss=mnrl"))
+    assert.matches("embed.loss=mse needs embed.teacher", refused(data, "embed.loss=mse"))
+    assert.matches("embed.matryoshka has 64, but vectors have 32 numbers", refused(data, "embed.matryoshka=64"))
+    assert.matches("embed.temperature", refused(data, "embed.temperature=0"))
+    assert.matches("learn_temperature goes with embed.loss=mnrl", refused(scored, "embed.learn_temperature=true"))
+    assert.matches("columns anchor, positive", refused(write("other.csv", "a,b\nw1,w2\nw3,w4\n")))
+    assert.matches("the score is 'high'", refused(write("bad.csv", "sentence1,sentence2,score\nw1,w2,high\n")))
+    assert.matches("one pair", refused(write("single.csv", "anchor,positive\nw1,w2\n")))
+    assert.matches("a negative is the positive itself",
+      refused(write("same.csv", "anchor,positive,negative\nw1,w2,w2\nw3,w4,w5\n")))
+    assert.matches("single texts, which teach nothing", refused(write("text.csv", "text\nw1\nw2\n")))
+    local code, _, err = program.run { "recipes/finetune.lua", "task=embed", "data.train=" .. data }
+    assert.equal(2, code)
+    assert.matches("run recipes/embed.lua", err)
+    local function said(...) return (select(2, train(...))) end
+    assert.matches("batch.sequences: 30 instead of 100", said(data, "small", "batch.sequences=100", "embed.pool=cls"))
+    assert.matches("the positive is the same text in all 3 rows",
+      said(write("equal.csv", "anchor,positive\nw1,w9\nw2,w9\nw3,w9\n"), "equal"))
+    assert.matches("all 2 rows have the score 1",
+      said(write("flat.csv", "sentence1,sentence2,score\nw1,w9,1\nw2,w8,1\n"), "flat"))
+  end)
+end)
