@@ -118,6 +118,7 @@
 #include "core/train/params.h"
 #include "core/train/sharded.h"
 #include "core/train/shares.h"
+#include "core/train/twin.h"
 
 #include "core/store/append.h"
 #include "core/store/background.h"

@@ -369,5 +369,6 @@ int luaopen_seqrun_core_train(lua_State *L) {
     lsr_open_shares(L);
     lsr_open_exchange(L);
     lsr_open_sharded(L);
+    lsr_open_twin(L);
     return 1;
 }

@@ -14,6 +14,7 @@ void lsr_open_log(lua_State *L);
 void lsr_open_shares(lua_State *L);
 void lsr_open_exchange(lua_State *L);
 void lsr_open_sharded(lua_State *L);
+void lsr_open_twin(lua_State *L);
 
 /* The parameter store of an argument: raises if it is of another type or was released. */
 sr_params *lsr_checkparams(lua_State *L, int arg);

@@ -1,5 +1,5 @@
-/* fault.c - allocations and storage calls that fail on demand, for Lua: build/tests/fault.so,
- * loaded by fault.lua, which describes the functions.
+/* fault.c - allocations and storage calls that fail on demand, and bits that turn over, for Lua:
+ * build/tests/fault.so, loaded by fault.lua, which describes the functions.
  *
  * An allocation that Lua itself makes fails like any other: Lua then collects garbage, retries, and
  * raises "not enough memory" only if that fails too. */
@@ -10,6 +10,7 @@
 #include "core/base/mem.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/lstate.h"
+#include "lua/bind/ltensor.h"
 #include "tests/support/fail.h"
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -126,14 +127,25 @@ static int fault_storage_calls(lua_State *L) {
     return 1;
 }
 
+/* ---- memory that decays ------------------------------------------------------------------------
+ */
+
+/* flip(tensor, bit): turns over bit number `bit`, from 0, of a tensor of the host's memory, as a
+ * fault of the memory would: no one is told */
+static int fault_flip(lua_State *L) {
+    const sr_tensor *t = lsr_checktensor(L, 1);
+    luaL_argcheck(L, sr_tensor_is_contiguous(t), 1, "must be contiguous");
+    int64_t bits = 8 * sr_tensor_elements(t) * (int64_t)sr_dtype_size(t->dtype);
+    int64_t bit = lsr_checkrange(L, 2, 0, bits - 1);
+    ((unsigned char *)sr_tensor_data(t))[bit / 8] ^= (unsigned char)(1u << bit % 8);
+    return 0;
+}
+
 static const luaL_Reg functions[] = {
-    {"memory", fault_memory},
-    {"allocations", fault_allocations},
-    {"held", fault_held},
-    {"lua_limit", fault_lua_limit},
-    {"storage", fault_storage},
-    {"storage_calls", fault_storage_calls},
-    {NULL, NULL},
+    {"memory", fault_memory},   {"allocations", fault_allocations},
+    {"held", fault_held},       {"lua_limit", fault_lua_limit},
+    {"storage", fault_storage}, {"storage_calls", fault_storage_calls},
+    {"flip", fault_flip},       {NULL, NULL},
 };
 
 int luaopen_fault(lua_State *L);

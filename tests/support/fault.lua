@@ -11,4 +11,5 @@ local program = assert(require("seqrun.core.sys").real_path("/proc/self/exe"))
 ---@field storage fun(n: integer, error?: string, call?: string) storage call number `n` from now fails with `error`
 ---  ("EIO", ...), counting only calls of one name ("write", ...) if `call` gives it; 0 restores the real calls
 ---@field storage_calls fun(): integer how many were made since the last call of `storage` with n > 0
+---@field flip fun(t: seqrun.Tensor, bit: integer) turns over a bit of a tensor, from 0
 return assert(package.loadlib(program:gsub("[^/]*$", "tests/fault.so"), "luaopen_fault"))()

@@ -51,6 +51,28 @@ function train.cut(params, rank, ranks) end
 ---@return seqrun.core.Sharded
 function train.sharded(optim, world) end
 
+---A second copy of the state of an optimizer, which it keeps alive: weights, moments and counts of steps.
+---@param optim seqrun.core.Optim
+---@return seqrun.core.Twin|nil
+---@return string? message
+---@return string? code
+function train.twin(optim) end
+
+---Hashes of chunks of the store in order, 8 bytes each: those in elements [first, last), by default all that this
+---optimizer has.
+---@param optim seqrun.core.Optim
+---@param what "gradient"|"weights"|"copies"|"m"|"v"|"average"
+---@param first? integer from 0
+---@param last? integer
+---@return string
+function train.state_hashes(optim, what, first, last) end
+
+---Chunks of the parameters before number i; of all with i = count + 1.
+---@param params seqrun.core.Params
+---@param i integer
+---@return integer
+function train.hash_before(params, i) end
+
 ---Opens a safetensors file and checks its header.
 ---@param path string
 ---@param header_limit? integer bytes
@@ -538,6 +560,23 @@ function Background:wait() end
 
 ---Waits for the thread and frees the copy.
 function Background:finish() end
+
+---A second copy of the state of an optimizer; results of its steps must have been read before each call.
+---@class seqrun.core.Twin
+local Twin = {}
+
+---The twin becomes a copy of the state.
+function Twin:take() end
+
+---The twin and the state change places.
+function Twin:swap() end
+
+---The first difference between the two; nil if there is none.
+---@return { what: string, param: integer, element: integer, elements: integer }|nil
+function Twin:compare() end
+
+---Frees the copy.
+function Twin:release() end
 
 ---A file that grows by whole records.
 ---@class seqrun.core.Append

@@ -59,12 +59,13 @@ local optim = {}
 ---@field serial integer number of steps so far
 ---@field rate? number learning rate of the last step
 ---@field factor? number what scale_rate() set
+---@field observer? fun(what: "share"|"sum") what observe() set
 local Optimizer = {}
 Optimizer.__index = Optimizer
 for name, method in pairs(average.methods) do Optimizer[name] = method end
 require("seqrun.base.strict").seal(Optimizer, "the optimizer",
   { "kind", "params", "options", "segments", "serial", "rate", "factor", "last", "world", "sharded",
-    "swapped" })
+    "swapped", "observer" })
 
 local OPTIONS = {
   betas = true, eps = true, decay = true, power = true, clip_eps = true, max_skipped = true, groups = true,
@@ -276,6 +277,14 @@ function Optimizer:scale_rate(factor)
   self.factor = factor ~= 1 and factor or nil
 end
 
+---Calls `observer` while the store has the gradient of a share of this rank, and in a step while it has that of the
+---update.
+---@param observer? fun(what: "share"|"sum") nil: no longer
+function Optimizer:observe(observer)
+  self.observer = observer
+  self.params.observer = observer
+end
+
 ---One update with the gradients in the store: norm, clipping, finite check, update.  Ends the run after too many
 ---consecutive skipped updates.  Gradients are cleared afterwards, unless `zero_grad = false`.
 ---@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean } clip: maximum global
@@ -290,7 +299,9 @@ function Optimizer:step(t)
   check_shared(self)
   local waiting, room = self.core:pending()
   if waiting == room then guard(self:read_results()) end
+  if self.observer then self.observer("share") end
   self.params:finish_update(self.sharded ~= nil)
+  if self.observer then self.observer("sum") end
   do
     local scope <close> = tensor.scope()
     self.rate = self.factor and t.rate * self.factor or t.rate

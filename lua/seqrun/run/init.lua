@@ -286,6 +286,7 @@ local function end_step(self)
   self.phase = "between"
   self.step = self.step + 1
   self.loaders:advance()
+  if self.step < self.last then self.verify:ended(self.step) end
   end_at_goal(self)
   after_step(self)
 end
@@ -314,7 +315,14 @@ local function begin_update(self, update, waited)
   update.stores = { self.model.params }
   self.ranks:share_out(update, function() self.meter:gather_work() end)
   update.recorded = self.config.cuda_graph and not first -- the first allocates memory and times products
+  self.verify:begin(self.step + 1, update)
   return self.step + 1, update
+end
+
+---Answers attached prompts, which may change the state.
+local function serve(self)
+  self.verify:forget()
+  self.changes:serve(self.step, self.last, self.total)
 end
 
 ---The updates of the run: `for step, update in run:steps(loader)`.  With several loaders, `upto` ends the loop
@@ -328,6 +336,8 @@ function Run:steps(loader, upto)
   return function()
     self.agreement:reach(self.changes:asked())
     if self.phase == "update" then
+      local again = self.verify:again()
+      if again then return self.step + 1, again end
       end_step(self)
     elseif self.phase == "resumed" then
       self.phase = "between"
@@ -335,7 +345,7 @@ function Run:steps(loader, upto)
       evaluate_when_due(self) -- the stop may have interrupted it
     end
     self.saves:look()
-    if self.agreement:is_asked() then self.changes:serve(self.step, self.last, self.total) end
+    if self.agreement:is_asked() then serve(self) end
     check_stop(self)
     if upto and self.step >= upto and self.step < self.last then return nil end
     local asked = sys.now()
@@ -351,7 +361,10 @@ end
 ---@param losses seqrun.Losses what model:losses returned
 function Run:tally(batch, losses)
   contracts.check_losses(losses)
-  self.meter:tally(batch, losses)
+  local again = self.verify:is_again()
+  self.verify:tally(batch, losses)
+  self.meter:tally(batch, losses, again)
+  if again then return end
   self.screen:fit()
   give_up_in_time(self)
 end
@@ -370,6 +383,7 @@ end
 ---@param step integer
 ---@param optimizer table
 function Run:log(step, optimizer)
+  if self.verify:is_again() then return end
   if optimizer.serial == 0 then check.fail("%s", NO_STEP) end
   local due = self.records and (step % self.config.log.every == 0 or step == self.total)
   if due then tensor.synchronize() end -- the line includes the time of calls that are still running

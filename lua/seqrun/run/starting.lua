@@ -8,12 +8,17 @@ local meter = require("seqrun.run.measure.meter")
 local ranks = require("seqrun.run.ranks")
 local records = require("seqrun.run.records")
 local resuming = require("seqrun.run.directory.resuming")
+local verify = require("seqrun.run.verify")
 
 local function open_directory(self)
   if not self.ranks.leads then return end
-  local log, aside, changed = self.directory:start(self.loaded, self.ranks.size)
+  local log, aside, changed, edited = self.directory:start(self.loaded, self.ranks.size)
   self.screen:log_to(log)
   if aside then self.screen:say("the earlier run is now %s", aside) end
+  if edited then
+    self.screen:warn("%s has been edited since this run was started: from here on it is not the run that it was",
+      self.request.file)
+  end
   for _, change in ipairs(changed) do
     self.screen:say("changed on resume: %s: %s, was %s", change.path, change.mine, change.theirs)
   end
@@ -140,6 +145,7 @@ local function open_records(self, scaled)
     folder = self.folder, step = self.step, losses = model.loss_names and model:loss_names() or {},
     baselines = self.evaluations:baseline_metrics(), screen = self.screen, leads = self.ranks.leads,
   }
+  self.verify.records = self.records
   self.changes = open_changes(self, scaled)
   self.changes:resume(self.step)
   self.records:text("config", self.loaded:dump())
@@ -150,6 +156,10 @@ end
 ---@param parts table of run:start
 return function(self, parts)
   take_parts(self, parts)
+  self.verify = verify.new {
+    options = self.config.verify, optimizer = parts.optimizer, ranks = self.ranks, screen = self.screen,
+    folder = self.folder,
+  }
   local shown, first = self.screen, self.loader:cursor()
   if self.request.dry_run then
     resuming.tell_origin(initialize(self, parts.fresh), self.config.init, shown)

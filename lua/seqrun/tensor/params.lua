@@ -40,7 +40,8 @@ local params = {}
 ---@field rename? fun(name: string): string names of tensors in files to those of parameters
 local Params = {}
 Params.__index = Params
-require("seqrun.base.strict").seal(Params, "params", { "core", "precision", "list", "exchange", "rename" })
+require("seqrun.base.strict").seal(Params, "params", { "core", "precision", "list", "exchange", "rename",
+  "observer" })
 
 local KNOWN = {
   name = "string", shape = "table", init = "string", std = "number", pad_rows_to = "number", fuse = "string",
@@ -198,6 +199,7 @@ end
 ---Ends share i; later gradients belong to another.
 ---@param i integer from 1
 function Params:end_share(i)
+  if self.observer then self.observer("share") end
   if i ~= self.last_share then self.shares:end_share(i) end
 end
 

@@ -26,6 +26,18 @@ local function share_of(update, batch, i)
   return batch.share or (i - 1) * shares.count(update) // update.count + 1
 end
 
+---The numbers of the micro-batches with the last share first, each share in order: the same sum.
+local function backwards(update)
+  local list, by = {}, {}
+  for i = 1, update.count do
+    local share = share_of(update, update:batch(i), i)
+    by[share] = by[share] or {}
+    table.insert(by[share], i)
+  end
+  for share = shares.count(update), 1, -1 do table.move(by[share] or {}, 1, #(by[share] or {}), #list + 1, list) end
+  return list
+end
+
 ---The micro-batches of `update` that are this rank's, in order; each share ends in `stores` when the loop comes back
 ---for more.
 ---@param update table batch(i), count
@@ -34,15 +46,18 @@ end
 function shares.each(update, stores)
   local i, share = 0, nil
   local first, last = shares.own(update)
+  local order = update.backwards and backwards(update)
   ---The next micro-batch of this rank, and its share.
   local function draw()
     while i < update.count do
       i = i + 1
-      local batch = update:batch(i)
-      local its_share = share_of(update, batch, i)
+      local number = order and order[i] or i
+      local batch = update:batch(number)
+      local its_share = share_of(update, batch, number)
       if its_share >= first and its_share <= last then return batch, its_share end
     end
   end
+  local during = not update.recorded and not update.late -- what is recorded has not run yet
   local function all(method, ...)
     for _, params in ipairs(stores) do params[method](params, ...) end
   end
@@ -57,11 +72,11 @@ function shares.each(update, stores)
     local batch = coming
     share = its_share
     if not batch then
-      if not update.recorded then all("end_batches") end -- what is recorded has not run yet
+      if during then all("end_batches") end
       return nil
     end
     coming, its_share = draw()
-    if not update.recorded then all("begin_batch", share, not coming) end
+    if during then all("begin_batch", share, not coming) end
     return batch
   end
 end

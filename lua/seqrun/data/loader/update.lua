@@ -18,6 +18,9 @@ local shares = require("seqrun.data.loader.shares")
 ---@field ranks? integer
 ---@field ended? fun() called at the end of batches()
 ---@field recorded? boolean the loop over its micro-batches is recorded as one piece (key cuda_graph)
+---@field again? boolean its step is being computed once more (key verify.every)
+---@field backwards? boolean batches() begins with the last share; the sum is the same
+---@field late? boolean gradients are exchanged when all are there, not during the backward pass
 ---@field stores? seqrun.Params[] whose gradients are summed by shares
 ---@field counters? seqrun.Counters totals of the run with this update; run:steps sets them
 ---@field window? seqrun.Window of a curriculum: lengths, difficulties and what is unlocked
@@ -30,6 +33,7 @@ Update.__name = "seqrun.Update"
 require("seqrun.base.strict").seal(Update, "the update", {
   "index", "sequences", "packs", "tokens", "slots", "masked", "count", "schedule_step", "counters", "window", "max_len",
   "stores", "recorded", "imbalance", "from", "upto", "ended",
+  "again", "backwards", "late",
 })
 
 function Update:__tostring()

@@ -6,6 +6,7 @@ local devices = require("seqrun.tensor.devices")
 local ending = require("seqrun.history.ending")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
+local playback = require("seqrun.run.verify.playback")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
@@ -14,6 +15,7 @@ local train = require("seqrun.core.train")
 ---@class seqrun.RunDirectory
 ---@field path string
 ---@field command string the command line
+---@field words string[] the recipe and its settings
 ---@field again boolean the run resumes
 ---@field found? table what `newest` returns
 ---@field force boolean an earlier run that is there makes room
@@ -53,7 +55,7 @@ end
 local function new(request, name, command)
   return setmetatable({
     path = path_of(request, name), again = request.resume ~= nil, force = request.force or false, started = false,
-    command = command or "",
+    command = command or "", words = { request.file, table.unpack(request.arguments) },
   }, Directory)
 end
 
@@ -87,6 +89,8 @@ local function lock(folder) return (failure.must(checkpoint.lock(folder))) end
 ---@return string? message
 ---@return string? code
 function Directory:newest(ranks)
+  local playing = playback.current()
+  if playing then return playing.checkpoint end
   self.found = self.found or table.pack(ranks:first_says(function() return checkpoint.latest(self.path) end))
   return table.unpack(self.found, 1, self.found.n)
 end
@@ -152,12 +156,20 @@ local function check_same(folder, loaded)
 end
 
 ---The machine, build and command line, for environment.json.
-local function environment(command, ranks)
+local function environment(self, ranks)
   return json.encode {
-    command = command, threads = tensor.threads(), ranks = ranks, device = tensor.device(),
-    instructions = devices.instructions(), machine = sys.machine(), build = sys.build(), pid = sys.pid(),
+    command = self.command, words = self.words, recipe_hash = sys.hash_file(self.words[1]),
+    threads = tensor.threads(), ranks = ranks, device = tensor.device(), instructions = devices.instructions(),
+    machine = sys.machine(), build = sys.build(), pid = sys.pid(),
     started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
   }
+end
+
+---Whether the recipe differs from that with which the run was started or last resumed.
+local function is_edited(self)
+  local found = json.decode(sys.read_file(self.path .. "/environment.json", 1 << 20) or "")
+  local before = type(found) == "table" and found.recipe_hash
+  return type(before) == "string" and before ~= sys.hash_file(self.words[1])
 end
 
 ---Locks the directory and writes config.yaml and environment.json; an earlier run makes room, if it is to.
@@ -166,16 +178,18 @@ end
 ---@return seqrun.core.Append log run.log
 ---@return string|nil aside the new name of the earlier run
 ---@return table[] changed keys of a resumed run
+---@return boolean edited the recipe of a resumed run is another
 function Directory:start(loaded, ranks)
+  local edited = self.again and is_edited(self)
   local changed = self.again and sys.exists(self.path) and check_same(self.path, loaded) or {}
   local aside = self.force and set_aside(self.path) or nil
   self.lock = self.lock or lock(self.path)
   ending.clear(self.path)
   failure.must(sys.write_file(self.path .. "/config.yaml", loaded:dump()))
-  failure.must(sys.write_file(self.path .. "/environment.json", environment(self.command, ranks) .. "\n"))
+  failure.must(sys.write_file(self.path .. "/environment.json", environment(self, ranks) .. "\n"))
   local log = failure.must(train.append(self.path .. "/run.log"))
   self.started = true
-  return log, aside, changed
+  return log, aside, changed, edited
 end
 
 ---Writes how the run ended, if it started, and unlocks the directory.

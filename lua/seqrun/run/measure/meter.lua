@@ -46,7 +46,7 @@ end
 
 ---Adds the work of one micro-batch to the counters.
 local function add_work(self, done)
-  self.flops = self.flops + done.flops
+  if not done.again then self.flops = self.flops + done.flops end
   self.loaders:worked(done.layer_tokens, done.layers, done.flops)
 end
 
@@ -75,14 +75,16 @@ end
 ---Takes the losses of a micro-batch; they are read later.
 ---@param batch seqrun.Batch
 ---@param losses seqrun.Losses
-function Meter:tally(batch, losses)
+---@param again? boolean the step is computed once more: only the counters of the update are added to
+function Meter:tally(batch, losses, again)
   self.tallied = true
   local flops = self.model.flops and self.model:flops(batch) or 0
   local done = {
     layer_tokens = work.layer_tokens(self.model, batch), layers = work.layers(self.model), flops = flops,
+    again = again or nil,
   }
   if self.ranks:several() then self.own[#self.own + 1] = done else add_work(self, done) end
-  self.window:add(batch, losses, flops)
+  if not again then self.window:add(batch, losses, flops) end
 end
 
 ---Whether there were losses of any micro-batch.

@@ -172,6 +172,15 @@ local eval = c.map {
     doc = "stop after this many evaluations in which save.best has not improved" } },
 }
 
+local verify = c.map {
+  { "every", c.integer { default = 0, min = 0, changeable = later,
+    doc = "steps between checked steps, which are computed twice and compared to the bit, with hashes in metrics.jsonl "
+      .. "for seqrun verify; 0: none" } },
+  { "action", c.enum({ "stop", "retry", "continue" }, { default = "stop", changeable = later,
+    doc = "what a difference does, which is always recorded: stop: the run ends; retry: the step is computed a third "
+      .. "time, which takes a second copy of the state; continue: training goes on" }) },
+}
+
 local log = c.map {
   { "every", c.integer { default = 10, min = 1, doc = "steps between lines of metrics.jsonl" } },
   { "seconds", c.number { default = 30, min = 0, changeable = later,
@@ -217,6 +226,7 @@ local keys = {
     doc = "peak FLOP/s of the device, needed to report MFU" } },
   { "data", data }, { "pack", pack }, { "batch", batch }, { "optimizer", optimizer }, { "rate", rate },
   { "stop", stop }, { "init", init }, { "save", save }, { "eval", eval }, { "log", log },
+  { "verify", verify },
   { "ranks", require("seqrun.tasks.shared.rank_keys") },
 }
 

@@ -1,0 +1,93 @@
+/* ltwin.c - a second copy of the state of an optimizer, and its hashes; for
+ * lua/seqrun/run/verify. */
+#include "core/train/twin.h"
+
+#include "lua/bind/ltensor.h"
+#include "lua/bind/ltrain.h"
+
+#define TWIN "seqrun.core.Twin"
+
+static const char *const kinds[] = {"gradient", "weights", "copies", "m", "v", "average", NULL};
+
+static sr_twin *check_twin(lua_State *L) {
+    sr_twin *t = lsr_checkobject(L, 1, TWIN, "the twin was released");
+    lua_getiuservalue(L, 1, 1);
+    lsr_checkoptim(L, -1);
+    lua_pop(L, 1);
+    return t;
+}
+
+/* twin(optim) -> Twin | nil, message, code */
+static int train_twin(lua_State *L) {
+    sr_optim *optim = lsr_checkoptim(L, 1);
+    sr_twin **box = lsr_newbox_with(L, sizeof *box, TWIN, 1);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1);
+    return lsr_give(L, sr_twin_new(box, optim));
+}
+
+LSR_RELEASE(twin_release, TWIN, sr_twin, sr_twin_free)
+
+/* twin:take() */
+static int twin_take(lua_State *L) {
+    lsr_check(L, sr_twin_take(check_twin(L)));
+    return 0;
+}
+
+/* twin:swap() */
+static int twin_swap(lua_State *L) {
+    lsr_check(L, sr_twin_swap(check_twin(L)));
+    return 0;
+}
+
+/* twin:compare() -> nil | { what, param, element, elements }: the first difference, from 1 and 0 */
+static int twin_compare(lua_State *L) {
+    sr_twin_difference d;
+    lsr_check(L, sr_twin_compare(&d, check_twin(L)));
+    if (d.param < 0) return 0;
+    lua_createtable(L, 0, 4);
+    lua_pushstring(L, kinds[d.what]);
+    lua_setfield(L, -2, "what");
+    lsr_set_integer(L, "param", d.param + 1);
+    lsr_set_integer(L, "element", d.element);
+    lsr_set_integer(L, "elements", d.elements);
+    return 1;
+}
+
+/* state_hashes(optim, what [, first, last]) -> 8 bytes for each chunk in elements [first, last) of
+ * the store: all that this optimizer has without them */
+static int train_state_hashes(lua_State *L) {
+    const sr_optim *o = lsr_checkoptim(L, 1);
+    sr_held what = (sr_held)lsr_checkoption(L, 2, "state_hashes: what", NULL, kinds);
+    sr_range range = {lsr_optrange(L, 3, 0, 0, o->params->stored),
+                      lsr_optrange(L, 4, o->params->stored, 0, o->params->stored)};
+    int64_t count, room = sr_hash_count(o->params);
+    uint64_t *hashes = lsr_scratch(L, room, sizeof *hashes);
+    lsr_check(L, sr_hash_state(hashes, &count, o, what, range));
+    lua_pushlstring(L, (const char *)hashes, (size_t)count * sizeof *hashes);
+    return 1;
+}
+
+/* hash_before(params, i) -> chunks of the parameters before number i; i = count + 1: of all */
+static int train_hash_before(lua_State *L) {
+    const sr_params *p = lsr_checkparams(L, 1);
+    lua_pushinteger(L, sr_hash_before(p, lsr_checkrange(L, 2, 1, p->count + 1) - 1));
+    return 1;
+}
+
+static const luaL_Reg methods[] = {
+    {"take", twin_take},       {"swap", twin_swap}, {"compare", twin_compare},
+    {"release", twin_release}, {NULL, NULL},
+};
+
+static const luaL_Reg functions[] = {
+    {"twin", train_twin},
+    {"state_hashes", train_state_hashes},
+    {"hash_before", train_hash_before},
+    {NULL, NULL},
+};
+
+void lsr_open_twin(lua_State *L) {
+    lsr_class(L, TWIN, methods, twin_release);
+    luaL_setfuncs(L, functions, 0);
+}

@@ -1,0 +1,175 @@
+-- verify - computes recorded steps of a run again and compares their hashes.
+
+local checkpoint = require("seqrun.checkpoint")
+local converters = require("seqrun.config.converters")
+local failure = require("seqrun.base.failure")
+local json = require("seqrun.core.json")
+local metrics = require("seqrun.history.metrics")
+local playback = require("seqrun.run.verify.playback")
+local shipped = require("seqrun.base.shipped")
+local sys = require("seqrun.core.sys")
+local text = require("seqrun.base.format")
+
+local command = { summary = "compute recorded steps of a run again, and compare loss, gradient, weights and moments" }
+
+function command.define(cmd)
+  cmd:argument("run", "the directory of a run with verify.every"):argname("RUN")
+  cmd:mutex(
+    cmd:option("--step", "this recorded step only"):argname("K"):convert(converters.whole(1, 1 << 53)),
+    cmd:flag("--last", "the last recorded step only"))
+  cmd:flag("--json", "one JSON object")
+  cmd:epilog([=[Recorded are the steps that verify.every has checked. Training goes on from the newest checkpoint before
+the step; without --step and --last from the oldest one, through all recorded steps. Start it in the directory in which
+the run was started. Nothing is written into RUN. The bits are the same on any number of threads
+and ranks of one instruction set.
+
+exit codes: 0 all equal, 1 a difference, 3 no checkpoint or no hashes to compare with
+
+examples:
+  seqrun recipes/pretrain.lua verify.every=100
+  seqrun verify runs/pretrain --last]=])
+end
+
+---The recorded lines of a run, by step.
+local function recorded(run)
+  local lines, message, code = metrics.read(run)
+  if not lines then return nil, message, code end
+  local list = {}
+  for _, line in ipairs(lines) do
+    if line.type == "verify" and line.equal and math.type(line.step) == "integer" then list[#list + 1] = line end
+  end
+  if #list == 0 then
+    return nil, ("%s: no step has recorded hashes; train with verify.every=100"):format(run), "data"
+  end
+  table.sort(list, function(a, b) return a.step < b.step end)
+  return list
+end
+
+---The lines that were asked for.
+local function chosen(list, args)
+  if args.last then return { list[#list] } end
+  if not args.step then return list end
+  local near = {}
+  for _, line in ipairs(list) do
+    if line.step == args.step then return { line } end
+    if #near < 8 then near[#near + 1] = tostring(line.step) end
+  end
+  return nil, ("%s: step %d has no recorded hashes; those of %s%s have"):format(args.run, args.step,
+    table.concat(near, ", "), #list > #near and ", ..." or ""), "data"
+end
+
+---The checkpoint to begin at: one that is intact, before the first line, or for several lines the oldest.
+local function beginning(run, lines)
+  local all, message, code = checkpoint.list(run)
+  if not all then return nil, message, code end
+  local last, why = lines[#lines].step, nil
+  local first, past, by = 1, #all, 1
+  if #lines == 1 then first, past, by = #all, 1, -1 end
+  for i = first, past, by do
+    if all[i].step < last then
+      local step, problem = checkpoint.verify(all[i].path)
+      if step then return all[i] end
+      why = problem
+    end
+  end
+  return nil, why or ("%s: no checkpoint is older than step %d"):format(run, last), "data"
+end
+
+---The recipe of a run and the settings that choose its task.
+local function recipe_of(run)
+  local path = run .. "/environment.json"
+  local found = json.decode(sys.read_file(path, 1 << 20) or "")
+  local words = type(found) == "table" and type(found.words) == "table" and found.words or {}
+  if type(words[1]) ~= "string" then return nil, ("%s does not name the recipe of the run"):format(path), "data" end
+  local kept = { [0] = shipped.find(words[1]) }
+  for i = 2, #words do
+    if tostring(words[i]):find("^task=") then kept[#kept + 1] = words[i] end
+  end
+  if not sys.exists(kept[0]) then
+    return nil, ("%s is not there; run seqrun verify where the run was started"):format(kept[0]), "data"
+  end
+  return kept, found.recipe_hash ~= sys.hash_file(kept[0])
+end
+
+---A directory for the files of the run that computes the steps; it is removed when closed.
+local function scratch(run)
+  local path = os.tmpname()
+  os.remove(path)
+  failure.must(sys.make_dirs(path))
+  local config = failure.must(sys.read_file(run .. "/config.yaml", 1 << 24))
+  failure.must(sys.write_file(path .. "/config.yaml", config))
+  return setmetatable({ path = path }, { __close = function() sys.remove(path) end })
+end
+
+---Settings that the run may change: nothing but the steps is to be done.
+local QUIET = {
+  "--quiet", "attach=false", "save.every=0", "save.minutes=0", "eval.every=0", "budget=none",
+}
+
+---Runs the recipe from the checkpoint.
+---@return table[]|nil results
+local function play(words, run, from, lines)
+  local place <close> = scratch(run)
+  local playing = playback.open(from.path, lines)
+  for _, word in ipairs(QUIET) do words[#words + 1] = word end
+  words[#words + 1] = "--resume=" .. place.path
+  words[#words + 1] = "--max-steps=" .. playing.last
+  local chunk, problem = loadfile(words[0], "t")
+  if not chunk then return nil, problem, "data" end
+  local before = arg
+  arg = words -- luacheck: ignore 121
+  local done, raised = xpcall(chunk, require("seqrun.base.trace").handler, table.unpack(words))
+  arg = before -- luacheck: ignore 121
+  playback.close()
+  local known = not done and failure.of(raised)
+  if not done and not (known and known.code == "ok") then
+    return nil, known and known.message or tostring(raised), "data"
+  end
+  return playing.results
+end
+
+---The lines that a checkpoint comes before.
+local function after(lines, step)
+  local list = {}
+  for _, line in ipairs(lines) do
+    if line.step > step then list[#list + 1] = line end
+  end
+  return list
+end
+
+local function tell(args, from, results, edited)
+  local last = results[#results]
+  if args.json then
+    print(json.encode {
+      run = args.run, checkpoint = from.path, equal = last.equal, steps = results,
+      difference = not last.equal and { step = last.step, what = last.what, tensor = last.tensor } or nil,
+    })
+  elseif last.equal then
+    print(("%s: %s from %s, all equal to what was recorded, to the bit"):format(args.run,
+      text.counted(#results, "step"), from.path))
+  else
+    print(("%s: step %d differs from what was recorded: the %s%s"):format(args.run, last.step, last.what,
+      last.tensor and ", first of " .. last.tensor or ""))
+    if edited then print("note: the recipe has been edited since the run was started") end
+  end
+  return last.equal and 0 or 1
+end
+
+function command.run(args)
+  local list, message, code = recorded(args.run)
+  if not list then return nil, message, code == "missing" and "data" or code end
+  local lines, from, words, edited
+  lines, message, code = chosen(list, args)
+  if not lines then return nil, message, code end
+  from, message, code = beginning(args.run, lines)
+  if not from then return nil, message, code == "missing" and "data" or code end
+  words, edited, code = recipe_of(args.run)
+  if not words then return nil, edited, code end
+  local results
+  results, message, code = play(words, args.run, from, after(lines, from.step))
+  if not results then return nil, message, code end
+  if #results == 0 then return nil, ("%s: the run ended before a recorded step"):format(args.run), "data" end
+  return tell(args, from, results, edited)
+end
+
+return command
