@@ -25,6 +25,33 @@ local function fill(sequences, starts, rows, vocabulary)
   return ids, types, masked, labels
 end
 
+---The rows that the targets read, as batches of a loader have them: the last layer computes only these after its
+---attention.  Adds the places of each target's rows among them.
+---@return { layout: seqrun.Layout, rows: seqrun.Tensor }
+local function last_of(lens, starts, uids, targets, seed)
+  local wanted, place, rows, kept, int = {}, {}, {}, {}, { dtype = "i32" }
+  for _, read in pairs(targets) do
+    for _, row in ipairs(read) do wanted[row] = true end
+  end
+  for s, start in ipairs(starts) do
+    local before = #rows
+    for row = start, start + lens[s] - 1 do
+      if wanted[row] then place[row], rows[#rows + 1] = #rows, row end
+    end
+    kept[s] = #rows - before
+  end
+  local unit = 128
+  local layout = sr.layout { lens = kept, uids = uids, rows = (#rows + unit - 1) // unit * unit, seed = seed }
+  for i = #rows + 1, layout:rows() do rows[i] = 0 end -- slack
+  local places = {}
+  for name, read in pairs(targets) do
+    places[name] = {}
+    for i, row in ipairs(read) do places[name][i] = place[row] end
+    places[name] = sr.tensor(places[name], int):keep()
+  end
+  return { layout = layout, rows = sr.tensor(rows, int):keep() }, places
+end
+
 ---@class seqrun.bench.Totals
 ---@field masked integer masked tokens of the update
 ---@field sequences integer
@@ -42,14 +69,16 @@ local function batch_of(sequences, starts, rows, totals, o)
   for i = 1, #masked do weights[i] = 1 / totals.masked end
   for s = 1, #sequences do nsp[s], halves[s] = s % 2, 1 / totals.sequences end
   local int = { dtype = "i32" }
+  local last, places = last_of(lens, starts, uids, { mlm = masked, nsp = starts }, o.seed)
   return {
+    last = last,
     layout = sr.layout { lens = lens, starts = starts, uids = uids, rows = rows, seed = o.seed },
     ids = sr.tensor(ids, int):keep(),
     types = sr.tensor(types, int):keep(),
     targets = {
-      mlm = { rows = sr.tensor(masked, int):keep(), labels = sr.tensor(labels, int):keep(),
+      mlm = { rows = sr.tensor(masked, int):keep(), places = places.mlm, labels = sr.tensor(labels, int):keep(),
         weights = sr.tensor(weights):keep() },
-      nsp = { rows = sr.tensor(starts, int):keep(), labels = sr.tensor(nsp, int):keep(),
+      nsp = { rows = sr.tensor(starts, int):keep(), places = places.nsp, labels = sr.tensor(nsp, int):keep(),
         weights = sr.tensor(halves):keep() },
     },
   }

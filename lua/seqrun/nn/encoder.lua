@@ -221,11 +221,11 @@ local function run_layer(self, x, fed, layout, i, needed)
 end
 
 ---x and what is yet to be added to it.
-local function whole(x, fed) return fed and x + fed or x end
+local function added_up(x, fed) return fed and x + fed or x end
 
 ---Layer i on the rows that it keeps, in place: no op saves the hidden state between layers.
 local function run_on_kept(self, x, kept, i, needed)
-  local function layer(taken) return whole(run_layer(self, taken, nil, kept.layout, i)) end
+  local function layer(taken) return added_up(run_layer(self, taken, nil, kept.layout, i)) end
   x = ops.on_rows(x, kept.rows[i], layer, { count = kept.layout:rows(), in_place = true })
   return needed and ops.gather_rows(x, needed.rows) or x
 end
@@ -261,13 +261,13 @@ function Encoder:encode(batch, needed)
   for i = 0, last do
     local rows = i == last and needed or nil
     if kept and kept.rows[i] then
-      x, fed = run_on_kept(self, whole(x, fed), kept, i, rows), nil
+      x, fed = run_on_kept(self, added_up(x, fed), kept, i, rows), nil
     else
       x, fed = run_layer(self, x, fed, batch.layout, i, rows)
     end
   end
   batch.kept = kept
-  if not d.final_norm then return whole(x, fed) end
+  if not d.final_norm then return added_up(x, fed) end
   return (self:norm(fed or x, fed and x, self.prefix .. self.names.final_norm, {}))
 end
 
