@@ -43,14 +43,20 @@ INLINE int64_t span_most(int64_t n, int64_t rows, int64_t before, int64_t after)
     return most < n ? most : n;
 }
 
+/* The columns of `c` that are in a block, possibly none. */
+INLINE span span_in(span c, span block) {
+    span s = {c.from > block.from ? c.from : block.from, c.to < block.to ? c.to : block.to};
+    return s.from < s.to ? s : (span){block.from, block.from};
+}
+
 /* -inf where row i of `rows`, which is row + i of the unit, does not see the column. */
 INLINE void hide_unseen(float *s, int64_t ld, span c, int64_t row, int64_t rows, int64_t before,
                         int64_t after) {
     int64_t width = c.to - c.from;
     for (int64_t i = 0; i < rows; i++, s += ld) {
-        int64_t first = row + i - before - c.from, last = row + i + after - c.from;
-        for (int64_t x = 0; x < first; x++) s[x] = -INFINITY;
-        for (int64_t x = last + 1; x < width; x++) s[x] = -INFINITY;
+        int64_t first = row + i - before - c.from, end = row + i + after + 1 - c.from;
+        for (int64_t x = 0; x < first && x < width; x++) s[x] = -INFINITY;
+        for (int64_t x = end > 0 ? end : 0; x < width; x++) s[x] = -INFINITY;
     }
 }
 
