@@ -82,6 +82,11 @@ describe("recipes/embed.lua", function()
       sys.read_file(sr.must(sr.checkpoint.pretrained(path("pairs"))).path .. "/modules.json"))
     assert.equal("1_Pooling", modules[2].path)
     assert.equal(3, #modules)
+    local code, out, err = program.run { "recipes/search.lua", "model=" .. path("pairs"), "texts=" .. data, "w25 w3",
+      "top=3" }
+    assert.equal(0, code, err)
+    for found in out:gmatch("[^\n]+") do assert.matches("w25", found) end
+    assert.equal(3, select(2, out:gsub("\n", "")))
   end)
 
   it("learns hard negatives, scored pairs and a teacher's vectors #slow", function()

@@ -25,7 +25,7 @@ local Objective = {}
 Objective.__index = Objective
 
 local INT = { dtype = "i32" }
-local BLOCK = 1 << 21
+local BLOCK = 1 << 19 -- 2 MiB of similarities
 local SMALLEST = 1e-12 -- of a norm, as in PyTorch's normalize()
 local MOST = 100 -- of 1 / temperature, where it is learned
 
