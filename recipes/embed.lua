@@ -13,6 +13,7 @@ local cfg = run.config
 
 -- data: an update is batch.sequences rows, whose texts are packed inside the update
 local data = task:data(cfg)
+local schedules = task:schedules(cfg, data) -- token_drop.*: what changes during the run
 local train, updates = task:loader(cfg, data, "train")
 local dev = data.dev and task:loader(cfg, data, "dev")
 
@@ -21,14 +22,17 @@ local model = task:model(cfg, data)
 local contrast = task:contrast(model)
 local optimizer = sr.optim[cfg.optimizer.name](model.params, task:optimizer_options(cfg, model))
 local rate, total = task:schedule(cfg, updates)
+schedules:drop(model, total)
 
 run:start {
   corpus = data.train, loader = train, held = dev, model = model, optimizer = optimizer, rate = rate, total = total,
   fresh = task:fresh(cfg, model), notes = data.notes, epoch = updates,
+  schedules = schedules.by_name,
 }
 
 -- loop: the texts of all micro-batches are encoded first, without a tape; the loss is over all of them
 for step, update in run:steps(train) do
+  schedules:before(update)
   contrast:begin(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()

@@ -91,7 +91,8 @@ describe("recipes/embed.lua", function()
 
   it("learns hard negatives, scored pairs and a teacher's vectors #slow", function()
     local _, text = train(pairs_file("triplets.csv", 80, true), "triplets", "epochs=1", "embed.learn_temperature=true",
-      "embed.directions=both", "embed.matryoshka=[8,32]")
+      "embed.directions=both", "embed.matryoshka=[8,32]", "token_drop.keep=0.5",
+      "token_drop.layers=[0,1]", "batch.micro_packs=1")
     assert.matches("80 pairs with 80 hard negatives", text)
     local scored = scored_file("scored.tsv", 100)
     local line = train(scored, "scored", "data.dev=" .. scored, "epochs=6")
@@ -192,6 +193,8 @@ describe("recipes/embed.lua", function()
     local code, _, err = program.run { "recipes/finetune.lua", "task=embed", "data.train=" .. data }
     assert.equal(2, code)
     assert.matches("run recipes/embed.lua", err)
+    assert.matches("curriculum.length: the texts of a row belong in one update",
+      refused(data, "curriculum.length=16"))
     local function said(...) return (select(2, train(...))) end
     assert.matches("batch.sequences: 30 instead of 100", said(data, "small", "batch.sequences=100", "embed.pool=cls"))
     assert.matches("the positive is the same text in all 3 rows",

@@ -146,6 +146,10 @@ local function decide(cfg, data)
     table.insert(data.notes, ("warning: embed.pool=%s, but %s was trained with %s"):format(cfg.embed.pool,
       data.pretrained.path, theirs))
   end
+  if data.pretrained.sentences.prompt then
+    table.insert(data.notes, ("warning: %s puts '%s' before each text that it encodes; the texts of data.train are "
+      .. "used as they are"):format(data.pretrained.path, data.pretrained.sentences.prompt))
+  end
   if cfg.batch.sequences <= found.rows then return end
   table.insert(data.notes, ("batch.sequences: %d instead of %d, since there are no more rows"):format(found.rows,
     cfg.batch.sequences))
