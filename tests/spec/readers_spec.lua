@@ -367,7 +367,7 @@ describe("the files of a run", function()
 
   it("warn of labels that are ids, and of texts that are their own label or pair", function()
     local lines = { "id,text,copy,label" }
-    for i = 1, 20 do lines[i + 1] = ("%d,rain %d,rain %d,%s"):format(i, i % 9, i % 9, i % 2) end
+    for i = 1, 20 do lines[i + 1] = ("%d,rain %d,rain %d,%s"):format(i, i % 9, i % 9, i % 9 % 2) end
     local path = put("odd.csv", table.concat(lines, "\n") .. "\n")
     local function said(columns) return table.concat(assert(files { train = path, columns = columns }).notes, "\n") end
     assert.matches("warning: train: 20 classes in 20 rows, so most occur once", said { label = "id" })

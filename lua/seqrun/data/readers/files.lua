@@ -180,6 +180,14 @@ local function tell_overlap(notes, train, dev)
   end
 end
 
+---Warns of texts that are in both parts of a set.
+local function tell_repeats(notes, set)
+  local count = math.tointeger(tonumber(set:meta().repeats))
+  if not count then return end
+  say(notes, "warning: %s of %s rows of train repeat an earlier text, so some of those held out are trained on too: "
+    .. "scores will be too good; remove them, or give data.dev", commas(count), commas(set:info().examples))
+end
+
 -- ---- both ------------------------------------------------------------------------------------
 
 ---Holds out a part of train, where there is no dev.
@@ -255,5 +263,6 @@ return function(given)
   sets.dev, sets.dev_part = sets.train, "held"
   say(sets.notes, "dev: %s of them, held out of train (data.held=%g, since data.dev is none)",
     commas(sets.train:info().held.units), options.held)
+  tell_repeats(sets.notes, sets.train)
   return sets
 end

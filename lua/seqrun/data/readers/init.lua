@@ -198,6 +198,31 @@ local function count_copies(self, record)
   end
 end
 
+---Counts rows that repeat the text of an earlier one, and those of them with another label.
+local function count_repeats(self, record)
+  if type(record.text) ~= "string" or self.options.reader.windows then return end
+  local key = sys.hash(record.text .. "\0" .. (record.pair or ""))
+  local before = self.texts[key]
+  if not before then
+    self.texts[key] = { label = record.label, line = record.line }
+    return
+  end
+  local repeats = self.repeats
+  repeats.count = repeats.count + 1
+  if type(record.label) ~= "string" or before.label == record.label then return end
+  repeats.other = repeats.other + 1
+  repeats.first = repeats.first or ("%s:%d ('%s', '%s' in line %d)"):format(record.file, record.line,
+    shown(record.label), shown(before.label or ""), before.line)
+end
+
+---A warning about equal texts with different labels.
+local function repeats_notes(self)
+  local other = self.repeats.other
+  if other == 0 then return {} end
+  return { ("warning: %d of %d rows have the text of an earlier row with another label, the first is %s"):format(other,
+    self.rows, self.repeats.first) }
+end
+
 ---Warnings about rows whose label or second text is the text itself, if most are.
 local function copies_notes(self)
   local notes = {}
@@ -224,6 +249,7 @@ local function examples_of(self, record)
   end
   if not check_id(self, record) then return nil end
   count_copies(self, record)
+  if made.a then count_repeats(self, record) end
   self.rows = self.rows + 1
   return made.a and { made } or made
 end
@@ -268,7 +294,7 @@ end
 local function stream_of(options, source, maker)
   return setmetatable({
     options = options, source = source, maker = maker, problems = problems.new(options.bad), queue = {}, at = 1,
-    seen = {}, copies = {}, rows = 0, read = 0,
+    seen = {}, copies = {}, texts = {}, repeats = { count = 0, other = 0 }, rows = 0, read = 0,
     working = live.work("reading", { unit = "rows", print = options.progress, quiet = not options.progress }),
   }, Stream)
 end
@@ -283,7 +309,7 @@ end
 
 local function notes_of(stream, maker)
   local notes = stream.problems:notes()
-  for _, more in ipairs { copies_notes(stream), maker.notes and maker:notes() or {} } do
+  for _, more in ipairs { copies_notes(stream), repeats_notes(stream), maker.notes and maker:notes() or {} } do
     table.move(more, 1, #more, #notes + 1, notes)
   end
   return notes
@@ -296,6 +322,7 @@ local function meta_of(options, stream, maker)
       task = options.task, files = json.encode(json.array(stream.source.files)),
       notes = json.encode(json.array(notes_of(stream, maker))),
     }
+    if stream.repeats.count > 0 then meta.repeats = tostring(stream.repeats.count) end
     if maker.counted then meta.classes = maker.counted:text() end
     if maker.map then meta["labels." .. maker.labelled] = json.encode(json.array(maker.map.names)) end
     return meta
