@@ -3,6 +3,7 @@
 local directory = require("seqrun.checkpoint.directory")
 local foreign = require("seqrun.checkpoint.foreign")
 local json = require("seqrun.core.json")
+local layers = require("seqrun.checkpoint.layers")
 local pretrained = require("seqrun.checkpoint.pretrained")
 local sys = require("seqrun.core.sys")
 local tokenizer = require("seqrun.checkpoint.tokenizer")
@@ -65,6 +66,8 @@ return function(path, run)
   if not facts then return nil, no_weights(path) or message, code end
   local tensors, left_out, kind = foreign.tensors(facts)
   if not tensors then return nil, no_weights(path) or left_out, kind end
+  local differ = layers.differ(store(tensors).names(), facts.design.layers)
+  if differ then return nil, ("%s: %s"):format(facts.path, differ), "data" end
   local config
   config, message, code = foreign.config(facts)
   if not config then return nil, message, code end

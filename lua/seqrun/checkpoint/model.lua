@@ -1,6 +1,7 @@
 -- model.lua - the weights of a checkpoint into a parameter store, whoever wrote them.
 
 local json = require("seqrun.core.json")
+local layers = require("seqrun.checkpoint.layers")
 local names = require("seqrun.checkpoint.names")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
@@ -107,6 +108,17 @@ local function misfits(params, found, fresh)
   return ("%s, and further tensors do not fit: %s%s; %s"):format(first, named, more, FIX)
 end
 
+---What is wrong with the number of layers; those that are new need none in the file.
+local function other_layers(params, found, fresh)
+  local wanted, given, new = {}, {}, false
+  for _, param in ipairs(params.list) do
+    wanted[#wanted + 1] = param.name
+    new = new or fresh[param.name] and not find(found, param)
+  end
+  for name in pairs(found) do given[#given + 1] = name end
+  return not new and layers.problem(wanted, given) or nil
+end
+
 local function read_one(params, param, source, report)
   local name = param.name
   local count, note = fit(param, source.entry)
@@ -145,7 +157,7 @@ end
 local function fill(params, found, t, report)
   local used, tied, fresh = {}, names.tied(params), {}
   for _, name in ipairs(t.fresh or {}) do fresh[name] = true end
-  local problem = misfits(params, found, fresh)
+  local problem = misfits(params, found, fresh) or other_layers(params, found, fresh)
   if problem then return nil, problem, "data" end
   for _, param in ipairs(params.list) do
     local source = find(found, param)

@@ -123,7 +123,11 @@ local function module_of(name)
 end
 
 ---Splits a name at the number of its layer: "bert.encoder.layer.*", 3, "output.dense.bias".
-local function at_layer(name)
+---@param name string
+---@return string|nil module
+---@return integer? layer from 0
+---@return string? rest
+function names.at_layer(name)
   local module, layer, rest = name:match("^(.-%f[%w_]layers?%.)(%d+)%.(.+)$")
   if module then return module .. "*", math.tointeger(layer), rest end
 end
@@ -136,7 +140,7 @@ end
 local function names_of(group)
   local layers, rests, seen = {}, {}, {}
   for _, name in ipairs(group.names) do
-    local _, layer, rest = at_layer(name)
+    local _, layer, rest = names.at_layer(name)
     if layer then
       insert_once(layers, seen, layer)
       insert_once(rests, seen, rest)

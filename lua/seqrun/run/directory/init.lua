@@ -39,7 +39,7 @@ local function path_of(request, name)
     failure.raise("config", "--resume=%s: no such directory", resumed)
   end
   local path = resumed or request.out or name and "runs/" .. name or usual_path(request.file)
-  path = path:gsub("(.)/+$", "%1")
+  path = path:gsub("(.)/+$", "%1"):gsub("^%-", "./-") -- a command line takes it for a path
   if sys.exists(path .. "/model.safetensors") then
     failure.raise("config", "%s is a checkpoint, not a run; --resume expects the directory of the run; to start a new "
       .. "run from it, use init.from=%s with another --out", path, text.shell(path))

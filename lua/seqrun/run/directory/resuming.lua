@@ -131,6 +131,25 @@ local function check_tokenizer(t, folder)
     folder)
 end
 
+---What no shape of a tensor shows.
+local UNSEEN = { heads = "attention heads", kv_heads = "heads of keys and values", act = "activation" }
+
+---Fails if the model would read the weights of a checkpoint in another way than the model that they are of.
+local function check_design(t, folder)
+  local facts = t.model.design and sys.exists(folder .. "/config.json") and checkpoint.pretrained(folder)
+  local list = {}
+  for key, what in pairs(UNSEEN) do
+    local mine, theirs = t.model.design[key], facts and facts.design[key]
+    if facts and mine ~= theirs then
+      list[#list + 1] = ("%s: %s there, %s here"):format(what, tostring(theirs), tostring(mine))
+    end
+  end
+  if #list == 0 then return end
+  table.sort(list)
+  failure.raise("config", "init.from: the model of %s differs (%s); set the keys of model to those of its config.json",
+    folder, table.concat(list, "; "))
+end
+
 ---Names of the parameters that are initialized although the checkpoint has them: `fresh` of run:start, and those of all
 ---heads with init.heads=new.
 local function fresh_parameters(t)
@@ -148,7 +167,10 @@ function resuming.start_from(t)
   local init = t.config.init
   if not init.from or init.carry == "none" then return nil end
   local folder = checkpoint.resolve(init.from)
-  if folder and sys.is_dir(folder) then check_tokenizer(t, folder) end
+  if folder and sys.is_dir(folder) then
+    check_tokenizer(t, folder)
+    if not init.tile then check_design(t, folder) end
+  end
   local parts = {
     model = t.model.params, opt = t.optimizer, carry = init.carry, seed = t.config.seed, fresh = fresh_parameters(t),
     average = init.average,

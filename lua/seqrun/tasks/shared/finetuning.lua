@@ -72,6 +72,22 @@ local function file_options(self, cfg, pretrained)
   return options
 end
 
+---Fails if data.labels has the labels of the head that is loaded, in another order: each class would be another.
+local function check_labels(self, cfg, pretrained)
+  local given, theirs = cfg.data.labels, pretrained.labels
+  if pretrained.kind ~= self.kind or cfg.init.heads ~= "load" or not given or not theirs then return end
+  local at, other = {}, nil
+  for i, name in ipairs(theirs) do at[name] = i end
+  if #given ~= #theirs then return end
+  for i, name in ipairs(given) do
+    if not at[name] then return end
+    other = other or at[name] ~= i and name
+  end
+  if not other then return end
+  failure.raise("config", "data.labels=[%s]: the labels of the model are in another order, [%s]; leave out "
+    .. "data.labels, or to train a new head set init.heads=new", table.concat(given, ","), table.concat(theirs, ","))
+end
+
 ---What is at init.from.
 local function pretrained_of(cfg)
   local pretrained, message, code = checkpoint.pretrained(cfg.init.from)
@@ -97,6 +113,7 @@ end
 function Task:data(cfg)
   cfg.pack.arrange = cfg.arrange or cfg.pack.arrange
   local pretrained = pretrained_of(cfg)
+  check_labels(self, cfg, pretrained)
   local shorter = fit_length(cfg, pretrained)
   local options = file_options(self, cfg, pretrained)
   options.vocab = tokenizer_of(pretrained)
