@@ -51,7 +51,9 @@ for _, family in ipairs(sr.nn.family_names()) do
       local last, other = sr.must(sr.checkpoint.resolve(out)), sr.must(sr.checkpoint.resolve(half))
       assert.equal(sys.read_file(last .. "/model.safetensors"), sys.read_file(other .. "/model.safetensors"))
       local saved = json.decode(sys.read_file(last .. "/config.json"))
-      local class = require("seqrun.nn.families").find(family).class
+      local found = require("seqrun.nn.families").find(family)
+      local class = found.class
+      if found.keys.pad_token_id then assert.equal(0, saved.pad_token_id, "that of the vocabulary") end
       assert.equal(family, saved.model_type)
       assert.equal(class .. (family == "bert" and "ForPreTraining" or "ForMaskedLM"), saved.architectures[1])
       local lines = {}

@@ -114,9 +114,10 @@ end
 ---@param corpus seqrun.Corpus
 ---@return table
 function pretraining.model_options(cfg, corpus)
-  local options, design = model_of(cfg), design_of(cfg)
+  local options = model_of(cfg)
+  local _, family = configs.design(options)
   options.vocab_size, options.precision = corpus:vocab_size(), cfg.precision
-  if design.skip or design.untrained then options.pad_token_id = corpus:tokenizer():special("pad") end
+  if family.keys.pad_token_id then options.pad_token_id = corpus:tokenizer():special("pad") end
   local longest = configs.design(options).longest
   if cfg.data.max_len > longest then
     local text = "data.max_len is %d, but a %s model with max_position_embeddings=%d reads at most %d tokens"
