@@ -12,7 +12,7 @@ sr_status sr_optim_average_of(sr_tensor **average, sr_range *held, const sr_opti
     const sr_param *param = &o->params->list[i];
     *average = NULL;
     *held = (sr_range){0, 0};
-    if (o->average == NULL || o->segments[i].frozen) return SR_OK;
+    if (o->average == NULL || o->segments[o->segment_of[i]].frozen) return SR_OK;
     sr_range found = common(o->range, param->offset, param->offset + param->size);
     int64_t n = found.last - found.first;
     if (n == 0) return SR_OK;

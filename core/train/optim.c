@@ -27,14 +27,19 @@ static sr_status check_opts(const sr_optim_opts *o) {
     return SR_OK;
 }
 
-static sr_status check_segment(const sr_segment *s, const sr_param *p) {
+/* Checks a segment that has the next `left` elements of p, or with `several` rows of them, and
+ * tells its size. */
+static sr_status check_segment(const sr_segment *s, const sr_param *p, int64_t left, bool several,
+                               int64_t *size) {
     const char *name = p->name;
     bool matrix = s->rows > 0 || s->columns > 0;
-    if (matrix && (s->rows < 1 || s->columns < 1 || s->rows * s->columns != p->size || !p->whole))
+    bool fits = !matrix || (s->rows > 0 && s->columns > 0 && s->rows <= left / s->columns);
+    *size = matrix && fits ? s->rows * s->columns : left;
+    if (matrix && (!fits || (!several && *size != left) || !p->whole))
         return sr_fail(SR_EINVAL,
                        "optimizer: '%s' has %" PRId64 " elements, not a matrix of %" PRId64
                        " x %" PRId64 " that is kept whole",
-                       name, p->size, s->rows, s->columns);
+                       name, left, s->rows, s->columns);
     if (!isfinite(s->scale))
         return sr_fail(SR_EINVAL, "optimizer: '%s' has scale %g; must be finite", name, s->scale);
     if (!(s->rate >= 0 && isfinite(s->rate)) || !(s->decay >= 0 && isfinite(s->decay)))
@@ -45,16 +50,32 @@ static sr_status check_segment(const sr_segment *s, const sr_param *p) {
     return SR_OK;
 }
 
-static sr_status fill_segments(sr_optim *o, const sr_segment *segments) {
-    const sr_params *p = o->params;
-    SR_TRY(sr_new(&o->segments, p->count));
-    for (int64_t i = 0; i < p->count; i++) {
-        SR_TRY(check_segment(&segments[i], &p->list[i]));
-        o->segments[i] = segments[i];
-        o->segments[i].offset = p->list[i].offset;
-        o->segments[i].size = p->list[i].size;
+/* The segments of parameter i, from *next on. */
+static sr_status fill_parameter(sr_optim *o, const sr_segment *segments, int64_t i, int64_t *next) {
+    const sr_param *p = &o->params->list[i];
+    bool several = o->segment_count > o->params->count;
+    o->segment_of[i] = *next;
+    for (int64_t from = 0, size = 0; from < p->size; from += size) {
+        if (*next == o->segment_count)
+            return sr_fail(SR_EINVAL, "optimizer: the segments end before '%s' does", p->name);
+        SR_TRY(check_segment(&segments[*next], p, p->size - from, several, &size));
+        o->segments[*next] = segments[*next];
+        o->segments[*next].offset = p->offset + from;
+        o->segments[*next].size = size;
+        ++*next;
     }
     return SR_OK;
+}
+
+static sr_status fill_segments(sr_optim *o, const sr_segment *segments) {
+    int64_t next = 0, count = o->params->count;
+    o->segment_count = o->opts.segment_count > 0 ? o->opts.segment_count : count;
+    SR_TRY(sr_new(&o->segments, o->segment_count));
+    SR_TRY(sr_new(&o->segment_of, count));
+    for (int64_t i = 0; i < count; i++) SR_TRY(fill_parameter(o, segments, i, &next));
+    if (next == o->segment_count) return SR_OK;
+    return sr_fail(SR_EINVAL, "optimizer: %" PRId64 " segments, but the parameters have %" PRId64,
+                   o->segment_count, next);
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
@@ -100,10 +121,10 @@ sr_range sr_optim_cut(const sr_params *p, int part, int parts) {
 
 static sr_status cut_chunks(sr_optim *o) {
     int64_t n = 0;
-    for (int64_t s = 0; s < o->params->count; s++)
+    for (int64_t s = 0; s < o->segment_count; s++)
         if (!o->segments[s].frozen) n += chunks_of(o->segments[s].size);
     SR_TRY(sr_new(&o->chunks, n));
-    for (int64_t s = 0; s < o->params->count; s++) {
+    for (int64_t s = 0; s < o->segment_count; s++) {
         const sr_segment *segment = &o->segments[s];
         for (int64_t at = 0; !segment->frozen && at < segment->size; at += SR_CHUNK) {
             int64_t left = segment->size - at;
@@ -155,14 +176,14 @@ static bool owns_any(const sr_optim *o, const sr_segment *s) {
 /* Muon: room for the largest matrix of the range, which must not cut one. */
 static sr_status set_work(sr_optim *o) {
     int64_t most = 0;
-    for (int64_t i = 0; i < o->params->count; i++) {
+    for (int64_t i = 0; i < o->segment_count; i++) {
         const sr_segment *s = &o->segments[i];
         if (s->rows == 0 || !owns_any(o, s)) continue;
         if (s->offset < o->range.first || s->offset + s->size > o->range.last)
             return sr_fail(SR_EINVAL,
-                           "optimizer: elements %" PRId64 " to %" PRId64
-                           " cut the matrix '%s'; use sr_optim_cut()",
-                           o->range.first, o->range.last, o->params->list[i].name);
+                           "optimizer: elements %" PRId64 " to %" PRId64 " cut a matrix of %" PRId64
+                           " x %" PRId64 "; use sr_optim_cut()",
+                           o->range.first, o->range.last, s->rows, s->columns);
         int64_t room = sr_muon_room(s->rows, s->columns);
         if (room > most) most = room;
     }
@@ -224,6 +245,7 @@ void sr_optim_free(sr_optim *o) {
     sr_tensor_release(o->norms);
     sr_tensor_release(o->work);
     sr_free(o->segments);
+    sr_free(o->segment_of);
     sr_free(o->chunks);
     sr_free(o);
 }
@@ -262,7 +284,7 @@ static sr_step describe(const sr_optim *o, double rate, double clip) {
         .average_decay = o->opts.average,
         .base = o->range.first,
         .segments = o->segments,
-        .count = o->params->count,
+        .count = o->segment_count,
         .chunks = o->chunks,
         .chunk_count = o->chunk_count,
         .first = o->from,
@@ -331,7 +353,7 @@ bool sr_optim_shares_norms(const sr_optim *o) {
 static sr_status orthogonalise(sr_optim *o) {
     const sr_backend *backend = o->params->device->backend;
     SR_TRY(backend->directions(&o->step));
-    for (int64_t i = 0; i < o->params->count; i++) {
+    for (int64_t i = 0; i < o->segment_count; i++) {
         const sr_segment *s = &o->segments[i];
         if (s->rows == 0 || !owns_any(o, s)) continue;
         SR_TRY(

@@ -14,7 +14,8 @@
  * sr_optim_finish() the values (sharded.h).  Ranges begin and end at chunks, over which norms are
  * summed in order, so the result is bit-identical to one optimizer.
  *
- * With Muon matrices are segments with rows and columns; the others are updated by AdamW.  Only the
+ * With Muon matrices are segments with rows and columns; the others are updated by AdamW.  A
+ * parameter that has several matrices, one below the other, has a segment for each.  Only the
  * first moment of a matrix is state: the second holds its direction during a step.
  *
  * With `average` a third store has the exponential moving average of the values, moved in the pass
@@ -46,11 +47,12 @@ typedef struct sr_optim_opts {
     double beta1, beta2, eps;
     double momentum; /* Muon: of matrices, with or without nesterov; see `moments` in slots.h */
     bool nesterov;
-    double power;    /* effective betas are beta^power; 1 is the plain optimizer */
-    bool clip_eps;   /* clip by clip / (norm + 1e-6) instead of clip / norm */
-    double average;  /* decay of the moving average of the values; 0: none */
-    int max_skipped; /* stop after this many skipped steps in a row; at least 1 */
-    sr_range range;  /* from sr_optim_cut(); {0, 0}: the whole store */
+    double power;          /* effective betas are beta^power; 1 is the plain optimizer */
+    bool clip_eps;         /* clip by clip / (norm + 1e-6) instead of clip / norm */
+    double average;        /* decay of the moving average of the values; 0: none */
+    int max_skipped;       /* stop after this many skipped steps in a row; at least 1 */
+    sr_range range;        /* from sr_optim_cut(); {0, 0}: the whole store */
+    int64_t segment_count; /* 0: one for each parameter */
 } sr_optim_opts;
 
 /* The outcome of one step. */
@@ -67,7 +69,9 @@ typedef struct sr_optim {
     bool averaging;     /* whether the next step moves it */
     sr_range range;
     sr_segment *segments;
-    sr_chunk *chunks; /* of all segments that are not frozen */
+    int64_t segment_count;
+    int64_t *segment_of; /* (params->count) the first of each parameter */
+    sr_chunk *chunks;    /* of all segments that are not frozen */
     int64_t chunk_count;
     int64_t from, upto; /* those of the range */
     sr_tensor *squares; /* (chunk_count) f64: of the gradient */
@@ -90,7 +94,8 @@ typedef struct sr_optim {
 /* An optimizer with zero moments.
  *
  *   segments  (params->count) rate, decay, trust, frozen, rows, columns and scale of each
- * parameter, in the order of the list; offset and size are filled in here
+ * parameter, in the order of the list; offset and size are filled in here.  With more segments than
+ * parameters, those with rows that follow each other share a parameter until they cover it
  *
  * Errors: SR_EINVAL  a beta outside [0, 1), eps or power not above 0, a negative rate or decay, a
  *                    matrix that is none, or of which the range has a part

@@ -207,13 +207,15 @@ static sr_optim_opts read_opts(lua_State *L, int at) {
 }
 
 /* optim(params, opts, segments) -> Optim; segments: {rate, decay, trust, frozen, rows, columns,
- * scale} per parameter */
+ * scale} per parameter, or per matrix of those that have several */
 static int train_optim(lua_State *L) {
     sr_params *p = lsr_checkparams(L, 1);
     sr_optim_opts opts = read_opts(L, 2);
     luaL_checktype(L, 3, LUA_TTABLE);
-    sr_segment *segments = lsr_scratch(L, p->count, sizeof *segments);
-    for (int64_t i = 0; i < p->count; i++) {
+    int64_t count = opts.segment_count = luaL_len(L, 3);
+    luaL_argcheck(L, count >= p->count, 3, "fewer segments than parameters");
+    sr_segment *segments = lsr_scratch(L, count, sizeof *segments);
+    for (int64_t i = 0; i < count; i++) {
         lua_geti(L, 3, i + 1);
         read_segment(L, lua_gettop(L), &segments[i]);
         lua_pop(L, 1);

@@ -210,7 +210,7 @@ static void test_matrices(sr_device *d) {
         CHECK(end == p->stored);
     }
     opts.range = (sr_range){0, p->list[1].offset + SR_CHUNK};
-    CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "cut the matrix 'q'");
+    CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "cut a matrix of 200 x 200");
     segments[1].rows = 7;
     CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "not a matrix of 7 x 200");
     opts.momentum = 1;

@@ -33,7 +33,7 @@ function train.exchange(shares, world, options) end
 ---An optimizer over a store, with zero moments.
 ---@param params seqrun.core.Params
 ---@param opts { method?: "adamw"|"lamb"|"stable_adamw"|"muon", beta1?: number, beta2?: number, momentum?: number, nesterov?: boolean, eps?: number, power?: number, average?: number, clip_eps?: boolean, max_skipped?: integer, first?: integer, last?: integer } first, last: the elements of the store that it owns; average: decay of a moving average of the values
----@param segments { rate?: number, decay?: number, trust?: boolean, frozen?: boolean, rows?: integer, columns?: integer, scale?: number }[] one for each parameter; rows, columns, scale: of a matrix of Muon
+---@param segments { rate?: number, decay?: number, trust?: boolean, frozen?: boolean, rows?: integer, columns?: integer, scale?: number }[] one for each parameter, or for each matrix of Muon in it, from the top; rows, columns, scale: of a matrix of Muon
 ---@return seqrun.core.Optim
 function train.optim(params, opts, segments) end
 

@@ -45,17 +45,18 @@ local function add_product(add, prefix, names, group, outputs, inputs, bias, std
       local shape = kind == "weight" and { outputs[i], inputs } or { outputs[i] }
       add[kind](("%s%s.%s"):format(prefix, name, kind), shape, {
         fuse = fused and fused .. "." .. kind, std = kind == "weight" and std or nil,
+        blocks = kind == "weight" and outputs.blocks or nil,
       })
     end
   end
 end
 
----The rows of the tensors that make a product: of each if there are several, else of all.
+---The rows of the tensors that make a product: of each if there are several, else of all, and as `blocks` of each.
 local function rows(names, ...)
   if type(names) == "table" then return { ... } end
   local sum = 0
   for _, count in ipairs { ... } do sum = sum + count end
-  return { sum }
+  return { sum, blocks = { ... } }
 end
 
 local function add_layer(add, d, names, prefix, i)

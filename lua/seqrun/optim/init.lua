@@ -44,6 +44,8 @@ local optim = {}
 ---@field scale? "rms"|"shape" Muon: factor on updates of matrices, 0.2 sqrt(max(rows, columns)), which suits rates of
 ---  AdamW, or sqrt(max(1, rows / columns)); default "rms"
 ---@field matrix_rate? number Muon: factor on the rate of matrices; default 1
+---@field split? boolean Muon: q, k and v in one parameter, and the halves of a gated block, are matrices of their own;
+---  default true
 ---@field average? number decay of an exponential moving average of the weights, such as 0.9999; none by default
 ---@field clip_eps? boolean clip by clip / (norm + 1e-6); default true, but false for lamb
 ---@field max_skipped? integer default 3
@@ -65,16 +67,18 @@ Optimizer.__index = Optimizer
 for name, method in pairs(average.methods) do Optimizer[name] = method end
 require("seqrun.base.strict").seal(Optimizer, "the optimizer",
   { "kind", "params", "options", "segments", "serial", "rate", "factor", "last", "world", "sharded",
-    "swapped", "observer" })
+    "swapped", "observer", "split" })
 
 local OPTIONS = {
   betas = true, eps = true, decay = true, power = true, clip_eps = true, max_skipped = true, groups = true,
   world = true, shard = true, peak = true, momentum = true, nesterov = true, scale = true, matrix_rate = true,
-  average = true,
+  split = true, average = true,
 }
 
 ---Those that only Muon has.
-local MUON_OPTIONS = { momentum = "number", nesterov = "boolean", scale = "string", matrix_rate = "number" }
+local MUON_OPTIONS = {
+  momentum = "number", nesterov = "boolean", scale = "string", matrix_rate = "number", split = "boolean",
+}
 
 ---What optimizers of other libraries call an option, or take elsewhere.
 local ELSEWHERE = {
@@ -139,6 +143,7 @@ local function new(kind, params, options)
   if whole.clip_eps == nil then whole.clip_eps = kind ~= "lamb" end
   for key, value in pairs(kind == "muon" and muon.defaults(options) or {}) do whole[key] = value end
   local list = segments.new(kind, params, whole)
+  local matrices, split = muon.matrices(list)
   local world = options.world and options.world.size > 1 and options.world or nil
   local first, last
   if world and options.shard ~= false then first, last = train.cut(params.core, world.rank, world.size) end
@@ -147,10 +152,10 @@ local function new(kind, params, options)
     method = kind, beta1 = whole.betas[1], beta2 = whole.betas[2], eps = whole.eps,
     power = whole.power, clip_eps = whole.clip_eps, max_skipped = whole.max_skipped, first = first, last = last,
     momentum = whole.momentum, nesterov = whole.nesterov, average = whole.average,
-  }, list)
+  }, matrices)
   return setmetatable({
     kind = kind, params = params, options = whole, segments = list, core = made, pending = {}, serial = 0,
-    world = world, sharded = first and train.sharded(made, world.core),
+    world = world, sharded = first and train.sharded(made, world.core), split = split,
   }, Optimizer)
 end
 
@@ -406,7 +411,7 @@ function Optimizer:state()
     tensors = tensors,
     values = {
       kind = self.kind, power = self.options.power, applied = applied, skipped = skipped, in_a_row = in_a_row,
-      averaged = averaged > 0 and averaged or nil,
+      averaged = averaged > 0 and averaged or nil, split = self.split or nil,
     },
   }
 end
@@ -448,6 +453,11 @@ function Optimizer:restore(values)
   end
   if values.kind ~= self.kind then
     return nil, ("the checkpoint was written by %s, not %s"):format(tostring(values.kind), self.kind), "data"
+  end
+  if (values.split or false) ~= self.split then
+    return nil, ("the checkpoint was written with optimizer.muon.split=%s, which decides whether q, k and v in one "
+      .. "matrix, and the halves of a gated block, are matrices of their own; resume with it"):format(not self.split),
+      "config"
   end
   self:read_results()
   local averaged = self:takes_average(values) and values.averaged or 0

@@ -3,6 +3,9 @@
 -- Muon is for the matrices of hidden layers: they map activations to activations, so that an orthogonal step moves all
 -- directions alike.  Rows of embeddings and of the last layer of a head belong to tokens and labels, and stay with
 -- AdamW, as biases and norms do.
+--
+-- A parameter that has several matrices one below the other, as its specification says (`blocks`: q, k and v, the
+-- halves of a gated block), is as many matrices here, unless `split` is false.
 
 local check = require("seqrun.base.check")
 
@@ -43,7 +46,7 @@ local SCALES = {
 function muon.defaults(options)
   local whole = {
     momentum = options.momentum or 0.95, nesterov = options.nesterov ~= false, scale = options.scale or "rms",
-    matrix_rate = options.matrix_rate or 1,
+    matrix_rate = options.matrix_rate or 1, split = options.split ~= false,
   }
   check.choice("optim: scale", whole.scale, { "rms", "shape" })
   if not (whole.momentum >= 0 and whole.momentum < 1) then
@@ -70,6 +73,26 @@ function muon.mark(segment, param, whole)
   segment.rows, segment.columns = param.shape[1], param.shape[2]
   segment.scale = SCALES[whole.scale](segment.rows, segment.columns)
   segment.rate = segment.rate * whole.matrix_rate
+  if whole.split and param.blocks and #param.blocks > 1 then
+    segment.blocks = {}
+    for i, rows in ipairs(param.blocks) do
+      segment.blocks[i] = { rows = rows, scale = SCALES[whole.scale](rows, segment.columns) }
+    end
+  end
+end
+
+---One segment for each matrix.
+---@param segments seqrun.OptimSegment[] of parameters
+---@return table[] # for train.optim
+---@return boolean split whether a parameter has several
+function muon.matrices(segments)
+  local list = {}
+  for _, segment in ipairs(segments) do
+    for _, block in ipairs(segment.blocks or { {} }) do
+      list[#list + 1] = setmetatable(block, { __index = segment })
+    end
+  end
+  return list, #list > #segments
 end
 
 ---Tells the store which parameters stay whole; fails if there are none, or if it was cut before.

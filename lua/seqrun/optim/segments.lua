@@ -64,6 +64,7 @@ end
 ---@field rows? integer of a matrix of Muon
 ---@field columns? integer
 ---@field scale? number factor on its orthogonal update
+---@field blocks? { rows: integer, scale: number }[] several matrices of Muon, one below the other
 
 ---The options of each parameter.
 ---@param kind string

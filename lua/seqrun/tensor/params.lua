@@ -32,6 +32,7 @@ local params = {}
 ---@field group? string label for optimizers; default "decay"
 ---@field keep? "f32" always read in f32, such as norm weights
 ---@field tied? string[] further names under which checkpoints repeat it
+---@field blocks? integer[] rows of the matrices that stand one below the other in it, such as q, k and v; for optimizers
 ---@field longer? { why: string, most?: integer } a checkpoint may have up to `most` more rows, which are left out
 
 ---@class seqrun.Params
@@ -45,7 +46,7 @@ require("seqrun.base.strict").seal(Params, "params", { "core", "precision", "lis
 
 local KNOWN = {
   name = "string", shape = "table", init = "string", std = "number", pad_rows_to = "number", fuse = "string",
-  group = "string", keep = "string", tied = "table", longer = "table",
+  group = "string", keep = "string", tied = "table", longer = "table", blocks = "table",
 }
 local OPTIONS = { precision = true }
 
@@ -99,7 +100,7 @@ function params.new(list, options)
   for i, spec in ipairs(list) do
     self.list[i] = {
       name = spec.name, shape = { table.unpack(spec.shape) }, group = spec.group or "decay",
-      fuse = spec.fuse, tied = spec.tied, longer = spec.longer,
+      fuse = spec.fuse, tied = spec.tied, longer = spec.longer, blocks = spec.blocks,
     }
     self.index[spec.name] = i
   end

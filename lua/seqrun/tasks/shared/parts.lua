@@ -33,6 +33,7 @@ function parts.plain_optimizer_options(cfg)
   local muon = o.name == "muon" and o.muon or {}
   return {
     momentum = muon.momentum, nesterov = muon.nesterov, scale = muon.scale, matrix_rate = muon.matrix_rate,
+    split = muon.split,
     peak = o.decay_by == "peak" and cfg.rate.peak or nil,
     betas = o.betas, eps = o.eps, decay = o.decay, max_skipped = o.max_skipped, world = ranks.current(),
     shard = o.shard, average = o.average > 0 and o.average or nil,

@@ -75,6 +75,9 @@ local muon = c.map({
       .. "sqrt(max(1, rows / columns)), as published first" }) },
   { "matrix_rate", c.number { default = 1, min = 0,
     doc = "factor on the rate of matrices; scale=shape needs about 50" } },
+  { "split", c.boolean { default = true, changeable = later,
+    doc = "q, k and v that a family keeps in one matrix, and the two halves of a gated block, are matrices of their "
+      .. "own; false: one matrix, as in runs before this key, which resume with it" } },
 }, { doc = "optimizer.name=muon: the matrices of hidden layers" })
 
 local optimizer = c.map {
