@@ -81,6 +81,58 @@ describe("random layerwise token dropping", function()
     end
   end)
 
+  ---The same where positions are rotary: each layer runs on all rows, at their own positions, but attends on some.
+  local function composed_rotary(bert, layers)
+    local encoder, token_drop = bert.encoder, bert.encoder.token_drop
+    encoder.token_drop = nil
+    local layer = encoder.layer
+    function encoder:layer(x, layout, i, needed, fed)
+      if fed then x = x + fed end
+      if i < layers[1] or i > layers[2] then return layer(self, x, layout, i, needed) end
+      local short, rows = layout:shorten {
+        fraction = token_drop.keep, layer = i, first = token_drop.first, last = token_drop.last,
+      }
+      function self.attention(qkv, _, options)
+        local kept = sr.ops.attention(sr.ops.gather_rows(qkv, rows), short, options)
+        return sr.ops.put_rows(sr.zeros(x:size(1), kept:size(2)), rows, kept)
+      end
+      local y, more = layer(self, x, layout, i)
+      self.attention = nil
+      return sr.ops.put_rows(x, rows, sr.ops.gather_rows(more and y + more or y, rows))
+    end
+    return bert
+  end
+
+  local NONE = { attention_probs_dropout_prob = 0, hidden_dropout_prob = 0 }
+  for family, own in pairs {
+    nomic_bert = NONE, gte = NONE, eurobert = { num_key_value_heads = 1, attention_dropout = 0 },
+  } do
+    each_device("keeps the positions of tokens in " .. family .. ", packed and alone", function()
+      local changes = { family = family, hidden_dropout_prob = false, attention_probs_dropout_prob = false }
+      for key, value in pairs(own) do changes[key] = value end
+      for key, value in pairs(changes) do changes[key] = value or nil end
+      local function rotary(options)
+        local config = {}
+        for key, value in pairs(CONFIG) do config[key] = value end
+        config.hidden_dropout_prob, config.attention_probs_dropout_prob = nil, nil
+        for key, value in pairs(changes) do config[key] = value end
+        config.heads = { "mlm" }
+        local bert = sr.nn.bert(config):initialise(3)
+        bert.encoder.token_drop = sr.nn.token_drop(options)
+        return bert
+      end
+      for _, layers in ipairs { { 1, 2 }, { 0, 3 } } do
+        local options = { keep = 0.4, layers = layers }
+        alike(measure(composed_rotary(rotary(options), layers), whole()), measure(rotary(options), whole()), TOLERANCE)
+      end
+      local bert = rotary { keep = 0.5 }
+      local packed = measure(bert, whole())
+      alike(measure(bert, alone()), packed, TOLERANCE)
+      bert.recompute = true
+      assert.equal(packed.total, measure(bert, whole()).total)
+    end)
+  end
+
   it("has the gradients of finite differences", function()
     local before = sr.device()
     sr.use("ref")

@@ -136,12 +136,15 @@ local function embed(self, batch)
 end
 
 ---What the heads of a layer read, side by side.
-local function attend(self, x, layout, i, name)
+local function attend(self, x, layout, i, name, places)
   local d = self.design
   local kv_heads = d.kv_heads ~= d.heads and d.kv_heads or nil
   local qkv = product(self, x, name, self.names.qkv, parameters.QKV)
   if d.theta then
-    qkv = ops.rotary(qkv, layout, { heads = d.heads, kv_heads = kv_heads, theta = d.theta(i), in_place = true })
+    qkv = ops.rotary(qkv, layout, {
+      heads = d.heads, kv_heads = kv_heads, theta = d.theta(i), in_place = true,
+      positions = places and places.positions, limit = places and places.limit,
+    })
   end
   return (self.attention or ops.attention)(qkv, layout, {
     heads = d.heads, kv_heads = kv_heads, window = d.window and d.window(i) or nil,
@@ -170,9 +173,10 @@ end
 ---@param i integer layer, from 0 as in the names
 ---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor } go on with these rows after attention
 ---@param fed? seqrun.Tensor (T, H) what the layer below has yet to add to x
+---@param places? { positions: seqrun.Tensor, limit: integer } rotary positions of the rows, where they do not follow
 ---@return seqrun.Tensor # (T, H), or the needed rows of it
 ---@return seqrun.Tensor? fed what is yet to be added to it
-function Encoder:layer(x, layout, i, needed, fed)
+function Encoder:layer(x, layout, i, needed, fed, places)
   local d, names = self.design, self.names
   local name, before = self.prefix .. names.layer:format(i), d.norm == "before"
   local normed = x
@@ -181,7 +185,7 @@ function Encoder:layer(x, layout, i, needed, fed)
   elseif before and (d.first_norm or i > 0) then
     normed = self:norm(x, nil, name .. names.attention_norm, {})
   end
-  local mixed = attend(self, normed, layout, i, name)
+  local mixed = attend(self, normed, layout, i, name, places)
   if needed then
     mixed, x = ops.gather_rows(mixed, needed.rows), ops.gather_rows(x, needed.rows)
     layout = needed.layout
@@ -213,8 +217,8 @@ function Encoder:is_frozen(name)
 end
 
 ---Layer i, as `frozen` and `recompute` ask for.
-local function run_layer(self, x, fed, layout, i, needed)
-  local function layer(input, more) return self:layer(input, layout, i, needed, more) end
+local function run_layer(self, x, fed, layout, i, needed, places)
+  local function layer(input, more) return self:layer(input, layout, i, needed, more, places) end
   local frozen = self.frozen or -1
   if self.recompute and self.training and i >= frozen then return ops.recompute(layer, x, fed) end
   return unrecorded_if(i < frozen, layer, x, fed)
@@ -225,7 +229,8 @@ local function added_up(x, fed) return fed and x + fed or x end
 
 ---Layer i on the rows that it keeps, in place: no op saves the hidden state between layers.
 local function run_on_kept(self, x, kept, i, needed)
-  local function layer(taken) return added_up(run_layer(self, taken, nil, kept.layout, i)) end
+  local places = self.design.theta and kept:places(i) or nil
+  local function layer(taken) return added_up(run_layer(self, taken, nil, kept.layout, i, nil, places)) end
   x = ops.on_rows(x, kept.rows[i], layer, { count = kept.layout:rows(), in_place = true })
   return needed and ops.gather_rows(x, needed.rows) or x
 end
@@ -233,9 +238,9 @@ end
 ---Why layers of this encoder cannot drop tokens; nil if they can.
 ---@return string|nil
 function Encoder:refuses_token_drop()
-  if not self.design.theta and not self.design.window then return nil end
-  return ("the family %s has %s, which dropped tokens would change"):format(self.family.name,
-    self.design.window and "local windows" or "rotary positions")
+  if not self.design.window then return nil end
+  return ("the family %s has local windows, which count tokens, so that the tokens beside a dropped one would see "
+    .. "further"):format(self.family.name)
 end
 
 ---The rows that layers keep of a batch; nil if they keep all.

@@ -4,11 +4,13 @@
 --     bert.encoder.token_drop = sr.nn.token_drop { keep = 0.5 }
 --
 -- Each of these layers keeps max(forced, round(keep * length)) random positions of every sequence, its own ones; the
--- other rows bypass it.  What is kept is a function of (seed, uid, epoch, layer), not of packs.  Evaluation is dense.
+-- other rows bypass it.  Kept tokens keep their rotary positions.  What is kept is a function of (seed, uid, epoch,
+-- layer), not of packs.  Evaluation is dense.
 --
 -- Source: Yao et al. 2022, arXiv:2211.11586.
 
 local check = require("seqrun.base.check")
+local ops = require("seqrun.tensor.ops")
 local tensor = require("seqrun.tensor")
 
 ---@class seqrun.TokenDrop
@@ -88,6 +90,7 @@ end
 ---@field first integer first layer that drops tokens, from 0
 ---@field last integer
 ---@field rows table<integer, seqrun.Tensor> (M) i32 by layer
+---@field whole seqrun.Layout of the batch
 local Kept = {}
 Kept.__index = Kept
 
@@ -105,7 +108,22 @@ function TokenDrop:draw(batch, layers)
   }
   local rows = {}
   for k = 1, count do rows[first + k - 1] = all:select(1, k) end
-  return setmetatable({ layout = layout, first = first, last = last, rows = rows }, Kept)
+  return setmetatable({ layout = layout, first = first, last = last, rows = rows, whole = batch.layout }, Kept)
+end
+
+---The positions that the rows of a layer had in their sequences, for rotary positions.
+---@param i integer layer
+---@return { positions: seqrun.Tensor, limit: integer } # positions (T) i32 of the shortened layout, 0 on slack
+function Kept:places(i)
+  local int = { dtype = "i32" }
+  if not self.positions then
+    self.positions, self.limit = tensor.tensor(self.whole:positions(), int), 1
+    for _, length in ipairs(self.whole:lengths()) do self.limit = math.max(self.limit, length) end
+  end
+  local found, count = ops.gather_rows(self.positions, self.rows[i]), self.layout:rows()
+  local slack = count - found:size(1)
+  if slack > 0 then found = tensor.cat({ found, tensor.zeros(slack, int) }, 1) end
+  return { positions = found, limit = self.limit }
 end
 
 ---Tokens that the layers of an encoder process: those of a batch, in all layers together.
