@@ -27,7 +27,6 @@ NAMES = set("""Emma Harriet Knightley Elton Weston Churchill Jane Fairfax Bates 
 Tom Julia Maria Rushworth Mary Henry Thomas Yates Grant William Susan Price Robert Martin George John Isabella""".split())
 PLACES = set("""Highbury Hartfield Randalls Donwell Enscombe London Weymouth Kingston Mansfield Portsmouth Northamptonshire Sotherton
 Norfolk Bath Surry Ireland England Richmond Antigua Oxford Yorkshire""".split())
-PARTS = {"Park", "Abbey", "Parsonage", "Common", "House"}
 DAYS = set("""Monday Tuesday Wednesday Thursday Friday Saturday Sunday January February March April May June July August September
 October November December Christmas Michaelmas Easter""".split())
 
@@ -56,7 +55,6 @@ def tags(words):
                 end += 1
         elif words[i] in PLACES:
             kind = "LOC"
-            end += end < len(words) and words[end] in PARTS
         elif words[i] in NAMES:
             kind = "PER"
             while end < len(words) and words[end] in NAMES:
