@@ -138,11 +138,12 @@ describe("--help", function()
         local examples = commands.parser_of(name):get_help():match("\nexamples:\n(.*)$")
         for line in (examples or ""):gmatch("[^\n]+") do
           line = line:gsub("%S   +.*$", function(tail) return tail:sub(1, 1) end) -- what it prints, or a remark
+          line = line:gsub("'([^']*)'", function(quoted) return (quoted:gsub(" ", "\1")) end)
           local words = {}
           for word in (line:match("seqrun " .. name .. " ?(.*)$") or ""):gmatch("%S+") do
             if word:find("^[<>|]") or word:find("^{") then break end
             if word:find("%)$") and not word:find("%(") then word = word:sub(1, -2) end
-            words[#words + 1] = word
+            words[#words + 1] = word:gsub("\1", " ")
           end
           if line:find("seqrun " .. name, 1, true) then
             count = count + 1

@@ -379,6 +379,16 @@ local function results_of(optimizer)
   return result, (select(2, optimizer:counts()))
 end
 
+---Looks at a step, and at its line of metrics if there is one, for what is wrong.
+local function look_out(self, step, optimizer, line)
+  local alerts = self.alerts
+  if not alerts then return end
+  local at = { step = step, seconds = self:seconds() }
+  if line then return alerts:line(at, line, optimizer.last) end
+  local result = alerts.each_step and results_of(optimizer) or { rate = optimizer.rate }
+  alerts:step(at, result, self.meter:waited(), step < self.last)
+end
+
 ---Ends a step: writes a line of metrics if one is due.
 ---@param step integer
 ---@param optimizer table
@@ -389,7 +399,10 @@ function Run:log(step, optimizer)
   if due then tensor.synchronize() end -- the line includes the time of calls that are still running
   self.screen:note(self.meter:step())
   if self.ranks.leads and not self.request.dry_run then self.checks:watch_duration(step, self.last) end
-  if not due then return self.screen:tick(step, self.last) end
+  if not due then
+    look_out(self, step, optimizer)
+    return self.screen:tick(step, self.last)
+  end
   local line, mfu = self.meter:line(step, function() return results_of(optimizer) end, function()
     return self:seconds()
   end)
@@ -397,6 +410,8 @@ function Run:log(step, optimizer)
   self.checks:watch_loop(line.grad_norm, self.meter:has_tallied())
   line.mfu = mfu
   self.screen:show(line, self.last, self.meter:order())
+  look_out(self, step, optimizer)
+  look_out(self, step, optimizer, line)
 end
 
 ---Releases the directory; a `<close>` variable does so however the recipe ends.

@@ -1,7 +1,9 @@
 -- starting.lua - the second half of a run's construction: its parts are checked, its directory is opened, and it
 -- resumes or is initialized.
 
+local alerts = require("seqrun.run.alerts")
 local changes = require("seqrun.run.changes")
+local core = require("seqrun.core.tensor")
 local evaluations = require("seqrun.run.evaluation.evaluations")
 local loaders = require("seqrun.run.loaders")
 local meter = require("seqrun.run.measure.meter")
@@ -149,6 +151,11 @@ local function open_records(self, scaled)
   self.changes = open_changes(self, scaled)
   self.changes:resume(self.step)
   self.records:text("config", self.loaded:dump())
+  if not self.ranks.leads then return end
+  self.alerts = alerts.new {
+    options = self.config.alert, folder = self.folder, screen = self.screen, records = self.records,
+    each_step = core.device() == "cpu" or core.device() == "ref",
+  }
 end
 
 ---Starts a run that is open; it gets the rest of its fields.

@@ -101,6 +101,10 @@ function Meter:step()
   return seconds
 end
 
+---Seconds that the current update waited for its data.
+---@return number
+function Meter:waited() return self.update.waited end
+
 ---What a curriculum had decided for an update.
 local function add_decided(line, decided)
   if not decided then return end

@@ -159,6 +159,21 @@ local save = c.map {
     doc = "stop after this many consecutive failed checkpoints (disk full)" } },
 }
 
+local alert = c.map {
+  { "spike", c.number { default = 10, min = 0, changeable = later,
+    doc = "tell of a gradient norm of so many times the median of the last steps, and of a loss that rises by so many "
+      .. "times the usual change between lines, or far above the first; 0: of neither" } },
+  { "stall", c.duration { default = 60.0, min = 0, changeable = later,
+    doc = "tell of a step that waited so long for its data; 0: never" } },
+  { "disk", c.size { default = 1 << 30, min = 0, changeable = later,
+    doc = "tell when fewer bytes are free where the run is, such as 20G; 0: never" } },
+  { "run", c.string { optional = true, changeable = later,
+    doc = "shell command for each alert, run beside the training, with SEQRUN_ALERT (its kind), SEQRUN_MESSAGE, "
+      .. "SEQRUN_STEP and SEQRUN_RUN in its environment" } },
+  { "stop", c.boolean { default = false, changeable = later,
+    doc = "true: an alert ends the run, with exit code 1" } },
+}
+
 local eval = c.map {
   { "every", c.integer { default = 0, min = 0, changeable = later,
     doc = "steps between evaluations; 0: at the end only" } },
@@ -230,6 +245,7 @@ local keys = {
   { "data", data }, { "pack", pack }, { "batch", batch }, { "optimizer", optimizer }, { "rate", rate },
   { "stop", stop }, { "init", init }, { "save", save }, { "eval", eval }, { "log", log },
   { "verify", verify },
+  { "alert", alert },
   { "ranks", require("seqrun.tasks.shared.rank_keys") },
 }
 

@@ -1,0 +1,126 @@
+-- Alerts of a run: what is told, at which step, and what is not; the command, the event, the end of the run.
+
+local alerts = require("seqrun.run.alerts")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+---Alerts that note what they tell: "kind step".
+local function noted(options)
+  local told = {}
+  local screen = { warn = function(_, _, kind, step) told[#told + 1] = kind .. " " .. step end }
+  local one = alerts.new {
+    options = { spike = 10, stall = 60, disk = 0, stop = false, run = nil }, folder = ".", screen = screen,
+    records = { event = function() end }, each_step = true,
+  }
+  for key, value in pairs(options or {}) do one.options[key] = value end
+  return one, told
+end
+
+local function feed(one, t)
+  for step = 1, #t.norms do
+    local at = { step = step, seconds = step }
+    one:step(at, {
+      norm = t.norms[step], applied = t.norms[step] == t.norms[step], rate = (t.rates or {})[step] or 1e-3,
+    }, (t.waits or {})[step] or 0, step < #t.norms)
+    if t.losses and t.losses[step] then one:line(at, { loss = t.losses[step] }, {}) end
+  end
+end
+
+local function repeated(count, value, changes)
+  local list = {}
+  for i = 1, count do list[i] = value end
+  for at, other in pairs(changes or {}) do list[at] = other end
+  return list
+end
+
+describe("alerts", function()
+  it("tell at the step itself of NaN, of spikes, of waiting, of a rate of zero", function()
+    local one, told = noted()
+    feed(one, {
+      norms = repeated(60, 1.0, { [10] = 0 / 0, [20] = 50, [50] = 11 }), waits = { [30] = 61 },
+      rates = repeated(60, 1e-3, { [58] = 0, [59] = 0, [60] = 0 }),
+    })
+    assert.same({ "nonfinite 10", "data 30", "gradient 50" }, told) -- at 20 too few norms are known; at 60 it ends
+    one, told = noted()
+    feed(one, { norms = repeated(20, 1.0), rates = repeated(20, 0, { 1e-3, 1e-3 }) })
+    assert.same({ "rate 13" }, told)
+    one, told = noted { spike = 0, stall = 0 }
+    local losses = repeated(60, 2, { [40] = 99 })
+    feed(one, { norms = repeated(60, 1.0, { [50] = 99 }), waits = { [30] = 999 }, losses = losses })
+    assert.same({}, told)
+  end)
+
+  it("tell of a loss far above the last lines, or above the first", function()
+    local one, told = noted()
+    feed(one, { norms = repeated(20, 1.0), losses = { 10, 8, 7, 6.5, 6.2, 6, 5.9, 5.8, 5.8, 5.7, 9.5, 5.8 } })
+    assert.same({ "loss 11" }, told)
+    one, told = noted()
+    feed(one, { norms = repeated(20, 1.0), losses = { 5, 4.9, 4.9, 4.8, 5.2, 5.9, 6.6, 7.6, 8, 9 } })
+    assert.same({ "loss 7" }, told) -- again only 100 steps later
+  end)
+
+  it("do not tell of clean runs: falling noisy losses and norms", function()
+    math.randomseed(5)
+    for _ = 1, 100 do
+      local one, told = noted()
+      local norms, losses = {}, {}
+      for step = 1, 300 do
+        local normal = math.sqrt(-2 * math.log(1 - math.random())) * math.cos(2 * math.pi * math.random())
+        local noise = math.exp(0.4 * normal)
+        norms[step] = (0.5 + 4 * math.exp(-step / 40)) * noise
+        losses[step] = (0.05 + 0.65 * math.exp(-step / 60)) * noise ^ 0.25
+      end
+      feed(one, { norms = norms, losses = losses })
+      assert.same({}, told)
+    end
+  end)
+end)
+
+describe("alerts of a run #slow", function()
+  local dir, corpus
+  setup(function()
+    dir = program.folder()
+    corpus = small.corpus(dir)
+  end)
+  teardown(function() sys.remove(dir) end)
+
+  it("are lines, events and a command; they stop it only with alert.stop", function()
+    local out, file = dir .. "/high", dir .. "/alerts.txt"
+    local function run(...)
+      return program.run(small.words(corpus, "rate.peak=1000", "rate.warmup=0", "--max-steps", "12", ...))
+    end
+    local code, _, err = run("--out", out, "alert.run=echo $SEQRUN_ALERT $SEQRUN_STEP $SEQRUN_RUN >> " .. file)
+    assert.matches("alert: loss: step %d+: the loss is %S+, above the [%d.]+ of the beginning; rate.peak may be", err)
+    assert.equal(0, code, err)
+    local kinds, events = {}, small.metrics(out, "event")
+    for _, event in ipairs(events) do
+      if event.event == "alert" then kinds[#kinds + 1] = ("%s %d %s"):format(event.alert, event.step, out) end
+    end
+    assert.is_true(#kinds > 0)
+    local text
+    for _ = 1, 50 do -- the command runs beside the training
+      text = sys.read_file(file) or ""
+      if select(2, text:gsub("\n", "")) == #kinds then break end
+      sys.sleep(0.1)
+    end
+    table.sort(kinds)
+    local lines = {}
+    for line in text:gmatch("[^\n]+") do lines[#lines + 1] = line end
+    table.sort(lines)
+    assert.same(kinds, lines)
+    code, _, err = run("--out", dir .. "/stop", "alert.stop=true")
+    assert.equal(1, code)
+    assert.matches("stopped by alert.stop: loss: step %d", err)
+  end)
+
+  it("do not appear in a clean run, and change no bits", function()
+    local a, b = dir .. "/with", dir .. "/without"
+    local code, _, err = program.run(small.words(corpus, "--out", a, "--max-steps", "12"))
+    assert.same({ 0, "" }, { code, err })
+    assert.equal(0, (program.run(small.words(corpus, "--out", b, "--max-steps", "12", "alert.spike=0"))))
+    assert.same(small.weights(a, 12), small.weights(b, 12))
+    for _, line in ipairs(sr.must(sr.metrics.read(a))) do assert.not_equal("alert", line.event) end
+  end)
+end)
