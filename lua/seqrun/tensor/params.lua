@@ -32,7 +32,7 @@ local params = {}
 ---@field group? string label for optimizers; default "decay"
 ---@field keep? "f32" always read in f32, such as norm weights
 ---@field tied? string[] further names under which checkpoints repeat it
----@field blocks? integer[] rows of the matrices that stand one below the other in it, such as q, k and v; for optimizers
+---@field blocks? integer[] rows of the matrices that stand one below the other, such as q, k and v; for optimizers
 ---@field longer? { why: string, most?: integer } a checkpoint may have up to `most` more rows, which are left out
 
 ---@class seqrun.Params
