@@ -30,8 +30,8 @@ DEV row_stats norm_stats(const float (&v)[RUNS][EIGHT], const team &t, int colum
             float d = v[k][i] - s.mean;
             if (team_column(t, k) + i < columns) squares += d * d;
         }
-    float variance = team_sum(t, squares, room + TEAM_WARPS) / (float)columns;
-    s.rstd = 1.0f / math_sqrt(variance + eps);
+    float variance = team_sum(t, squares, room + TEAM_WARPS) / (float)columns + eps;
+    s.rstd = variance == 0.0f ? 0.0f : 1.0f / math_sqrt(variance); /* ref/norm.c: NaN stays NaN */
     return s;
 }
 

@@ -11,6 +11,9 @@
  *   dresidual = ds                                    dx = dropout(ds)
  *   dgamma += sum_t dy n                              dbeta += sum_t dy
  *
+ * A row whose var and eps are both 0, as slack may be, has rstd = 0: y = beta, and no NaN that the
+ * zero gradient of slack would carry into that of a weight.
+ *
  * In an RMS norm mean is 0, hence rstd = 1 / sqrt(mean_h(sum^2) + eps), and mean_h(g) is left out.
  *
  * Slack rows are normalised like others, without dropout.  If a layout is given, their gradients
@@ -26,7 +29,8 @@ void ref_norm_row(double *y, double *mean, double *rstd, const double *sum, cons
     for (int64_t i = 0; mean != NULL && i < columns; i++) total += sum[i];
     if (mean != NULL) *mean = m = total / (double)columns;
     for (int64_t i = 0; i < columns; i++) squares += (sum[i] - m) * (sum[i] - m);
-    *rstd = 1.0 / sqrt(squares / (double)columns + eps);
+    double variance = squares / (double)columns + eps;
+    *rstd = variance == 0 ? 0.0 : 1.0 / sqrt(variance);
     for (int64_t i = 0; i < columns; i++)
         y[i] = (sum[i] - m) * *rstd * gamma[i] + (beta != NULL ? beta[i] : 0.0);
 }

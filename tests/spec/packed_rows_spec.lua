@@ -104,6 +104,32 @@ describe("slack", function()
     end
   end)
 
+  each_device("without variance gives weights no NaN where the epsilon of the norms is 0", function()
+    local layout = example { 5, 1, 9 }
+    for _, dtype in ipairs(sr.device() == "ref" and { "f64" } or { "f32", "bf16" }) do
+      for _, kind in ipairs { "layer", "rms" } do
+        local x = sr.randn({ layout:rows(), HIDDEN }, { uid = 3 }):to(dtype)
+        local seed = sr.randn({ layout:rows(), HIDDEN }, { uid = 4 }):to(dtype)
+        for row, owner in ipairs(layout:owners()) do
+          if owner < 0 then x[row]:fill_(kind == "layer" and 1 or 0) end
+        end
+        leaf(x)
+        local w = leaf((sr.randn({ HIDDEN, HIDDEN }, { uid = 5 }) * 0.3):to(dtype))
+        local gamma, second = leaf(sr.ones(HIDDEN)), leaf(sr.ones(HIDDEN))
+        local options = { kind = kind, eps = 0, layout = layout }
+        local y = sr.ops.linear(sr.ops.residual_norm(x, nil, gamma, nil, options), w)
+        sr.ops.residual_norm(y, nil, second, nil, options):backward(seed)
+        for _, g in ipairs { w:grad(), gamma:grad(), second:grad(), x:grad() } do
+          local size = g:to("f32"):abs():sum():item()
+          assert.is_true(size > 0 and size < math.huge, dtype .. ", " .. kind)
+        end
+        for row, owner in ipairs(layout:owners()) do
+          if owner < 0 then assert.equal(0, x:grad()[row]:to("f32"):abs():sum():item()) end
+        end
+      end
+    end
+  end)
+
   each_device("is zero after attention, forward and backward, for any input", function()
     local core = require("seqrun.core.tensor")
     core.poison(true)

@@ -170,7 +170,8 @@ INLINE void norm_row(sr_norm_row *row, const bool bf16) {
         if (r.n - i < VL) d = v_keep(v_first((int)(r.n - i)), d);
         squares = v_fma(d, d, squares);
     }
-    float rstd = 1.0f / sqrtf(v_sum(squares) / (float)r.n + r.eps);
+    float variance = v_sum(squares) / (float)r.n + r.eps;
+    float rstd = variance == 0.0f ? 0.0f : 1.0f / sqrtf(variance); /* ref/norm.c: NaN stays NaN */
     vf s = v_set(rstd);
     EACH(r.n) {
         vf hat = (v_at(sum, i, r.n) - m) * s;
