@@ -66,6 +66,38 @@ describe("the command eval", function()
     assert.near(-math.log(label == "no" and probability or 1 - probability), json.decode(told).metrics.label_loss, 1e-4)
   end)
 
+  it("scores each of two heads, whatever keys its recipe had; export says that they stay beside the encoder", function()
+    local heads = sr.nn.heads
+    local bert = task_model.new(heads.classify { labels = { "no", "yes" } },
+      heads.tokens { labels = { "X", "Y" }, prefix = "tags_" })
+    local folder = dir .. "/two"
+    local lock = sr.must(sr.checkpoint.lock(folder))
+    sr.must(sr.checkpoint.save(folder, {
+      step = 1, model = bert.params, config = bert:hf_config(), vocab = task_model.VOCAB, files = {
+        ["trainer/config.yaml"] = "data:\n  nsp: true\n  max_len: 8\nrate:\n  total: 4\n  by: step\nmask:\n  p: 0.15\n",
+      },
+    }))
+    lock:close()
+    local texts = program.write(dir, "two.jsonl", '{"text":"the cat","label":"no"}\n{"text":"a dog","label":"yes"}\n')
+    local tags = program.write(dir, "tags.jsonl", '{"tokens":["a","dog"],"tags":["X","Y"]}\n')
+    local code, out, err = program.run { "eval", folder, texts, "data.folder=" .. dir }
+    assert.equal(0, code, err)
+    assert.matches("scoring the head label of label, tags; %-%-head chooses another", err)
+    assert.matches("\n  label loss %d", out)
+    code, out, err = program.run { "eval", folder, tags, "--head", "tags", "data.folder=" .. dir }
+    assert.equal(0, code, err)
+    assert.matches("\n  tags loss %d", out)
+    assert.matches("has no head 'tag'; its heads are label, tags",
+      select(3, program.run { "eval", folder, tags, "--head", "tag" }))
+    assert.matches("command line: unknown key 'nspp'", select(3, program.run { "eval", folder, texts, "nspp=1" }))
+
+    code, out, err = program.run { "export", folder, dir .. "/two_exported" }
+    assert.equal(0, code, err)
+    assert.matches("no class with the heads label, tags", (out:gsub("%s+", " ")))
+    code, out = program.run { "eval", dir .. "/two_exported", tags, "--head", "tags", "data.folder=" .. dir }
+    assert.same({ 0, true }, { code, out:find("tags loss", 1, true) ~= nil })
+  end)
+
   it("fits 80 columns with many classes and long texts, without control characters", function()
     local report, scores = require("seqrun.scores.report"), sr.scores
     for _, classes in ipairs { 2, 9, 15 } do

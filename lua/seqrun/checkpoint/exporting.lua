@@ -70,6 +70,15 @@ local function no_class(facts)
     .. "exports it without its head"):format(facts.family.class, fields.architecture, facts.path)
 end
 
+---The heads of tasks that the class of Transformers does not load; nil without such heads.
+local function names_beside(facts, encoder)
+  local heads = not encoder and facts.task_heads or {}
+  if #heads < 2 then return nil end
+  local names = json.array()
+  for i, head in ipairs(heads) do names[i] = head.name end
+  return names
+end
+
 ---Takes the linear layer after the pooling from the tensors: sentence-transformers has it in a file of its own.
 local function take_dense(tensors)
   local dense, any = {}, false
@@ -114,6 +123,7 @@ end
 ---@field tensors { name: string, dtype: string, shape: integer[] }[]
 ---@field files string[]
 ---@field left_out { name: string, reason: string }[] tensors that repeat others
+---@field heads? string[] several heads of tasks: they are in the files, but Transformers has no class for them
 
 ---Writes a run, a checkpoint or a Hugging Face directory as a Hugging Face directory.
 ---@param path string
@@ -158,5 +168,6 @@ return function(path, out, options)
     from = facts.path, path = out, dtype = dtype, parameters = parameters, tensors = list, files = names,
     architecture = type(config.architectures) == "table" and config.architectures[1] or facts.family.class .. "Model",
     bytes = sys.stat(out .. "/model.safetensors").size, left_out = json.array(left_out),
+    heads = names_beside(facts, options.encoder),
   }
 end

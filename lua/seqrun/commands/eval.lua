@@ -23,6 +23,7 @@ function command.define(cmd)
     :default("10")
   cmd:option("--part", "of a data set: train or held; default: held of the one that the run was trained on, "
     .. "all of others"):choices { "train", "held" }
+  cmd:option("--head", "of a model with several heads, the one to score; default: the first"):argname("NAME")
   verb.define(cmd)
   verb.define_task(cmd)
   cmd:flag("--json", "one JSON object")
@@ -43,6 +44,26 @@ local function name_classes(cfg, facts)
   if cfg.data.labels or not tasks[facts.kind].classes then return end
   cfg.data.labels = {}
   for i = 1, facts.outputs do cfg.data.labels[i] = tostring(i - 1) end
+end
+
+---Makes the head that is named, else the first, the one whose task reads the files.
+local function choose_head(args, facts)
+  local heads, names, chosen = facts.task_heads or {}, {}, nil
+  if #heads == 0 and args.head then
+    failure.raise("config", "--head: %s has not several heads of tasks; leave --head out", facts.path)
+  end
+  for i, head in ipairs(heads) do
+    names[i] = head.name
+    if head.name == (args.head or heads[1].name) then chosen = head end
+  end
+  local all = table.concat(names, ", ")
+  if #heads > 0 and not chosen then
+    failure.raise("config", "--head: %s has no head '%s'; its heads are %s", facts.path, args.head, all)
+  end
+  if chosen then facts.kind, facts.labels, facts.outputs = chosen.kind, chosen.labels, chosen.outputs end
+  if #heads > 1 and not args.head then
+    verb.note("scoring the head %s of %s; --head chooses another", chosen.name, all)
+  end
 end
 
 ---The examples of files, as the task reads them.
@@ -103,6 +124,7 @@ end
 
 function command.run(args)
   local opened = verb.open(args)
+  choose_head(args, opened.facts)
   local loader, baselines, what = loader_of(args, opened)
   local guard <close> = loader
   local progress <close> = live.work("evaluating", { unit = "updates", quiet = args.json })

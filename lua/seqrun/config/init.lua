@@ -116,9 +116,10 @@ function Check:variant(map, node)
   local any = map.variants and self.partial and not choice -- a preset, whose file may choose
   for _, entry in ipairs(node) do
     local name = entry.key.value
-    if wanted ~= map and not types.own(wanted, name) then
+    local skipped = self.foreign and not entry.key.source.argument
+    if not skipped and wanted ~= map and not types.own(wanted, name) then
       self.found:add(entry.key, "%s", tree.unknown_of(name, wanted, map.variants.by, choice.value.value))
-    elseif not (any and types.inner or types.own)(wanted, name) then
+    elseif not skipped and not (any and types.inner or types.own)(wanted, name) then
       self.found:add(entry.key, "%s", tree.unknown(name, wanted, self.schema))
     end
   end
@@ -307,8 +308,9 @@ local function read_file(path, schema, found)
 end
 
 ---Reads and checks a config.
----@param options { schema: table, file?: string, arguments?: string[], rules?: table[], partial?: boolean } arguments:
----  `key.path=value` and `preset=NAME`; partial: required keys may be missing
+---@param options { schema: table, file?: string, arguments?: string[], rules?: table[], partial?: boolean,
+---  foreign?: boolean } arguments: `key.path=value` and `preset=NAME`; partial: required keys may be missing; foreign:
+---  the file may have keys of another schema, which are left out
 ---@return seqrun.Config|nil
 ---@return string? message all problems
 ---@return string? code
@@ -324,6 +326,7 @@ function config.load(options)
     if not argument:find("^preset=") then tree.set(root, argument, options.schema, found) end
   end
   local check = new_check(options.schema, found, options.partial)
+  check.foreign = options.foreign
   local values = check:map(options.schema, root, "")
   apply_rules(check, options.rules, values, root)
   if #found > 0 then return nil, tostring(without_repeats(found)), "config" end

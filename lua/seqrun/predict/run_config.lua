@@ -21,7 +21,8 @@ function run_config.split(words)
   return files, arguments
 end
 
----The values of the config with changes; those of another checkpoint are the defaults.
+---The values of the config with changes; those of another checkpoint are the defaults.  Of a recipe with other keys
+---than the task of the head has, such as one of pretraining with two heads of its own, the shared ones are taken.
 ---@param facts seqrun.Pretrained with a task
 ---@param arguments string[] KEY=VALUE
 ---@return table cfg
@@ -29,11 +30,13 @@ end
 function run_config.load(facts, arguments)
   local keys, rules = schema(tasks[facts.kind])
   local words = { "data.train=files", "data.dev=none", "init.from=model", "curriculum.length=none" }
-  table.move(arguments, 1, #arguments, #words + 1, words)
   local file = facts.path .. "/trainer/config.yaml"
   local own = sys.exists(file)
+  local foreign = own and not config.load { schema = keys, rules = rules, file = file, arguments = words }
+  table.move(arguments, 1, #arguments, #words + 1, words)
   local cfg = failure.must(config.load {
-    schema = keys, rules = rules, file = own and file or nil, arguments = words,
+    schema = keys, rules = not foreign and rules or nil, foreign = foreign, file = own and file or nil,
+    arguments = words,
   }).values
   cfg.init.from, cfg.init.heads = facts.path, "load"
   return cfg, own
