@@ -90,6 +90,35 @@ describe("a fine-tuning task", function()
     assert.is_true(updates >= 5)
   end)
 
+  it("judges before the start whether the choices of a question fit a micro-batch", function()
+    local task, rows = sr.tasks.choice, {}
+    for question = 0, 5 do
+      for k = 0, 4 do
+        local b = {}
+        for i = 1, question == 3 and 30 or 3 do b[i] = 30 + i end
+        rows[#rows + 1] = { a = { 40, 41 }, b = b, group = question, answer = k == 0 and 1 or -100 }
+      end
+    end
+    sr.must(sr.data.write { out = folder .. "/long.sqr", vocab = tasks.VOCAB, examples = rows,
+      columns = { group = { type = "i32" }, answer = { type = "i32" } } })
+    local function loader(part, ...)
+      local cfg = values(task, "choice", ("data.%s=%s/long.sqr"):format(part, folder), "batch.sequences=2", ...)
+      return task:loader(cfg, task:data(cfg), part)
+    end
+    local words = "/long.sqr: example 16 has 5 choices that need 5 packs of data.max_len=48 tokens, and must share a "
+      .. "micro-batch; set batch.micro_packs=5"
+    for _, part in ipairs { "train", "dev" } do
+      fails("batch.micro_packs=4: ", loader, part, "batch.micro_packs=4")
+      fails(words, loader, part, "batch.micro_packs=4")
+      fails(" has 5 choices that need 5 packs", loader, part, "batch.micro_packs=2", "arrange=padded")
+      local good, count = loader(part, "batch.micro_packs=5"), 0
+      for _ = 1, 3 do count = count + (part == "train" and good:next().sequences or 0) end
+      assert.equal(part == "train" and 30 or 0, count)
+    end
+    local cfg = values(task, "choice", "batch.micro_packs=2")
+    assert.is_truthy(task:loader(cfg, task:data(cfg), "train"):next()) -- short ones share a pack
+  end)
+
   it("takes whole packs if asked to, but not of questions", function()
     local task = sr.tasks.classify
     local cfg = values(task, "classify", "batch.sequences=20", "batch.by=packs")

@@ -13,6 +13,7 @@ local labels = require("seqrun.data.readers.labels")
 local one_line = require("seqrun.base.one_line")
 local ops = require("seqrun.tensor.ops")
 local sr_data = require("seqrun.data")
+local together = require("seqrun.tasks.shared.together")
 local truncate = require("seqrun.data.truncate")
 
 -- ---- head -----------------------------------------------------------------------------------------
@@ -247,7 +248,9 @@ function task:loader(cfg, data, part)
     epochs = dev and 1 or nil,
   })
   options.by, options.sequences, options.epochs, options.order = nil, nil, nil, order
-  return failure.must(sr_data.loader(options)), updates
+  local loader = failure.must(sr_data.loader(options))
+  together.check("has %d choices", loader, order, updates)
+  return loader, updates
 end
 
 return task

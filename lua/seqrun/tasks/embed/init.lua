@@ -6,6 +6,7 @@ local failure = require("seqrun.base.failure")
 local ranking_files = require("seqrun.tasks.embed.ranking_files")
 local sr_data = require("seqrun.data")
 local texts = require("seqrun.tasks.embed.texts")
+local together = require("seqrun.tasks.shared.together")
 
 local TOGETHER = "the texts of a row belong in one update, but a curriculum draws single texts"
 
@@ -179,7 +180,9 @@ function task:loader(cfg, data, part)
   })
   options.by, options.sequences, options.epochs = nil, nil, nil
   options.order = dev and order or flat(order)
-  return failure.must(sr_data.loader(options)), updates
+  local loader = failure.must(sr_data.loader(options))
+  if dev then together.check("has %d texts", loader, order, updates) end
+  return loader, updates
 end
 
 -- ---- model ---------------------------------------------------------------------------------------

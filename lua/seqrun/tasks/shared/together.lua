@@ -1,0 +1,54 @@
+-- together.lua - whether every group of sequences that shares a micro-batch, such as the choices of a question, fits
+-- into one: judged before a run starts, not at the update that meets it.
+
+local failure = require("seqrun.base.failure")
+local pack = require("seqrun.pack")
+
+local together = {}
+
+---Whether so many sequences, none longer than the longest, fit: each pack but the last holds `each` of them.
+local function fits_surely(lengths, options)
+  local each = options.max_len // math.max(1, table.unpack(lengths))
+  if options.arrange == "padded" then each = 1 end
+  if math.type(options.max_seqs) == "integer" and options.max_seqs > 0 then each = math.min(each, options.max_seqs) end
+  return each > 0 and (#lengths + each - 1) // each <= options.micro_packs
+end
+
+---The packs that sequences of these lengths need by themselves, as the loader packs a micro-batch.
+local function packs_of(lengths, options)
+  if options.arrange == "padded" then return #lengths end
+  local depth = options.max_seqs ~= "auto" and options.max_seqs or nil
+  local plan = failure.must(pack.pack(lengths, {
+    max_len = options.max_len, solver = options.solver, max_seqs = depth, seed = options.seed,
+  }))
+  return plan.packs
+end
+
+---Fails if a group of the first epoch needs more packs than batch.micro_packs.
+---@param what string what a group is, and of what: "question has %d choices"
+---@param loader seqrun.Loader
+---@param order fun(update: integer): integer[][]? of sr.data.groups
+---@param updates integer of an epoch
+function together.check(what, loader, order, updates)
+  local options = loader.options
+  local micro = options.micro_packs
+  if not micro or options.arrange == "single" then return end
+  local lengths, most, worst
+  for update = 0, updates - 1 do
+    for _, group in ipairs(order(update)) do
+      if #group > micro then
+        lengths = lengths or loader:lengths()
+        local own = {}
+        for i, uid in ipairs(group) do own[i] = lengths[uid + 1] end
+        local packs = fits_surely(own, options) and 0 or packs_of(own, options)
+        if packs > (most or micro) then most, worst = packs, group end
+      end
+    end
+  end
+  if not most then return end
+  failure.raise("config", "batch.micro_packs=%d: %s " .. what .. " that need %d packs of data.max_len=%d tokens, and "
+    .. "must share a micro-batch; set batch.micro_packs=%d", micro, options.data:place(worst[1] + 1), #worst, most,
+    options.max_len, most)
+end
+
+return together
