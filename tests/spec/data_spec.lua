@@ -234,6 +234,43 @@ describe("open", function()
 end)
 
 describe("fixed examples", function()
+  it("that are sorted by label tell so when their end is held out", function()
+    local tell = require("seqrun.data.dataset.held_classes")
+    local function told(label_of, options)
+      local out, examples = folder .. "/classes.sqr", {}
+      for i = 1, 120 do examples[i] = { a = { 5, 6, 7 }, label = label_of(i) } end
+      assert(sr.data.write { out = out, vocab = vocab, examples = examples,
+        columns = { label = { type = "i32" } } })
+      local ds = assert(sr.data.open(out, { held = options.held, split = options.split or "tail" }))
+      return tell(ds)
+    end
+    local function sorted(i) return i <= 60 and 1 or 0 end
+    local message = told(sorted, { held = 0.1 })
+    assert.truthy(message:find("classes.sqr: its last 12 of 120 examples, held out, have only the label 0, as if "
+      .. 'sorted by label: scores on them do not stand for the rest; set split="keyed"', 1, true), message)
+    message = told(function(i) return (i - 1) // 40 end, { held = 0.5 })
+    assert.truthy(message:find("its last 60 of 120 examples, held out, have no label 0", 1, true), message)
+    assert.is_nil(told(sorted, { held = 0 }))
+    assert.is_nil(told(function(i) return i % 3 end, { held = 0.1 }))
+    assert.is_nil(told(function() return 1 end, { held = 0.1 })) -- there is no other class
+    assert.is_nil(told(function(i) return i == 5 and 1 or i % 2 * 2 end, { held = 0.1 })) -- seldom: absent by chance
+    assert.is_nil(told(function(i) return i == 5 and -100 or 1 end, { held = 0.1 })) -- ignored labels are no class
+  end)
+
+  it("warn at the opening unless the split was chosen #slow", function()
+    local out, examples = folder .. "/sorted.sqr", {}
+    for i = 1, 40 do examples[i] = { a = { 5, 6, 7 }, label = i // 21 } end
+    assert(sr.data.write { out = out, vocab = vocab, examples = examples, columns = { label = { type = "i32" } } })
+    local function said(options)
+      local script = ('require("seqrun").data.open(%q, %s)'):format(out, options)
+      return select(3, program.run { "-e", script })
+    end
+    assert.matches("^seqrun: warning: .*sorted.sqr: its last 8 of 40 examples", said "{ held = 0.2 }")
+    assert.equal("", said '{ held = 0.2, split = "keyed" }')
+    assert.equal("", said '{ held = 0.2, split = "tail" }')
+    assert.equal("", said "{}")
+  end)
+
   it("are restored with their labels", function()
     local out = folder .. "/given.sqr"
     local examples = {}

@@ -4,6 +4,7 @@ local check = require("seqrun.base.check")
 local kinds = require("seqrun.base.kinds")
 local commas = require("seqrun.base.format").commas
 local core = require("seqrun.core.data")
+local held_classes = require("seqrun.data.dataset.held_classes")
 local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
 
@@ -17,7 +18,8 @@ Corpus.__name = "seqrun.Corpus"
 
 ---@class seqrun.OpenOptions
 ---@field held? number fraction of the tokens held out
----@field split? "tail"|"keyed" the last documents, or documents by a keyed coin
+---@field split? "tail"|"keyed" the last documents, or documents by a keyed coin; by default the last, with a warning
+---  where the last examples lack a class that the others have
 ---@field seed? integer of that coin
 ---@field vocab? string|seqrun.core.text.vocab|seqrun.core.text.tokenizer another one is refused; of a vocab.txt without
 ---  its casing
@@ -50,7 +52,10 @@ function Corpus.open(path, options)
     tokenizer = tokenizer,
   })
   if not opened then return nil, message, code end
-  return setmetatable({ core = opened, about = opened:info() }, Corpus)
+  local corpus = setmetatable({ core = opened, about = opened:info() }, Corpus)
+  local problem = options.split == nil and held_classes(corpus)
+  if problem then io.stderr:write("seqrun: warning: ", problem, "\n") end
+  return corpus
 end
 
 function Corpus:__tostring()
