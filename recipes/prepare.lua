@@ -30,6 +30,8 @@ local vocab, text = cfg.vocab, cfg.text
 for i, path in ipairs(cfg.inputs) do
   local beside = request.file:gsub("[^/]*$", "") .. path
   if not sys.exists(path) and sys.exists(beside) then cfg.inputs[i] = beside end
+  local problem = request.dry_run and require("seqrun.data.dataset.tables")(cfg.inputs[i])
+  if problem then sr.must(nil, problem, "config") end
 end
 local out = request.out and request.out .. "/" .. cfg.out:match("[^/]*$") or cfg.out
 if request.dry_run then return print(("would write %s from %s"):format(out, table.concat(cfg.inputs, ", "))) end

@@ -81,6 +81,22 @@ describe("wrong arguments #bindings", function()
     end
   end)
 
+  it("of data.prepare may be directories, in which tables are no text either", function()
+    local folder = program.folder()
+    sys.make_dirs(folder .. "/texts/more")
+    program.write(folder, "texts/a.txt", "The cat sat.\n")
+    program.write(folder, "texts/.hidden.json", "{}")
+    local function prepared()
+      return sr.data.prepare { inputs = { folder .. "/texts/" }, out = folder .. "/x.sqr", vocab = { size = 100 } }
+    end
+    assert.is_truthy(prepared())
+    program.write(folder, "texts/more/B.JSONL.gz", "{}")
+    local made, message, code = prepared()
+    assert.same({ nil, "config" }, { made, code })
+    assert.matches("/texts/more/B.JSONL.gz: a table of records, not text; move it out of the directory", message)
+    sys.remove(folder)
+  end)
+
   it("of 5,000 letters are no work for the guess of a name", function()
     local long, before = ("loss"):rep(1250), os.clock()
     assert.matches("sr has no 'loss", raised(function() return sr[long] end))

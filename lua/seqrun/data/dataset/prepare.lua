@@ -7,6 +7,7 @@ local replace = require("seqrun.data.dataset.replace")
 local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
 local stored = require("seqrun.text.stored")
+local refuse_table = require("seqrun.data.dataset.tables")
 local text = require("seqrun.core.text")
 
 ---@class seqrun.PrepareOptions
@@ -36,9 +37,6 @@ end
 
 ---Whether this says how to train a vocabulary.
 local function is_recipe(vocab) return type(vocab) == "table" and getmetatable(vocab) == nil end
-
----Endings of files whose lines are records; their keys and delimiters are no text.
-local TABLES = { jsonl = true, json = true, csv = true, tsv = true, parquet = true }
 
 ---Trains a vocabulary on the text.
 local function train(options, inputs)
@@ -181,17 +179,9 @@ local function begin(options, inputs, source)
   return tokenizer, trained, before
 end
 
----Why a file is no text to pretrain on; nil if it may be.
-local function is_table(path)
-  local ending = path:gsub("%.gz$", ""):match("%.(%w+)$")
-  if not TABLES[(ending or ""):lower()] then return nil end
-  return ("%s: a table of records, not text; extract its texts into a file with a blank line after each document, or "
-    .. "fine-tune on it with recipes/finetune.lua data.train=%s"):format(path, path)
-end
-
 local function prepare(options, inputs)
   for _, path in ipairs(inputs) do
-    local problem = is_table(path)
+    local problem = refuse_table(path)
     if problem then return nil, problem, "config" end
   end
   local done, message, code, ingest, counts
