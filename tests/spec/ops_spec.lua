@@ -312,3 +312,48 @@ describe("embed", function()
     end
   end)
 end)
+
+describe("topk", function()
+  local values = { math.huge, -math.huge, 0 / 0, -2, -1, 0, 1, 2 }
+  local function draw(kind)
+    local rows = {}
+    for r = 1, 6 do
+      rows[r] = {}
+      for i = 1, 60 do
+        local value = values[(r * r + 7 * i * i + 3 * i) % (kind == "f32" and 8 or 5) + (kind == "f32" and 1 or 4)]
+        rows[r][i] = r == 2 and -2 or value
+      end
+    end
+    return sr.tensor(rows):to(kind)
+  end
+
+  for _, kind in ipairs { "f32", "bf16", "i32", "bool" } do
+    it(("of few %s is the beginning of what sort gives, ties, infinities and NaN too"):format(kind), function()
+      local x = draw(kind == "bf16" and "f32" or kind):to(kind)
+      for _, dim in ipairs { 1, 2 } do
+        for _, smallest in ipairs { false, true } do
+          local _, order = x:sort(dim, not smallest)
+          for k = 1, 6 do
+            local found, places = x:topk(k, dim, smallest)
+            assert.same(order:narrow(dim, 1, k):totable(), places:totable())
+            assert.equal(kind, found:dtype())
+          end
+        end
+      end
+    end)
+  end
+
+  it("of few takes no longer than a small part of sorting", function()
+    local x = sr.randn({ 60, 4000 }, { seed = 3 })
+    local function seconds(f)
+      local least = math.huge
+      for _ = 1, 3 do
+        local began = os.clock()
+        f()
+        least = math.min(least, os.clock() - began)
+      end
+      return least
+    end
+    assert.is_true(seconds(function() return x:topk(5) end) < seconds(function() return x:sort() end) / 4)
+  end)
+end)

@@ -1,6 +1,7 @@
 -- sort.lua - methods of tensors composed of other ops: sort, argsort, topk, cumsum, var, std, one_hot.
 --
 -- Sorting is a bitonic network over (value, position) pairs: log2(n)^2 / 2 passes of elementwise ops, on any device.
+-- The first few are found one after the other, which takes a pass each.
 -- Equal values keep their order, and NaN sorts as infinity.
 
 local check = require("seqrun.base.check")
@@ -97,13 +98,40 @@ local function order_of(x, descending)
   return places:narrow(2, 1, n):contiguous()
 end
 
----The order of the rows of x, whose last dimension is the one to sort.
-local function unrecorded_order(x, descending)
+---The positions (R, count) i32 of the first elements in the order of each row, found one after the other: the next is
+---the best of those behind the last, in value or in place.
+local function first_of(x, descending, count)
+  local keys, list = keys_of(x), {}
+  local worst = keys:dtype() == "i32" and (descending and LEAST or LARGEST) or (descending and -math.huge or math.huge)
+  local places = range(keys:size(2), x:device())
+  local behind = core.full(keys:shape(), true, "bool", x:device())
+  for i = 1, count do
+    local scope <close> = core.scope(x:device())
+    local left = ops.where(behind, keys, worst)
+    local best = descending and left:max(2, true) or left:min(2, true)
+    local equal = keys:eq(best)
+    list[i] = equal:logical_and(behind):to("i32"):argmax(2, true)
+    behind = equal:logical_and(places:gt(list[i])):logical_or(descending and keys:lt(best) or keys:gt(best))
+    list[i]:hand_up()
+    behind:hand_up()
+  end
+  return ops.cat(list, 2)
+end
+
+---Whether to find the first `count` of n one after the other: a pass of the network costs about as much as one of them.
+local function is_few(count, n)
+  local doublings = math.ceil(math.log(n, 2))
+  return count and 2 * count < doublings * (doublings + 1) // 2
+end
+
+---The order of the rows of x, whose last dimension is the one to sort; or its first `count`.
+local function unrecorded_order(x, descending, count)
   local before = core.set_recording(false)
   local scope <close> = core.scope(x:device())
   local n = x:size(x:dim())
   local ok, order = pcall(function()
     local flat = x:detach():contiguous():reshape(x:numel() // math.max(1, n), n)
+    if is_few(count, n) then return first_of(flat, descending, count) end
     return order_of(flat, descending)
   end)
   core.set_recording(before)
@@ -125,8 +153,8 @@ local function sorted(x, dim, descending, count)
   local last = swapped(x, dim)
   local n = last:size(last:dim())
   if x:numel() == 0 then return x, core.empty(x:shape(), "i32", x:device()) end
-  local order = unrecorded_order(last, descending)
-  if count and count < n then order = order:narrow(2, 1, count):contiguous() end
+  local order = unrecorded_order(last, descending, count)
+  if count and count < order:size(2) then order = order:narrow(2, 1, count):contiguous() end
   local values, places = taken(last, order, count or n)
   return swapped(values, dim), swapped(places, dim)
 end
