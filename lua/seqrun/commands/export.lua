@@ -46,8 +46,8 @@ function command.run(args)
   listing.print(done, args.tensors)
   print(('  load it   %s.from_pretrained("%s")'):format(done.architecture, done.path))
   if done.heads then
-    local note = "  note: Transformers has no class with the heads %s and loads the encoder alone; their weights are in "
-      .. "the files, and `seqrun predict` and `seqrun eval` use them"
+    local note = "  note: Transformers has no class with the heads %s and loads the encoder alone; their weights are "
+      .. "in the files, and `seqrun predict` and `seqrun eval` use them"
     print(live.fit_output(note:format(table.concat(done.heads, ", "))))
   end
   return 0

@@ -361,7 +361,8 @@ function readers.read(given)
   })
   if not tokenizer then return nil, message, code end
   if options.reader.windows and frames.of(tokenizer):room(options.max_len, true) <= options.query then
-    return nil, ("data.read: windows of %d tokens have no room for questions of %d; raise max_len"):format(
+    return nil, ("data.read: windows of %d tokens (data.max_len) have no room for questions of "
+      .. "%d (data.query); raise data.max_len or lower data.query"):format(
       options.max_len, options.query), "config"
   end
   local job = jobs.new(options, tokenizer)
