@@ -93,6 +93,21 @@ describe("help", function()
     assert.matches("apropos", help.overview())
   end)
 
+  it("is a map for sr, and answers for each task", function()
+    assert.equal(help.overview(), help.about("sr"))
+    assert.matches("\n  sr.tasks +what can be trained", help.about("sr"))
+    for _, name in ipairs(sr.tasks.names) do
+      local text = help.about("sr.tasks." .. name)
+      assert.matches("^sr.tasks." .. name .. ": %w", text)
+      assert.matches("\n  its keys +seqrun recipes/%w+.lua", text)
+      assert.equal(text, help.about(sr.tasks[name]))
+      assert.matches("\n  sr.tasks." .. name .. " +%w", help.about("sr.tasks"))
+    end
+    assert.matches("head +sr.nn.heads.classify\n  train +seqrun recipes/finetune.lua task=pair data.train=",
+      help.about("tasks.pair"))
+    assert.matches("nothing mentions", help.about("sr.tasks.clasify"))
+  end)
+
   it("guesses what was meant", function()
     assert.matches("did you mean 'attention'", help.about("atention"))
     assert.has_error(function() help.search(3) end)

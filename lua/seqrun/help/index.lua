@@ -380,7 +380,12 @@ function index.module_of(name) return getmetatable(require("seqrun")).__modules[
 ---@return string|nil
 function index.summary(name)
   local module = index.module_of(name)
-  return module and head_of(package.searchpath(module, package.path))
+  return module and index.purpose(module)
 end
+
+---What a module is for, from the first line of its file.
+---@param module string
+---@return string
+function index.purpose(module) return head_of(assert(package.searchpath(module, package.path))) end
 
 return index

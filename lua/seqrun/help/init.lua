@@ -6,6 +6,7 @@ local guess = require("seqrun.base.guess")
 local index = require("seqrun.help.index")
 local names = require("seqrun.base.names")
 local sys = require("seqrun.core.sys")
+local tasks = require("seqrun.help.tasks")
 
 local help = {}
 
@@ -94,6 +95,7 @@ local function part_text(name)
         or ("  %-44s %s"):format(call, brief(entry.text))
     end
   end
+  if name == "tasks" then table.move(tasks.lines(), 1, #tasks.lines(), #lines + 1, lines) end
   local sections = elsewhere.sections(name)
   if #sections > 0 then lines[#lines + 1] = "Documents:" end
   for _, section in ipairs(sections) do lines[#lines + 1] = "  help " .. section end
@@ -167,7 +169,9 @@ end
 
 ---What the library has of a name, or nil.
 local function library_text(topic)
-  local name = topic:gsub("^sr%.", "")
+  local name, task = topic:gsub("^sr%.", ""), tasks.find(topic)
+  if topic == "sr" then return help.overview() end
+  if task then return tasks.text(task) end
   if index.summary(name) then return part_text(name) end
   local entry = index.entries()[topic] or index.entries()["sr." .. topic] or index.method(topic)
   if entry then return text_of(entry) end
@@ -217,6 +221,8 @@ function help.about(topic)
   for _, part in ipairs(index.parts()) do
     if rawequal(package.loaded[index.module_of(part)], topic) then return part_text(part) end
   end
+  local task = tasks.find(topic)
+  if task then return tasks.text(task) end
   local class = index.class_of(topic)
   if class then return text_of(class) end
   if topic == require("seqrun") then return help.overview() end
