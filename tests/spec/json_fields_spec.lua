@@ -138,6 +138,12 @@ local CASES = {
   ["tokenize (JSON lines)"] = function()
     return { "tokenize", "--vocab", task_model.VOCAB, "--ids" }, { input = "the the\n" }
   end,
+  ["verify "] = function()
+    local out = dir .. "/verified"
+    local words = small.words(corpus, "--out", out, "--max-steps", "3", "save.every=1", "save.keep=4", "verify.every=2")
+    assert.equal(0, (program.run(words)))
+    return { "verify", out }
+  end,
   ["version "] = function() return { "version" } end,
   ["vocab "] = function() return { "vocab", dir .. "/corpus.txt", "--size", "100", "--out", dir .. "/new.txt" } end,
 }

@@ -132,13 +132,12 @@ describe("init.from", function()
     assert.matches("bare%-weights has no tokenizer", err)
   end)
 
-  it("initialises what the checkpoint lacks, and says so", function()
-    local words = small.words(corpus, "--out", folder .. "/deeper", "--max-steps", "1", "init.from=" .. first,
-      "model.num_hidden_layers=3")
-    for i, word in ipairs(words) do words[i] = word == "--quiet" and "seed=42" or word end
-    local code, _, err = program.run(words)
-    assert.equal(0, code, err)
-    assert.matches("missing +16 +bert.encoder.layer.%* +not in the checkpoint; initialised with seed 42", err)
+  it("refuses more layers than the checkpoint has, unless they are tiled", function()
+    local words = { "--max-steps", "1", "init.from=" .. first, "model.num_hidden_layers=3" }
+    local code, _, err = run("--out", folder .. "/deeper", table.unpack(words))
+    assert.equal(3, code)
+    assert.matches("it has 2 layers .*, the model has 3; .* or for a larger model init.tile=true", err)
+    assert.equal(0, (run("--out", folder .. "/tiled", "init.tile=true", table.unpack(words))))
   end)
 end)
 

@@ -308,6 +308,12 @@ fields.new = { { "", [[
 task, files[]                  of the recipe, and the files that were written
 ]] } }
 
+fields.verify = { { "", [[
+run, checkpoint, equal         the run, the checkpoint it was computed from, whether all steps are equal
+steps[].{step, equal, what?, tensor?}   in the order in which they were computed
+difference?.{step, what, tensor?}   the first one: what: loss, gradient, weights or a moment
+]] } }
+
 fields.version = { { "", [[
 version, git, compiler, cflags, instructions, sanitizers, cuda, plugins
 lua, jansson, libyaml, utf8proc, unicode, zlib   versions

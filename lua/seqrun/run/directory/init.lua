@@ -55,7 +55,7 @@ end
 local function new(request, name, command)
   return setmetatable({
     path = path_of(request, name), again = request.resume ~= nil, force = request.force or false, started = false,
-    command = command or "", words = { request.file, table.unpack(request.arguments) },
+    command = command or "", words = { request.file, table.unpack(request.arguments or {}) },
   }, Directory)
 end
 
