@@ -367,6 +367,9 @@ end)
 describe("an overview", function()
   it("takes the figure of an evaluation that says most", function()
     local function name(line, best) return (overview.headline(line, best) or {}).name end
+    assert.same({ name = "f1", value = 0.5, accuracy = 0.75 },
+      overview.headline { f1 = 0.5, f1_macro = 0.6, accuracy = 0.75, label_loss = 0.4 })
+    assert.same({ name = "f1", value = 0.5 }, overview.headline { f1 = 0.5, accuracy = 0.75 }) -- of spans of tokens
     assert.equal("mlm_loss", name { step = 1, mlm_loss = 2, nsp_loss = 1, nsp_accuracy = 0.5 })
     assert.equal("f1", name { accuracy = 0.5, f1 = 0.4, label_loss = 1 })
     assert.equal("accuracy", name({ accuracy = 0.5, f1 = 0.4 }, "accuracy"))

@@ -120,6 +120,7 @@ end
 local function row_of(run, dir)
   if run.state == "unreadable" then return { name_of(run.path, dir), run.state, "-", "-", "-", "-", "-", "-" } end
   local held = run.held and ("%s %.3f"):format(run.held.name:gsub("_", " "), run.held.value) or "-"
+  if run.held and run.held.accuracy then held = ("%s, accuracy %.3f"):format(held, run.held.accuracy) end
   return {
     name_of(run.path, dir), run.state, run.steps and ("%d/%d"):format(run.step, run.steps) or ("%d"):format(run.step),
     number("%.3f", run.loss), held, run.real_tokens_per_s and text.count(run.real_tokens_per_s) or "-",

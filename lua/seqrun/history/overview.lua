@@ -12,7 +12,7 @@ local overview = {}
 ---@field step integer
 ---@field steps? integer that it was to make, as far as it said
 ---@field loss? number of the last line of training
----@field held? { name: string, value: number } of the last evaluation: a loss, or the metric of a task
+---@field held? { name: string, value: number, accuracy?: number } of the last evaluation: a loss, or a task's metric
 ---@field real_tokens_per_s? number median of the lines of training
 ---@field efficiency? number of the last line: real tokens / slots
 ---@field sequences? integer so far
@@ -43,10 +43,13 @@ local METRICS = {
 ---The figure of an evaluation that says most: what the run keeps its best weights by, or the first known one.
 ---@param line table
 ---@param best? string save.best of its config
----@return { name: string, value: number }|nil
+---@return { name: string, value: number, accuracy?: number }|nil # accuracy: beside an F1 of classes
 function overview.headline(line, best)
   for _, name in ipairs { best or "none", table.unpack(METRICS) } do
-    if type(line[name]) == "number" then return { name = name, value = line[name] } end
+    if type(line[name]) == "number" then
+      local beside = name == "f1" and line.f1_macro and type(line.accuracy) == "number" and line.accuracy or nil
+      return { name = name, value = line[name], accuracy = beside }
+    end
   end
   local others = {}
   for name, value in pairs(line) do
