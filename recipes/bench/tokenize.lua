@@ -1,20 +1,23 @@
--- tokenize.lua - throughput of the tokenizer: seqrun recipes/bench/tokenize.lua [FILE...] [times=20] [threads=1,2]
+-- tokenize.lua - throughput of the tokenizer:
+--
+--     seqrun recipes/bench/tokenize.lua [FILE...] [times=20] [threads=1,2] [vocab=FILE]
 --
 -- Prints MB/s of text, the best of five runs, for each number of threads: ids only, with offsets, and
 -- with printed ids as in `seqrun tokenize`.  Every line of the input is one paragraph.  If PYTHON names an
 -- interpreter with the package tokenizers, that is measured on the same lines and threads:
 --
 --     PYTHON=venv/bin/python seqrun recipes/bench/tokenize.lua
+--
+-- `vocab=FILE` is another vocab.txt, or the tokenizer.json of any tokenizer.
 
 local sr = require "seqrun"
 local core = require "seqrun.core.text"
 local sys = require "seqrun.core.sys"
 
-local VOCAB = "tests/data/tokenizer/vocab.txt"
 local NOVELS = { "recipes/data/emma.txt", "recipes/data/mansfieldpark.txt" }
 local RUNS = 5
 
-local options, files = { times = "20", threads = "1,2" }, {}
+local options, files = { times = "20", threads = "1,2", vocab = "tests/data/tokenizer/vocab.txt" }, {}
 for _, word in ipairs(arg) do
   local key, value = word:match("^(%l+)=(.*)$")
   if key then options[key] = value else files[#files + 1] = word end
@@ -44,7 +47,7 @@ local function best(action)
 end
 
 local path, bytes = paragraphs(tonumber(options.times))
-local tokenizer = core.tokenizer(sr.must(core.vocab(VOCAB)))
+local tokenizer = sr.must(core.load_tokenizer(options.vocab))
 local program = sr.must(sys.real_path("/proc/self/exe"))
 print(("%.1f MB of text, %d processors, best of %d"):format(bytes / 1e6, sys.machine().processors, RUNS))
 
@@ -57,7 +60,8 @@ for threads in options.threads:gmatch("%d+") do
     local how = { count_only = true, offsets = offsets, threads = math.tointeger(threads) }
     return function() sr.must(core.encode(tokenizer, path, how)) end
   end
-  local command = ("%s tokenize --vocab %s --ids --threads %s %s >/dev/null"):format(program, VOCAB, threads, path)
+  local command = ("%s tokenize --vocab %s --ids --threads %s %s >/dev/null"):format(program, options.vocab,
+    threads, path)
   report("ids only", count(false))
   report("with offsets", count(true))
   report("command, printing ids", function() assert(os.execute(command)) end)
@@ -67,6 +71,6 @@ local python = os.getenv("PYTHON")
 if python then
   io.stdout:flush()
   local threads = options.threads:gsub(",", " ")
-  os.execute(("%s recipes/bench/peers/hf_tokenizers.py %s %s %s"):format(python, VOCAB, path, threads))
+  os.execute(("%s recipes/bench/peers/hf_tokenizers.py %s %s %s"):format(python, options.vocab, path, threads))
 end
 os.remove(path)

@@ -9,14 +9,17 @@ import time
 
 
 def measure(vocab, path, threads):
-    from tokenizers import BertWordPieceTokenizer, __version__
-    tokenizer = BertWordPieceTokenizer(vocab, lowercase=True)
+    from tokenizers import BertWordPieceTokenizer, Tokenizer, __version__
+    if vocab.endswith(".json"):
+        tokenizer = Tokenizer.from_file(vocab)
+    else:
+        tokenizer = BertWordPieceTokenizer(vocab, lowercase=True)._tokenizer
     with open(path, encoding="utf-8", newline="\n") as f:
         lines = f.read().split("\n")[:-1]
     lines = lines[:len(lines) // 10]  # a tenth of the text suffices
     size = sum(len(line.encode()) + 1 for line in lines)
     ways = [("with offsets", tokenizer.encode_batch)]
-    fast = getattr(tokenizer._tokenizer, "encode_batch_fast", None)
+    fast = getattr(tokenizer, "encode_batch_fast", None)
     if fast:
         ways.insert(0, ("ids only", fast))
     for what, encode in ways:
