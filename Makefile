@@ -19,11 +19,12 @@ VERSION  = 0.1.0
 
 # The dependencies, as named by Debian 12.
 PACKAGES      = gcc g++ make pkg-config liblua5.4-dev lua-argparse lua-busted libyaml-dev libutf8proc-dev \
-                libjansson-dev libpcre2-dev libxxhash-dev zlib1g-dev libedit-dev
-TEST_PACKAGES = strace e2fsprogs libopenmpi-dev openmpi-bin
+                libjansson-dev libpcre2-dev libxxhash-dev zlib1g-dev libzstd-dev libedit-dev
+TEST_PACKAGES = strace e2fsprogs zstd libopenmpi-dev openmpi-bin
 DEMO_PACKAGES = wordnet-base
 DEB_PACKAGES  = dpkg-dev binutils
 PAGE_PACKAGES = chromium fonts-dejavu-core
+CHECK_PACKAGES = valgrind libc6-dbg
 LINT_PACKAGES = clang-format clang-tidy lua-check
 
 # ---- flags -------------------------------------------------------------------------------------------
@@ -45,7 +46,7 @@ CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -fa
           $(WARN) \
           $(HARDEN) $(LUA_CFLAGS) $(EXTRA)
 LDFLAGS = -pie -rdynamic -Wl,-z,relro,-z,now,-z,noexecstack
-LDLIBS  = $(LUA_LIBS) -lyaml -lutf8proc -ljansson -lpcre2-8 -lz -lpthread -ldl -lm
+LDLIBS  = $(LUA_LIBS) -lyaml -lutf8proc -ljansson -lpcre2-8 -lz -lzstd -lpthread -ldl -lm
 
 ifeq ($(SAN),1)
 BUILD   := $(BUILD)-san
@@ -201,7 +202,7 @@ $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
 
 # Plug-ins that tests load: each links nothing of the program, which gives it what it calls.
-TEST_PLUGINS = $(patsubst %,$(BUILD)/tests/%.so,fault late odd nccl timed)
+TEST_PLUGINS = $(patsubst %,$(BUILD)/tests/%.so,fault inject clock late odd nccl timed)
 $(BUILD)/tests/%.so: tests/support/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -MMD -MP -o $@ $<
@@ -229,10 +230,11 @@ $(BUILD)/tests/simt-%: $(BUILD)/obj/tests/simt/%.cu.simt.o $(SIMTOBJ) $(BUILD)/l
 FAKE     = $(BUILD)/tests/fake
 FAKES    = $(if $(NO_CUDA),,$(FAKE)/seqrun_cuda.so $(FAKE)/libcublasLt.so.13)
 CUDAINC  = $(dir $(lastword $(NVCC)))../include
-$(FAKE)/seqrun_cuda.so: $(CUDAOBJ) tests/cuda/runtime.c
+$(FAKE)/seqrun_cuda.so: $(CUDAOBJ) tests/cuda/runtime.c tests/cuda/queue.c tests/cuda/queue.h
 	@mkdir -p $(@D)
-	$(call say,link $@)$(CC) $(CFLAGS) -fPIC -isystem $(CUDAINC) -c -o $(@D)/runtime.o tests/cuda/runtime.c && \
-	  $(CC) -shared -o $@ $(CUDAOBJ) $(@D)/runtime.o
+	$(call say,link $@)for f in runtime queue; do \
+	  $(CC) $(CFLAGS) -fPIC -isystem $(CUDAINC) -c -o $(@D)/$$f.o tests/cuda/$$f.c || exit 1; done && \
+	  $(CC) -shared -o $@ $(CUDAOBJ) $(@D)/runtime.o $(@D)/queue.o
 $(FAKE)/libcublasLt.so.13: tests/cuda/lt.c
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -isystem $(CUDAINC) -o $@ $<
@@ -266,20 +268,28 @@ test: deps test-deps ## install dependencies, build, run all tests (SAN=1: with 
 test-long: ## run all tests with the full matrices: large sizes on the simt device
 	@$(MAKE) --no-print-directory test LONG=1 TEST_LIMIT=7200
 
+test-valgrind: all ## run the short tests under valgrind's memcheck (TEST_ONLY=PATTERN, SHORT=seconds)
+	@sh .make/deps.sh $(CHECK_PACKAGES)
+	@$(MAKE) --no-print-directory $(jobs) ctests
+	@bash .make/valgrind.sh $(BUILD)
+
 test-report: all ## check the pages of seqrun report in headless Chromium; pictures in build/pages
 	@sh .make/deps.sh $(PAGE_PACKAGES)
 	@$(BUILD)/seqrun tests/browser.lua $(BUILD)/pages
 
+# FUZZ_FLAGS=-fno-sanitize-coverage=trace-cmp: about three times the runs a second, for a corpus that has grown.
 fuzz: ## build the fuzz targets as build-fuzz/NAME, with clang's libFuzzer
 	@command -v clang >/dev/null || { echo "fuzz: clang not found; run: apt-get install clang" >&2; exit 1; }
 	@$(MAKE) --no-print-directory CC=clang BUILD=build-fuzz AUTO_INIT= \
-	  HARDEN="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" build-fuzz/libseqrun.a
+	  HARDEN="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer $(FUZZ_FLAGS)" build-fuzz/libseqrun.a
 	@for f in $(FUZZ); do n=$$(basename $$f .c); echo "build-fuzz/$$n"; \
-	  clang -std=c11 -D_GNU_SOURCE -g -O1 -I. $$(pkg-config --cflags lua5.4) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -o build-fuzz/$$n $$f \
+	  clang -std=c11 -D_GNU_SOURCE -g -O1 -I. $$(pkg-config --cflags lua5.4) -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(FUZZ_FLAGS) -o build-fuzz/$$n $$f \
 	  build-fuzz/libseqrun.a $(LDLIBS) || exit 1; done
 
 bench: all ## run all benchmarks in recipes/bench
-	@for f in recipes/bench/*.lua; do echo "== $$f"; $(BUILD)/seqrun $$f || exit 1; done
+	@failed=; for f in recipes/bench/*.lua; do \
+	  echo "== $$f"; $(BUILD)/seqrun $$f || failed="$$failed $$f"; done; \
+	[ -z "$$failed" ] || { echo "bench: failed, or need the arguments named above:$$failed" >&2; exit 1; }
 
 bench-amx: all ## measure products, ops and steps in bf16, in one table (recipes/bench/amx.lua)
 	@$(BUILD)/seqrun recipes/bench/amx.lua
@@ -335,5 +345,5 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:
-.PHONY: FORCE all ctests test test-long test-report fuzz bench bench-amx demo deps test-deps lint-deps lint format compdb install deb manual uninstall clean help
+.PHONY: FORCE all ctests test test-long test-valgrind test-report fuzz bench bench-amx demo deps test-deps lint-deps lint format compdb install deb manual uninstall clean help
 -include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)

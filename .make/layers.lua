@@ -93,7 +93,7 @@ pipe:close()
 local rooms = {
   "base", "draw", "config", "tensor", "nn", "optim", "schedule", "text", "pack", "data", "checkpoint", "analysis",
   "curriculum", "history", "scores", "tasks", "predict", "run", "advise", ".", "report", "help", "repl", "attach",
-  "commands", "cli",
+  "watch", "commands", "cli",
 }
 local floor = {}
 for i, name in ipairs(rooms) do floor[name] = i end

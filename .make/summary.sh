@@ -26,19 +26,6 @@ case ${NO_MPI:-} in
 *) found mpi no "$NO_MPI" ;;
 esac
 
-header() { # PART FILE... -- HOW TO INSTALL IT
-    part=$1 where=
-    shift
-    while [ "$1" != -- ]; do
-        [ -e "$1" ] && where=$1
-        shift
-    done
-    if [ -n "$where" ]; then
-        found "$part" no "found $where, but this version does not use it yet"
-    else
-        found "$part" no "not found; $2"
-    fi
-}
 if [ -n "${NO_MPI:-}" ]; then
     found nccl no "needs mpi, which starts it"
 else
@@ -49,5 +36,4 @@ if [ -n "${LIBEDIT:-}" ]; then
 else
     found libedit no "the prompt has no line editing; apt-get install libedit-dev"
 fi
-header hdf5 /usr/include/hdf5/serial/hdf5.h /usr/include/hdf5.h -- "apt-get install libhdf5-dev"
 exit 0

@@ -81,6 +81,7 @@
 
 #include "core/batch/batch.h"
 #include "core/batch/collate.h"
+#include "core/batch/concepts.h"
 #include "core/batch/layout.h"
 #include "core/batch/mask.h"
 #include "core/batch/target.h"
@@ -120,6 +121,7 @@
 #include "core/train/shares.h"
 #include "core/train/twin.h"
 
+#include "core/store/alarm.h"
 #include "core/store/append.h"
 #include "core/store/background.h"
 #include "core/store/checkpoint.h"

@@ -15,7 +15,7 @@ tasks[#tasks + 1] = "none"
 local fields = {
   { "task", c.enum(tasks, { default = "classify",
     doc = "what the labels are: a class, several classes, numbers, the right choice, tags of words, answers" }) },
-  { "inputs", c.list(c.path {}, { required = true, min = 1, one = true, doc = "labelled files; .gz too" }) },
+  { "inputs", c.list(c.path {}, { required = true, min = 1, one = true, doc = "labelled files; .gz and .zst too" }) },
   { "out", c.path { required = true, doc = "data set to write" } },
   { "overwrite", c.boolean { default = false, doc = "replace an existing file" } },
   { "model", c.path { optional = true, doc = "run, checkpoint or Hugging Face model whose tokenizer is used" } },

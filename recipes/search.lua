@@ -6,25 +6,41 @@
 
 local sr = require "seqrun"
 
-local options, question = { top = "5" }, nil
+local USAGE = 'usage: seqrun recipes/search.lua model=DIR texts=FILE "question" [top=5]'
+
+local function refuse(format, ...) sr.must(nil, ("search: " .. format):format(...) .. "\n" .. USAGE, "config") end
+
+local options, question = { model = false, texts = false, top = "5" }, nil
 for _, word in ipairs(arg) do
-  local key, value = word:match("^(%l+)=(.*)$")
-  if key and (key == "model" or key == "texts" or key == "top") then options[key] = value else question = word end
+  local key, value = word:match("^([%w_.]+)=(.*)$")
+  if key and options[key] ~= nil then
+    options[key] = value
+  elseif key and not word:find("%s") or word:find("^%-%-") then
+    refuse("unknown key '%s'; there are model, texts and top", key or word)
+  elseif question then
+    refuse("two questions, '%s' and '%s'; put one in quotes", question, word)
+  else
+    question = word
+  end
+end
+if #arg == 0 then
+  print(USAGE)
+  os.exit(0)
+end
+for _, key in ipairs { "model", "texts" } do
+  if not options[key] then refuse("%s is missing", key) end
 end
 local top = math.tointeger(tonumber(options.top))
-if not (options.model and options.texts and question and top and top > 0) then
-  print('usage: seqrun recipes/search.lua model=DIR texts=FILE "question" [top=5]')
-  os.exit(#arg == 0 and 0 or 2)
-end
+if not top or top < 1 then refuse("top=%s is not a number of lines", options.top) end
+if not question then refuse("the question is missing") end
 
 local encode = sr.must(sr.encode.open(options.model))
 local lines, vectors = {}, {}
-for line in sr.must(io.open(options.texts)):lines() do
-  if line:find("%S") then lines[#lines + 1] = line end
-end
+for line in sr.must(sr.text.sentences { files = options.texts, format = "lines" }) do lines[#lines + 1] = line end
 if #lines == 0 then sr.must(nil, options.texts .. ": no lines to search", "data") end
 for vector in encode:each(lines) do vectors[#vectors + 1] = sr.tensor(vector) end
 
 local cosines = sr.stack(vectors):matmul(sr.tensor(encode:one(question)):reshape(-1, 1)):reshape(-1)
 local values, places = cosines:topk(math.min(top, #lines))
-for i, place in ipairs(places:totable()) do print(("%.3f  %s"):format(values:totable()[i], lines[place + 1])) end
+local nearest = values:totable()
+for i, place in ipairs(places:totable()) do print(("%.3f  %s"):format(nearest[i], lines[place + 1])) end

@@ -2,6 +2,7 @@
 # A newcomer's first five minutes, as a script: tests/first_minutes.sh BUILD.
 set -u
 build=${1:?usage: tests/first_minutes.sh BUILD}
+[ "${SAN:-0}" = 0 ] || { echo "with sanitizers, newcomers would wait too long" && exit 77; }
 program=$build/seqrun
 dir=$(mktemp -d)
 child=
@@ -32,7 +33,7 @@ shows() { grep -qE -- "$1" "$log" || fail "$2: no '$1' was printed"; }
 
 # 0:00  the build reports what it found, and how to install the rest
 expect 0 "build summary" sh .make/summary.sh "$program"
-for part in cpu cuda nccl mpi libedit hdf5; do shows "^  $part +(yes|no) " "build summary"; done
+for part in cpu cuda nccl mpi libedit; do shows "^  $part +(yes|no) " "build summary"; done
 
 # 1:00  the doctor: at most fifteen findings; each failed check suggests a command
 "$program" doctor >"$log" 2>&1

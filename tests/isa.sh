@@ -17,6 +17,16 @@ run() { # SET SPEC [OPTION...]
     failed=1
 }
 
+# With sanitizers, which look at addresses and not at numbers, each set of vectors once through the ops.
+if [ "${SAN:-0}" = 1 ]; then
+    for isa in avx2 avx512; do run "$isa" ops only='^cpu'; done
+    for emulated in dots tiles; do
+        program=$build/seqrun-$emulated
+        run plain ops only='^cpu.*bf16'
+    done
+    exit $failed
+fi
+
 for isa in plain avx2; do
     run "$isa" ops only='^cpu'
     run "$isa" views

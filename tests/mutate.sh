@@ -2,6 +2,8 @@
 # Plants mistakes in copies of the CUDA kernels and shows that the tests on the simt device find each:
 # tests/mutate.sh BUILD [NAME].
 #
+# Every second one in `make test`, all in `make test-long`, which sets LONG.
+#
 # A mutant is a sed command on one source; its object is compiled, linked with the others, and the
 # tests that match a pattern run on it.  It is caught when a test fails.
 set -u
@@ -34,6 +36,7 @@ mutants() {
     backward_half_a_sum    attention_backward.cuh@attention_backward.cu cuda_attention lengths:.a.row     s/mask = LANES \/ 2/mask = LANES \/ 4/
     backward_wait          attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.64 s/cp_wait<0>();//
     backward_lane_map      attention.cuh@attention_backward.cu cuda_attention lengths:.around.16 s/2 \* m + (lane() >> 3 & 1)/2 * m + (lane() >> 4)/
+    backward_lost_bias     attention_backward.cuh@attention_backward.cu cuda_attention sums.the.gradient s/r < end; r += STEP/r < end \&\& r < STEP; r += STEP/
     slack_dropped_tail     attention_tiles.cu cuda_attention writes.zeros s/if (item >= count) return;/if (item + 1 >= count) return;/
     columns_race           columns.cu   cuda_rows norms.on.simt:.more.rows.than s/room\[thread()\] = sum/room[thread() % 224] = sum/
     dropout_wrong_mask     drop.cuh@dropout.cu cuda_rows dropout.on.simt s/(column >> 3 & 1) \* 16/(column >> 4 \& 1) * 16/
@@ -41,6 +44,8 @@ mutants() {
     norm_race              norm_back.cuh@norm.cu cuda_rows norms.on.simt:.more.rows   s/parity ^= 1/parity ^= 0/
     norm_missing_barrier   norm_back.cuh@norm.cu cuda_rows norms.on.simt:.rows.of.64  /int turn = 0/{n;d}
     norm_dropped_row       norm_back.cuh@norm.cu cuda_rows norms.on.simt:.more.rows.of s/row >= a.rows ? -2/row >= a.rows - 1 ? -2/
+    norm_lost_bias         norm_back.cuh@norm.cu ops       simt.in.f32.*two.layers           s/for (int i = 1; i < t.count/for (int i = 2; i < t.count/
+    act_dropped_row        activation.cu         ops       simt.in.f32.*linear               s/row + k \* step >= a.rows/row + k * step + 1 >= a.rows/
     embed_lost_join        segments.cu           cuda_rows ids.that.fill              s/h < heads; h += AT_ONCE/h + 1 < heads; h += AT_ONCE/
     loss_dropped_tail      loss.cu ops   simt.in.f32.*mlm_loss        s/if (i < left) sum +=/if (i < left - 1) sum +=/
     loss_label             loss.cu ops   simt.in.f32.*cross_entropy   s/c + i == label ?/c + i == label + 1 ?/
@@ -48,6 +53,11 @@ mutants() {
     optimizer_tail         optim.cu optim optim.on.simt                s/i < c.size; i += THREADS)$/i < c.size - 1; i += THREADS)/
     optimizer_trust        optim.cu optim optim.on.simt.*LAMB          s/t.count, block_x() + 1)/t.count, block_x())/
     optimizer_not_finite   optim.cu optim optim.on.simt.*non.finite    s/bool go = result\[1\] != 0.0f/bool go = true/
+    group_capacity         group.cu              ops simt.in.f32.*group_rows      s/starts\[g\] < capacity/starts[g] <= capacity/
+    group_slack            group.cu              ops simt.in.f32.*group_rows      s/owner\[i % rows\] < 0/owner[i % rows] < -1/
+    grouped_barrier        grouped.cu            ops simt.in.f32.*grouped         /move_tile<B, VECTOR>/,/multiply/{/barrier();/d}
+    grouped_lane_map       grouped.cuh@grouped.cu ops simt.in.bf16.*grouped       s/row + 8 \* odd + line, k + 8 \* half/row + 8 * half + line, k + 8 * odd/
+    grouped_neighbour      grouped.cu            ops simt.in.f32.*grouped         s/A ? a_left : rest, A ? rest : a_left/A ? a_left : rest + 1, A ? rest : a_left/
 LIST
 }
 
@@ -80,9 +90,11 @@ run_mutant() { # NAME FILE SPEC PATTERN SED
     fi
 }
 
-failed=0
+failed=0 number=0
 while read -r name file spec pattern sed; do
     [ -z "${2:-}" ] || [ "$name" = "$2" ] || continue
+    number=$((number + 1))
+    [ -n "${2:-}" ] || [ "${LONG:-0}" = 1 ] || [ $((number % 2)) = 1 ] || continue
     while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || failed=1; done
     run_mutant "$name" "$file" "$spec" "$pattern" "$sed" &
 done < <(mutants)

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Simulates power cuts of a real ext4 file system while checkpoints are saved (every third time in the
 # background), mounts it again (the journal is replayed) and checks that every promised checkpoint is
-# intact.    tests/power_cut.sh BUILD
-# CUTS sets the number of cuts (default 20; 300 in make test-long).  Needs root and loop mounts.
+# intact.  The cuts take turns in ext4's three orders of persistence: data before their metadata (ordered),
+# in any order (writeback), through the journal (journal).    tests/power_cut.sh BUILD
+# COUNT sets the number of cuts (default 20; 300 in make test-long); SEED repeats their times, as far as
+# times can be repeated.  Needs root and loop mounts.
 set -u
-seqrun=$1/seqrun cuts=${CUTS:-$([ "${LONG:-0}" = 1 ] && echo 300 || echo 20)}
+seqrun=$1/seqrun cuts=${COUNT:-$([ "${LONG:-0}" = 1 ] && echo 300 || echo 20)}
+RANDOM=${SEED:=$$}
 [ "$(id -u)" -eq 0 ] || { echo "skipped: not root"; exit 77; }
 export PATH=$PATH:/usr/sbin:/sbin
 mkfs.ext4 -V >/dev/null 2>&1 && losetup -f >/dev/null 2>&1 ||
@@ -36,10 +39,17 @@ ${CC:-gcc} -O1 -o "$work/shutdown" tests/support/shutdown.c || exit 1
 
 ${CC:-gcc} -O1 -shared -fPIC -o "$work/nosync.so" tests/support/nosync.c || exit 1
 
+# Mounts the disk with an order of persistence.
+attach() { # ORDER
+    mount -o "loop,data=$1" "$work/image" "$disk" || { echo "the disk cannot be mounted with data=$1"; exit 1; }
+}
+
 # One power cut; PRELOAD is loaded into the victim.  Sets promised; returns 1 if a promise was broken.
-number=0
+orders=(ordered writeback journal) number=0
 cut() { # PRELOAD
     number=$((number + 1))
+    order=${orders[number / 3 % 3]}
+    unmount && attach "$order"
     rm -rf "$disk/run" "$work/promises" && : >"$work/promises" && sync -f "$disk"
     LD_PRELOAD=$1 "$seqrun" tests/support/save_run.lua "$disk/run" 1 0 "$work/promises" \
         $([ $((number % 3)) -eq 0 ] && echo background) >/dev/null 2>&1 &
@@ -58,17 +68,17 @@ cut() { # PRELOAD
     wait "$victim" "$neighbour" 2>/dev/null
     victim='' neighbour=''
     promised=$(tail -n 1 "$work/promises")
-    unmount && mount -o loop "$work/image" "$disk" || { echo "the disk cannot be mounted again"; exit 1; }
+    unmount && attach "$order"
     [ -z "$promised" ] && [ ! -d "$disk/run" ] && return 0
     "$seqrun" tests/support/check_run.lua "$disk/run" "${promised:-0}"
 }
 
 bad=0 kept=0
 for n in $(seq "$cuts"); do
-    cut "" || { echo "cut $n: lost step ${promised:-0}, which was promised"; bad=$((bad + 1)); }
+    cut "" || { echo "cut $n (data=$order): lost step ${promised:-0}, which was promised"; bad=$((bad + 1)); }
     [ -n "$promised" ] && kept=$((kept + 1))
 done
-echo "$cuts power cuts, $kept after a promise, $bad broke one"
+echo "$cuts power cuts in three orders of persistence, $kept after a promise, $bad broke one (seed $SEED)"
 
 # test of the harness: without fsync it must find a broken promise
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:verify_asan_link_order=0"

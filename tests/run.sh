@@ -3,11 +3,12 @@
 #
 # Each C program, each replayed fuzz target and each `it` of a spec counts as one test.  The specs run a
 # second time with an eager garbage collector, without tests tagged #slow and as far as they do not start
-# the program: a child has a collector of its own.  C programs skip by exit code
-# 77 with the reason on their last line.  The other scripts in tests/*.sh test the program from outside,
-# with the same exit codes.
+# the program: a child has a collector of its own.  With sanitizers that round leaves out the longest
+# specs, which plain builds run (LONG=1: none).  C programs skip by exit code
+# 77 with the reason on their last line.  The commands in tests/faults and the other scripts in
+# tests/*.sh test the program from outside, with the same exit codes.
 #
-# TEST_JOBS  number of parallel jobs (default: number of processors, at most 4)
+# TEST_JOBS  number of parallel jobs (default: one more than processors, at most 5; some tests only wait)
 # TEST_ONLY  run only jobs whose names match this pattern (grep -E)
 set -u
 build=${1:?usage: tests/run.sh BUILD}
@@ -51,7 +52,7 @@ run_job() {
     } 9>>"$logs/lock"
 }
 
-jobs_max=${TEST_JOBS:-$(n=$(nproc); echo $((n > 4 ? 4 : n)))}
+jobs_max=${TEST_JOBS:-$(n=$(nproc); echo $(((n > 4 ? 4 : n) + 1)))}
 start_job() {
     if [ -n "${TEST_ONLY:-}" ] && ! grep -qE "$TEST_ONLY" <<<"$1"; then return; fi
     while [ "$(jobs -rp | wc -l)" -ge "$jobs_max" ]; do wait -n; done
@@ -64,6 +65,7 @@ spec_round() { # ROUND OPTION...
     for spec in tests/spec/*_spec.lua; do
         [ -e "$spec" ] || continue
         name=$(basename "$spec" _spec.lua)$round
+        [[ " $left_out " == *" $name "* ]] && continue
         start_job "$name" specs "$build/seqrun" tests/run.lua "$@" "tally=$logs/$name.tally" "$spec"
     done
 }
@@ -81,10 +83,17 @@ for target in tests/fuzz/*.c; do
     name=fuzz-$(basename "$target" .c)
     start_job "$name" program "$build/tests/$name"
 done
+for faults in tests/faults/*.lua; do # commands with a count and a seed (tests/support/frame.lua)
+    start_job "fault-$(basename "$faults" .lua)" program "$build/seqrun" "$faults"
+done
 for script in tests/*.sh; do
     name=$(basename "$script" .sh)
     [ "$name" = run ] || start_job "sh-$name" program bash "$script" "$build"
 done
+left_out=
+[ "${SAN:-0}" = 1 ] && [ "${LONG:-0}" = 0 ] &&
+    left_out="analysis-gc attention-gc bert-gc causal-gc config-gc cramming-gc electra-gc experts-gc families-gc \
+ families_run-gc gpu-gc help-gc muon_blocks-gc ops-gc output-gc "
 spec_round ""
 spec_round "-gc" gc=eager without=slow children=no
 wait

@@ -48,6 +48,17 @@ sr_status sr_file_make_dirs(const char *path) {
     return st;
 }
 
+sr_status sr_file_make_temporary(char **out) {
+    const char *folder = getenv("TMPDIR");
+    if (folder == NULL || folder[0] == '\0') folder = "/tmp";
+    SR_TRY(sr_file_join(out, folder, "seqrun-XXXXXX"));
+    if (mkdtemp(*out) != NULL) return SR_OK;
+    sr_status st = sr_io_failed_to_create("make a directory", *out);
+    sr_free(*out);
+    *out = NULL;
+    return st;
+}
+
 sr_status sr_file_join(char **out, const char *folder, const char *name) {
     size_t size = strlen(folder) + strlen(name) + 2;
     SR_TRY(sr_new(out, size));
@@ -130,4 +141,40 @@ sr_status sr_file_remove_tree(const char *path) {
     sr_file_list_free(names, count);
     if (st == SR_OK && sr_io_now.rmdir(path) != 0) st = sr_io_failed("remove", path);
     return st;
+}
+
+/* Adds those of a name in an open directory; what links to another directory has none. */
+static sr_status add_size(uint64_t *bytes, int folder, const char *name) {
+    struct stat st;
+    if (fstatat(folder, name, &st, 0) != 0)
+        return errno == ENOENT ? SR_OK : sr_io_failed("examine", name);
+    if (!S_ISDIR(st.st_mode)) {
+        *bytes += (uint64_t)st.st_size;
+        return SR_OK;
+    }
+    int links = folder == AT_FDCWD ? 0 : O_NOFOLLOW;
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | links);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        bool none = errno == ENOENT || errno == ELOOP || (links != 0 && errno == ENOTDIR);
+        sr_status status = none ? SR_OK : sr_io_failed("list", name);
+        if (fd >= 0) sr_io_now.close(fd);
+        return status;
+    }
+    sr_status status = SR_OK;
+    while (status == SR_OK) {
+        errno = 0;
+        const struct dirent *entry = readdir(dir);
+        if (entry == NULL && errno != 0) status = sr_io_failed("list", name);
+        if (entry == NULL) break;
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            status = add_size(bytes, dirfd(dir), entry->d_name);
+    }
+    closedir(dir);
+    return status;
+}
+
+sr_status sr_file_tree_size(uint64_t *bytes, const char *path) {
+    *bytes = 0;
+    return add_size(bytes, AT_FDCWD, path);
 }

@@ -74,13 +74,16 @@ sr_status sr_file_open_stream(int *fd, uint64_t *size, const char *path) {
     *size = 0;
     *fd = sr_io_open(path, O_RDONLY, 0);
     if (*fd < 0) return sr_io_failed("open", path);
-    if (fstat(*fd, &st) == 0 && !S_ISDIR(st.st_mode)) {
+    bool known = fstat(*fd, &st) == 0;
+    if (known && !S_ISDIR(st.st_mode)) {
         if (S_ISREG(st.st_mode)) *size = (uint64_t)st.st_size;
         return SR_OK;
     }
+    sr_status status = known ? sr_fail(SR_EDATA, "%s: is a directory; expected a file", path)
+                             : sr_io_failed("examine", path);
     sr_io_now.close(*fd);
     *fd = -1;
-    return sr_fail(SR_EDATA, "%s: is a directory; expected a file", path);
+    return status;
 }
 
 sr_status sr_file_read(void **bytes, size_t *size, const char *path, size_t limit) {
@@ -175,13 +178,21 @@ sr_status sr_file_truncate(int fd, uint64_t size, const char *path) {
     return rc == 0 ? SR_OK : sr_io_failed("cut", path);
 }
 
-sr_status sr_file_lock(int fd, const char *path) {
+static sr_status lock(int fd, int how, const char *path) {
     int rc;
-    do rc = sr_io_now.flock(fd, LOCK_EX | LOCK_NB);
+    do rc = sr_io_now.flock(fd, how | LOCK_NB);
     while (rc != 0 && errno == EINTR);
     if (rc != 0 && errno == EWOULDBLOCK)
         return sr_fail(SR_ELOCK, "%s: the lock is held by another process", path);
     return rc == 0 ? SR_OK : sr_io_failed("lock", path);
+}
+
+sr_status sr_file_lock(int fd, const char *path) {
+    return lock(fd, LOCK_EX, path);
+}
+
+sr_status sr_file_probe_lock(int fd, const char *path) {
+    return lock(fd, LOCK_SH, path);
 }
 
 sr_status sr_file_check_space(const char *path, uint64_t bytes) {

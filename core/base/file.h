@@ -54,6 +54,9 @@ sr_status sr_file_exchange(bool *done, const char *a, const char *b);
 sr_status sr_file_truncate(int fd, uint64_t size, const char *path);
 /* An exclusive lock that the kernel drops with the last descriptor; SR_ELOCK when it is held. */
 sr_status sr_file_lock(int fd, const char *path);
+
+/* Fails as sr_file_lock() does while somebody holds the lock; several may probe at once. */
+sr_status sr_file_probe_lock(int fd, const char *path);
 /* SR_EIO when fewer than `bytes` are free on the file system of `path`. */
 sr_status sr_file_check_space(const char *path, uint64_t bytes);
 

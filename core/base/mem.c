@@ -111,6 +111,16 @@ void *sr_mem_realloc(void *block, size_t bytes) {
     return moved;
 }
 
+void *sr_zlib_alloc(void *opaque, unsigned count, unsigned size) {
+    (void)opaque;
+    return sr_mem_malloc((size_t)count * size);
+}
+
+void sr_zlib_free(void *opaque, void *block) {
+    (void)opaque;
+    sr_free(block);
+}
+
 sr_status sr_resize(void **block, size_t count, size_t size) {
     size_t bytes;
     SR_TRY(sr_mul_size(&bytes, count, size));

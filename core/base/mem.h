@@ -54,6 +54,10 @@ void sr_free(void *block); /* may be NULL */
 void *sr_mem_malloc(size_t bytes);
 void *sr_mem_realloc(void *block, size_t bytes);
 
+/* The same as zlib wants them: its zalloc and zfree. */
+void *sr_zlib_alloc(void *opaque, unsigned count, unsigned size);
+void sr_zlib_free(void *opaque, void *block);
+
 /* For tests: `refuse` is asked before each allocation, by any thread, and true makes it fail; NULL,
  * as in the program: none fails. */
 void sr_mem_refuse_by(bool (*refuse)(void));

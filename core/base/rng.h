@@ -42,7 +42,10 @@ typedef enum sr_purpose {
     SR_PURPOSE_SPLIT = 13,          /* held-out documents */
     SR_PURPOSE_TENSOR = 14,         /* sr.rand, sr.randn: uid = first word of the caller's key */
     SR_PURPOSE_SEQUENCE_ORDER = 15, /* order of sequences in an epoch; permutation key */
-    SR_PURPOSE_DROP_INNER = 16      /* feed-forward activations, before the second product */
+    SR_PURPOSE_DROP_INNER = 16,     /* feed-forward activations, before the second product */
+    SR_PURPOSE_OBJECTIVE = 17,      /* whether a sequence is causal or masked */
+    SR_PURPOSE_FIM = 18,            /* fill-in-the-middle: whether, the order, where it is cut */
+    SR_PURPOSE_SAMPLE = 19          /* tokens drawn from a distribution */
 } sr_purpose;
 
 typedef struct sr_u32x4 {
@@ -94,6 +97,13 @@ SR_HD uint32_t sr_keep_256(double p) {
 /* Uniform in [0, n) with negligible modulo bias: the high word of x * n. */
 SR_HD uint32_t sr_below(uint32_t x, uint32_t n) {
     return (uint32_t)((uint64_t)x * n >> 32);
+}
+
+/* A place in [0, 1), 32 bits, for the token at key[0] of sequence key[1] in epoch key[2]. */
+SR_HD double sr_sample_at(const int32_t *key, uint64_t seed) {
+    sr_u32x4 c = sr_counter((uint32_t)key[0], (uint32_t)key[0] >> 16, (uint32_t)key[1],
+                            SR_PURPOSE_SAMPLE, 0, 0, (uint32_t)key[2]);
+    return (double)sr_philox(c, seed, SR_ROUNDS_DATA).w[0] * (1.0 / 4294967296.0);
 }
 
 /* Uniform in [0, 1), 24 bits. */

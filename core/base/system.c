@@ -132,6 +132,10 @@ void sr_hash_bytes(char hex[33], const void *bytes, uint64_t size) {
     to_hex(hex, XXH3_128bits(bytes, size));
 }
 
+uint64_t sr_hash_key(const void *bytes, uint64_t size, uint64_t seed) {
+    return XXH3_64bits_withSeed(bytes, size, seed);
+}
+
 static sr_status hash_fd(XXH3_state_t *state, int fd, uint64_t size, const char *path) {
     char block[65536];
     for (uint64_t at = 0; at < size;) {

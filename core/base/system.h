@@ -40,6 +40,9 @@ int64_t sr_memory_available(void);
 /* Free bytes for an unprivileged writer on the file system of `path`. */
 sr_status sr_disk_free(int64_t *out, const char *path);
 
+/* XXH3-64 of some bytes. */
+uint64_t sr_hash_key(const void *bytes, uint64_t size, uint64_t seed);
+
 /* XXH3-128 of some bytes, or of a file, as 32 hexadecimal digits (high word first). */
 void sr_hash_bytes(char hex[33], const void *bytes, uint64_t size);
 sr_status sr_hash_file(char hex[33], const char *path);

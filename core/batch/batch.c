@@ -143,11 +143,13 @@ static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_pick *pick, 
                         .uid = pick[i].uid,
                         .epoch = pick[i].epoch,
                         .mask = pick[i].mask,
+                        .stage = pick[i].stage,
                         .start = l->start[i],
                         .len = l->len[i],
                         .ids = b->ids + l->start[i],
                         .scratch = scratch,
-                        .flags = (uint8_t *)(scratch + l->longest)};
+                        .flags = (uint8_t *)(scratch + l->longest),
+                        .roles = (uint8_t *)(scratch + l->longest) + l->longest};
         st = fill_sequence(b, &site, s->all);
     }
     sr_free(scratch);
@@ -313,7 +315,7 @@ sr_status sr_batch_set_target(sr_batch *b, int target, int64_t count, const int3
 
 /* Buffers for one sequence of at most `longest` tokens. */
 typedef struct counter {
-    int32_t *ids; /* and types, scratch, flags */
+    int32_t *ids; /* and types, scratch, flags with roles */
     int32_t *rows, *labels;
     int32_t longest;
 } counter;
@@ -380,10 +382,12 @@ sr_status sr_batch_count_targets(sr_target_count *count, int64_t *masked, const 
                         .uid = pick[i].uid,
                         .epoch = pick[i].epoch,
                         .mask = pick[i].mask,
+                        .stage = pick[i].stage,
                         .len = sr_pick_length(&pick[i]),
                         .ids = k.ids,
                         .scratch = k.ids + 2 * (int64_t)k.longest,
-                        .flags = (uint8_t *)(k.ids + 3 * (int64_t)k.longest)};
+                        .flags = (uint8_t *)(k.ids + 3 * (int64_t)k.longest),
+                        .roles = (uint8_t *)(k.ids + 3 * (int64_t)k.longest) + k.longest};
         st = count_sequence(count, masked, &k, collators, &site);
     }
     sr_free(k.ids);

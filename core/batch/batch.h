@@ -42,6 +42,7 @@ typedef struct sr_pick {
     int32_t limit; /* longer sequences are truncated, see sr_example_cut(); 0: none */
     int32_t piece; /* from 1: this piece of at most `limit` tokens, instead of truncating */
     double mask;   /* fraction of masked tokens; 0: the masker's */
+    int32_t stage; /* concepts up to it are masked, see concepts.h; 0: none */
 } sr_pick;
 
 static inline sr_example sr_pick_example(const sr_pick *p) {

@@ -61,7 +61,8 @@ const sr_collator_kind sr_collate_deferred = {
 
 /* ---- all collators ---- */
 
-static const sr_collator_kind *const kinds[] = {&sr_collate_mlm, &sr_collate_nsp,
+static const sr_collator_kind *const kinds[] = {&sr_collate_mlm,    &sr_collate_causal,
+                                                &sr_collate_tokens, &sr_collate_nsp,
                                                 &sr_collate_column, &sr_collate_deferred};
 
 static sr_status find_kind(const sr_collator_kind **out, const sr_target_opts *o) {
@@ -70,8 +71,9 @@ static sr_status find_kind(const sr_collator_kind **out, const sr_target_opts *o
         *out = kinds[i];
         if (strcmp(kinds[i]->name, name) == 0) return SR_OK;
     }
-    return sr_fail(SR_EINVAL, "target '%s': unknown kind '%s'; choose mlm, nsp or column", o->name,
-                   name);
+    return sr_fail(SR_EINVAL,
+                   "target '%s': unknown kind '%s'; choose mlm, causal, tokens, nsp or column",
+                   o->name, name);
 }
 
 static sr_status read_reads(sr_collator *c, const char *reads) {
@@ -105,7 +107,7 @@ static sr_status add(sr_collators *all, const sr_dataset *d, const sr_masker *ma
         if (strcmp(all->collator[i].name, o->name) == 0)
             return sr_fail(SR_EINVAL, "duplicate target '%s'; rename one", o->name);
     sr_collator *c = &all->collator[all->count];
-    *c = (sr_collator){.mean = o->mean, .masker = masker};
+    *c = (sr_collator){.mean = o->mean, .masker = masker, .causal = o->causal};
     memcpy(c->name, o->name, size + 1);
     SR_TRY(find_kind(&c->kind, o));
     SR_TRY(read_reads(c, o->reads));

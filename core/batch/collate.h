@@ -5,6 +5,8 @@
  * order, on any of the loader's workers.
  *
  *     mlm      masked tokens (mask.h)
+ *     causal   every token but the first of a sequence, read from the one before it
+ *     tokens   every token, and its id before later collators change it
  *     nsp      1 if B does not follow A, 0 if it does
  *     column   a field of the data set (field.h): values per token or per example, or the two ends
  *              of a span
@@ -13,6 +15,7 @@
 #ifndef SR_BATCH_COLLATE_H
 #define SR_BATCH_COLLATE_H
 
+#include "core/batch/fim.h"
 #include "core/batch/mask.h"
 #include "core/batch/target.h"
 #include "core/data/examples.h"
@@ -35,6 +38,10 @@ typedef struct sr_target_opts {
     bool has_ignore;    /* false: SR_IGNORE for integers; NaN is always ignored */
     double ignore;      /* items with this label are ignored */
     bool drop_outside;  /* spans: ignore those outside the sequence; else [CLS] */
+    double causal;      /* fraction of the sequences that are causal; causal: 0 is all of them; mlm:
+                           above 0 the others are masked, and read one token earlier */
+    sr_fim fim;         /* causal: fill-in-the-middle */
+    bool fixed;         /* mlm: a sequence has the same masked positions in every epoch */
     sr_mean mean;
 } sr_target_opts;
 
@@ -47,10 +54,12 @@ typedef struct sr_site {
     sr_example example; /* of `examples`, possibly truncated */
     uint32_t uid, epoch;
     double mask;        /* fraction of masked tokens; 0: the masker's */
+    int32_t stage;      /* concepts up to it are masked; 0: none */
     int32_t start, len; /* rows */
     int32_t *ids;       /* (len) */
     int32_t *scratch;   /* (len) */
     uint8_t *flags;     /* (len) scratch too */
+    uint8_t *roles;     /* (len) and this */
 } sr_site;
 
 typedef struct sr_collator_kind {
@@ -73,13 +82,17 @@ struct sr_collator {
     sr_mean mean;
     const sr_masker *masker; /* of all collators; borrowed */
     const sr_field *field;
-    bool ignores, drop_outside;
-    double ignore;
+    bool ignores, drop_outside, fixed;
+    double ignore, causal;
+    sr_fim fim;
     bool masks; /* its items are masked tokens */
 };
 
-extern const sr_collator_kind sr_collate_mlm, sr_collate_nsp, sr_collate_column,
-    sr_collate_deferred;
+extern const sr_collator_kind sr_collate_mlm, sr_collate_causal, sr_collate_tokens, sr_collate_nsp,
+    sr_collate_column, sr_collate_deferred;
+
+/* Whether a sequence is one of the fraction `causal`: the same for all collators with it. */
+bool sr_site_is_causal(const sr_collator *c, const sr_site *s);
 
 typedef struct sr_collators {
     sr_collator *collator;

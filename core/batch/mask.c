@@ -6,8 +6,12 @@
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 
-/* The layer field distinguishes the two draws: which tokens are masked, and their replacements. */
-enum { DRAW_WHO, DRAW_WHAT };
+/* The layer field distinguishes the draws: which tokens are masked, their replacements, and which
+ * concepts are masked. */
+enum { DRAW_WHO, DRAW_WHAT, DRAW_CONCEPTS };
+
+/* What a token is to the concepts that are masked. */
+enum { IN_NONE, FIRST_OF_ONE, IN_ONE };
 
 static const uint32_t MASK_BELOW = 3435973837u;   /* 0.8 x 2^32 */
 static const uint32_t RANDOM_BELOW = 3865470566u; /* 0.9 x 2^32 */
@@ -28,6 +32,7 @@ static void add_frame(sr_masker *m, const sr_frame_part *part) {
 
 static void add_frames(sr_masker *m, const sr_dataset *d) {
     m->frame_count = 0;
+    m->frame[0] = m->frame[1] = -1;
     for (int pair = 0; pair < 2; pair++) {
         const sr_frame *f = sr_dataset_frame(d, pair);
         add_frame(m, &f->lead);
@@ -110,6 +115,11 @@ sr_status sr_masker_check(const sr_masker *m) {
                        "mask: whole_word needs to know which tokens continue a word, which neither "
                        "the ids nor the data set tell; prepare it again from text, or set "
                        "whole_word: false");
+    if (m->concepts.table != NULL && m->continues == NULL && !m->by_place)
+        return sr_fail(SR_EINVAL,
+                       "mask: concepts end where words do, and neither the ids nor the data set "
+                       "tell which tokens continue a word; prepare it again from text");
+    SR_TRY(sr_concept_masks_check(&m->concepts, m->vocabulary));
     return check_specials(m);
 }
 
@@ -125,32 +135,34 @@ static int32_t ordinary_id(const sr_masker *m, uint32_t word) {
     return id;
 }
 
-static bool maskable(const sr_masker *m, int32_t id) {
-    for (int32_t i = 0; i < m->frame_count; i++)
-        if (m->frame[i] == id) return false;
-    return true;
-}
-
-/* A sequence, and what tells which of its tokens continue a word. */
+/* A sequence, what tells which of its tokens continue a word, and its key. */
 typedef struct words {
-    const int32_t *ids;
-    const uint8_t *goes_on;
-    int32_t len;
+    sr_wording of;
     const sr_masker *m;
+    uint32_t uid, epoch;
+    uint8_t *roles; /* (len) NULL: no concepts */
 } words;
 
-static bool continues(const words *w, int32_t i) {
-    if (!w->m->whole_word) return false;
-    return w->goes_on != NULL ? w->goes_on[i] : w->m->continues[w->ids[i]];
+/* Most frames have two ids: those are compared without a loop. */
+static bool maskable(const sr_masker *m, int32_t id) {
+    bool may = id != m->frame[0] && id != m->frame[1];
+    for (int32_t i = 2; i < m->frame_count; i++) may &= m->frame[i] != id;
+    return may;
+}
+
+static bool is_free(const words *w, int32_t i) {
+    return maskable(w->m, w->of.ids[i]) && (w->roles == NULL || w->roles[i] == IN_NONE);
 }
 
 /* The starts of the words that may be masked, in order; a word is one token unless whole_word. */
 static int32_t find_words(int32_t *start, const words *w) {
+    const sr_masker *m = w->m;
     int32_t count = 0;
-    bool open = false; /* can the next token continue a word? */
-    for (int32_t i = 0; i < w->len; i++) {
-        bool may = maskable(w->m, w->ids[i]);
-        if (may && !(open && continues(w, i))) start[count++] = i;
+    bool whole = m->whole_word, open = false; /* can the next token continue a word? */
+    for (int32_t i = 0; i < w->of.len; i++) {
+        bool may = is_free(w, i);
+        start[count] = i;
+        count += may && !(whole && open && sr_goes_on(&w->of, i));
         open = may;
     }
     return count;
@@ -158,7 +170,7 @@ static int32_t find_words(int32_t *start, const words *w) {
 
 static int32_t word_end(int32_t start, const words *w) {
     int32_t end = start + 1;
-    while (end < w->len && continues(w, end) && maskable(w->m, w->ids[end])) end++;
+    while (w->m->whole_word && end < w->of.len && sr_goes_on(&w->of, end) && is_free(w, end)) end++;
     return end;
 }
 
@@ -173,36 +185,82 @@ static void sort_positions(int32_t *positions, int32_t count, int32_t len, int32
             positions[n++] = w * 32 + __builtin_ctz(left);
 }
 
-/* Selects words in random order (partial Fisher-Yates) while they fit into `limit`. */
-static int32_t choose(int32_t *positions, int32_t limit, int32_t *start, int32_t words_found,
-                      const words *w, uint32_t uid, uint32_t epoch) {
-    int32_t count = 0;
-    for (int32_t j = 0; j < words_found && count < limit; j++) {
-        uint32_t left = (uint32_t)(words_found - j), word;
-        word = draw(w->m, (uint32_t)j, uid, DRAW_WHO, epoch).w[0];
-        int32_t pick = j + (int32_t)sr_below(word, left);
-        int32_t first = start[pick], end = word_end(first, w);
-        start[pick] = start[j];
+/* Takes a random one of start[j .. found - 1] and moves start[j] into its place: a partial
+ * Fisher-Yates shuffle. */
+static int32_t take(int32_t *start, int32_t j, int32_t found, const words *w, uint32_t what) {
+    uint32_t word = draw(w->m, (uint32_t)j, w->uid, what, w->epoch).w[0];
+    int32_t pick = j + (int32_t)sr_below(word, (uint32_t)(found - j)), first = start[pick];
+    start[pick] = start[j];
+    return first;
+}
+
+/* Adds the positions of words in random order while they fit into `limit`. */
+static int32_t choose_words(int32_t *positions, int32_t count, int32_t limit, int32_t *start,
+                            const words *w) {
+    int32_t found = find_words(start, w);
+    for (int32_t j = 0; j < found && count < limit; j++) {
+        int32_t first = take(start, j, found, w, DRAW_WHO), end = word_end(first, w);
         if (count + end - first > limit) continue;
         for (int32_t i = first; i < end; i++) positions[count++] = i;
     }
-    sort_positions(positions, count, w->len, start);
     return count;
+}
+
+/* The same for concepts, as the roles of their tokens. */
+static int32_t choose_concepts(int32_t *positions, int32_t limit, int32_t stage, int32_t *start,
+                               const words *w) {
+    const sr_concepts *table = w->m->concepts.table;
+    int32_t found = 0, count = 0, len;
+    memset(w->roles, IN_NONE, (size_t)w->of.len);
+    for (int32_t i = 0; i<w->of.len; i += len> 0 ? len : 1) {
+        len = sr_concepts_at(NULL, table, &w->of, i, stage);
+        if (len > 0) start[found++] = i;
+    }
+    for (int32_t j = 0; j < found && count < limit; j++) {
+        int32_t first = take(start, j, found, w, DRAW_CONCEPTS);
+        len = sr_concepts_at(NULL, table, &w->of, first, stage);
+        if (count + len > limit) continue;
+        memset(w->roles + first, IN_ONE, (size_t)len);
+        w->roles[first] = FIRST_OF_ONE;
+        for (int32_t i = first; i < first + len; i++) positions[count++] = i;
+    }
+    return count;
+}
+
+/* Replaces the masked tokens: one in a concept as its first one is, so that they are masked,
+ * replaced or kept together. */
+static void replace(const int32_t *positions, int32_t *labels, int32_t count, int32_t *ids,
+                    const words *w) {
+    int32_t first = 0;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t at = positions[i];
+        labels[i] = ids[at];
+        if (w->roles == NULL || w->roles[at] != IN_ONE) first = at;
+        sr_u32x4 what = draw(w->m, (uint32_t)first, w->uid, DRAW_WHAT, w->epoch);
+        if (what.w[0] < MASK_BELOW)
+            ids[at] = w->m->mask_id;
+        else if (what.w[0] < RANDOM_BELOW)
+            ids[at] = ordinary_id(w->m, draw(w->m, (uint32_t)at, w->uid, DRAW_WHAT, w->epoch).w[1]);
+    }
+}
+
+void sr_mask_draw_concepts(int32_t *positions, int32_t *labels, int32_t *count, int32_t *ids,
+                           int32_t len, const uint8_t *goes_on, uint32_t uid, uint32_t epoch,
+                           const sr_masker *m, int32_t stage, int32_t *scratch, uint8_t *roles) {
+    words w = {{ids, goes_on, m->continues, len}, m, uid, epoch, roles};
+    int32_t limit = sr_mask_limit(m, len), n = 0;
+    if (roles != NULL) {
+        int32_t most = (int32_t)floor(m->concepts.share * limit + 0.5);
+        n = choose_concepts(positions, most, stage, scratch, &w);
+    }
+    *count = choose_words(positions, n, limit, scratch, &w);
+    sort_positions(positions, *count, len, scratch);
+    replace(positions, labels, *count, ids, &w);
 }
 
 void sr_mask_draw(int32_t *positions, int32_t *labels, int32_t *count, int32_t *ids, int32_t len,
                   const uint8_t *goes_on, uint32_t uid, uint32_t epoch, const sr_masker *m,
                   int32_t *scratch) {
-    words w = {ids, goes_on, len, m};
-    int32_t found = find_words(scratch, &w);
-    *count = choose(positions, sr_mask_limit(m, len), scratch, found, &w, uid, epoch);
-    for (int32_t i = 0; i < *count; i++) {
-        int32_t at = positions[i];
-        labels[i] = ids[at];
-        sr_u32x4 what = draw(m, (uint32_t)at, uid, DRAW_WHAT, epoch);
-        if (what.w[0] < MASK_BELOW)
-            ids[at] = m->mask_id;
-        else if (what.w[0] < RANDOM_BELOW)
-            ids[at] = ordinary_id(m, what.w[1]);
-    }
+    sr_mask_draw_concepts(positions, labels, count, ids, len, goes_on, uid, epoch, m, 0, scratch,
+                          NULL);
 }

@@ -8,7 +8,11 @@
  *                whole words in random order while they fit, never more than the number
  *   replacement  80 % [MASK], 10 % a uniform non-special id, 10 % unchanged
  *
- * Source: Devlin et al. 2018, arXiv:1810.04805.
+ * With concepts (concepts.h), those of the stages so far come first: whole, in random order, while
+ * they fit into their share of the number, and all tokens of one are replaced alike.  The rest of
+ * the number are other tokens or words, as above; without a stage, or with share 0, all are.
+ *
+ * Source: Devlin et al. 2018, arXiv:1810.04805; concepts: see concepts.h.
  */
 #ifndef SR_BATCH_MASK_H
 #define SR_BATCH_MASK_H
@@ -16,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/batch/concepts.h"
 #include "core/data/dataset.h"
 
 #ifdef __cplusplus
@@ -30,20 +35,21 @@ typedef struct sr_masker {
     int32_t max_predictions; /* 20 at 128 tokens, 76 to 80 at 512 */
     int32_t vocabulary;      /* V */
     int32_t mask_id;
-    int32_t frame[SR_MASK_FRAME], frame_count; /* ids that are never masked */
+    int32_t frame[SR_MASK_FRAME], frame_count; /* ids never masked; frame[0], [1]: -1 if none */
     int32_t *specials, special_count;          /* ascending; never drawn as a replacement */
     bool whole_word;
     bool by_place;      /* words are told by places, see sr_mask_draw(), not by `continues` */
-    uint8_t *continues; /* (V) 1 for ## tokens; needed by whole_word */
+    uint8_t *continues; /* (V) 1 for ## tokens; needed by whole_word and concepts */
+    sr_concept_masks concepts;
 } sr_masker;
 
-/* Sets up a masker for a data set's tokenizer, except prob, max_predictions, whole_word and seed.
- */
+/* Sets up a masker for a data set's tokenizer, except prob, max_predictions, whole_word, seed and
+ * concepts. */
 sr_status sr_masker_open(sr_masker *m, const sr_dataset *d);
 void sr_masker_close(sr_masker *m); /* all zero is allowed */
 
 /* SR_EINVAL, with the reason, for an invalid masker: probability outside (0, 1], ids outside the
- * vocabulary, specials not ascending, no non-special ids, whole_word without words. */
+ * vocabulary, specials not ascending, no non-special ids, whole_word or concepts without words. */
 sr_status sr_masker_check(const sr_masker *m);
 
 /* The maximum number of masked positions in a sequence of `len` tokens. */
@@ -60,6 +66,14 @@ int32_t sr_mask_limit(const sr_masker *m, int32_t len);
 void sr_mask_draw(int32_t *positions, int32_t *labels, int32_t *count, int32_t *ids, int32_t len,
                   const uint8_t *goes_on, uint32_t uid, uint32_t epoch, const sr_masker *m,
                   int32_t *scratch);
+
+/* The same with the concepts of m->concepts up to a stage, which is at least 1.
+ *
+ *   roles  (len) contents irrelevant
+ */
+void sr_mask_draw_concepts(int32_t *positions, int32_t *labels, int32_t *count, int32_t *ids,
+                           int32_t len, const uint8_t *goes_on, uint32_t uid, uint32_t epoch,
+                           const sr_masker *m, int32_t stage, int32_t *scratch, uint8_t *roles);
 
 #ifdef __cplusplus
 }

@@ -214,18 +214,42 @@ static int64_t cost_of(const sr_tile *owner, int64_t reach) {
     return (int64_t)pieces(owner->rows, SR_STRIP_ROWS) * pieces(keys, SR_STRIP_ROWS);
 }
 
+/* When `slots` workers that take jobs in order are done with the owners from `from` on and `rest`
+ * in all, each for every head: even shares, or the round in which a long one is taken last.  In
+ * units of cost / slots. */
+static int64_t finish_of(const sr_tiles *tiles, int32_t from, int64_t rest, int heads, int slots,
+                         int64_t reach) {
+    const sr_tile *owner = tiles->tile + tiles->owners.first;
+    int64_t jobs = (int64_t)(tiles->owners.count - from) * heads, latest = rest * heads;
+    for (int64_t begun = 0, round = 1; begun < jobs; begun += slots, round++) {
+        int64_t end = round * cost_of(&owner[from + begun / heads], reach) * slots;
+        if (end > latest) latest = end;
+    }
+    return latest;
+}
+
 int32_t sr_tiles_split(int32_t *blocks, const sr_tiles *tiles, int heads, int slots,
                        int64_t reach) {
     const sr_tile *owner = tiles->tile + tiles->owners.first;
     const sr_tile *last = tiles->tile + tiles->groups.first;
-    int64_t total = 0;
-    int32_t split = 0;
-    for (int32_t i = 0; i < tiles->owners.count; i++) total += cost_of(&owner[i], reach);
-    for (int32_t i = 0; i < tiles->groups.count; i++) total += last[i].cost;
+    int64_t rest = 0, best = INT64_MAX, halves = 0; /* twice the cost of those that are split */
+    int32_t split = 0, count = 0;
+    for (int32_t i = 0; i < tiles->owners.count; i++) rest += cost_of(&owner[i], reach);
+    for (int32_t i = 0; i < tiles->groups.count; i++) rest += last[i].cost;
     *blocks = 0;
-    for (; split < tiles->owners.count && owner[split].rows > SR_TILE_ROWS &&
-           2 * cost_of(&owner[split], reach) * slots > total * heads;
-         split++)
-        *blocks += pieces(owner[split].rows, SR_TILE_ROWS);
-    return split;
+    for (int32_t i = 0;; i++) {
+        /* 7 products instead of 5, and the last blocks of two launches */
+        int64_t tail = i > 0 ? cost_of(owner, reach) / pieces(owner->rows, SR_TILE_ROWS) : 0;
+        int64_t time = (halves * heads + tail * slots) * 7 / 10 +
+                       finish_of(tiles, i, rest, heads, slots, reach);
+        if (time < best) {
+            best = time;
+            split = i;
+            *blocks = count;
+        }
+        if (i == tiles->owners.count || owner[i].rows <= SR_TILE_ROWS) return split;
+        halves += 2 * cost_of(&owner[i], reach);
+        rest -= cost_of(&owner[i], reach);
+        count += pieces(owner[i].rows, SR_TILE_ROWS);
+    }
 }

@@ -73,9 +73,9 @@ sr_status sr_tiles_new(sr_tiles **out, const sr_layout *layout);
 void sr_tiles_free(sr_tiles *tiles); /* may be NULL */
 
 /* The backward pass of a sequence is the work of one worker, or is split into blocks, which costs
- * more in total.  Returns how many of the longest sequences (a prefix of `owners`) to split where
- * `slots` workers process `heads` heads: those that cost more than half of a worker's even share.
- * *blocks = the number of their blocks (a prefix of `blocks`).
+ * more in total: 7 products instead of 5.  Returns how many of the longest sequences (a prefix of
+ * `owners`) to split so that `slots` workers, which take jobs in order, are done with `heads` heads
+ * of all soonest.  *blocks = the number of their blocks (a prefix of `blocks`).
  *
  *   reach  rows that a row sees at most */
 int32_t sr_tiles_split(int32_t *blocks, const sr_tiles *tiles, int heads, int slots, int64_t reach);

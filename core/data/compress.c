@@ -7,22 +7,12 @@
 
 enum { LEVEL = 6, MEMORY = 8 };
 
-static voidpf zlib_alloc(voidpf opaque, uInt count, uInt size) {
-    (void)opaque;
-    return sr_mem_malloc((size_t)count * size);
-}
-
-static void zlib_free(voidpf opaque, voidpf block) {
-    (void)opaque;
-    sr_free(block);
-}
-
 static sr_status start(z_stream **out, sr_measuring *s) {
     if (s->deflate == NULL) {
         z_stream *z;
         SR_TRY(sr_new(&z, 1));
-        z->zalloc = zlib_alloc;
-        z->zfree = zlib_free;
+        z->zalloc = sr_zlib_alloc;
+        z->zfree = sr_zlib_free;
         if (deflateInit2(z, LEVEL, Z_DEFLATED, -MAX_WBITS, MEMORY, Z_DEFAULT_STRATEGY) != Z_OK) {
             sr_free(z);
             return sr_fail(SR_ENOMEM, "out of memory for compression");

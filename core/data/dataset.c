@@ -8,6 +8,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/rng.h"
+#include "core/data/folds.h"
 
 const char *sr_data_part_name(sr_data_part part) {
     return part == SR_PART_HELD ? "held" : "train";
@@ -70,6 +71,15 @@ static sr_status read_tokenizer(sr_dataset *d, const sr_dataset_opts *opts) {
 
 /* ---- the index ---- */
 
+/* The words of each sentence, if they were counted. */
+static sr_status read_words(sr_dataset *d) {
+    const sr_column *c = sr_shard_column(d->shard, "sentence_words");
+    if (c == NULL) return SR_OK;
+    if (c->type != SR_COLUMN_U16 || c->count != (uint64_t)d->sentences)
+        return wrong(d, "its column 'sentence_words' does not have a number for each sentence");
+    return read_column((void **)&d->sentence_words, d, c);
+}
+
 static sr_status read_sentences(sr_dataset *d) {
     const sr_column *c;
     SR_TRY(sr_shard_want(&c, d->shard, "sentence_tokens", SR_COLUMN_U16));
@@ -82,7 +92,8 @@ static sr_status read_sentences(sr_dataset *d) {
         if (i % SR_SENTENCE_MARK == 0) d->sentence_mark[i / SR_SENTENCE_MARK] = tokens;
         tokens += d->sentence_tokens[i];
     }
-    return tokens == d->ids->count ? SR_OK : wrong(d, "sentences and tokens do not agree");
+    if (tokens != d->ids->count) return wrong(d, "sentences and tokens do not agree");
+    return read_words(d);
 }
 
 static sr_status read_documents(sr_dataset *d) {
@@ -189,21 +200,47 @@ static bool coin(const sr_dataset *d, const sr_dataset_opts *opts, int64_t unit)
     return sr_unit(sr_philox(c, opts->seed, SR_ROUNDS_DATA).w[0]) < (float)d->held;
 }
 
-static sr_status split(sr_dataset *d, const sr_dataset_opts *opts) {
-    d->held = opts->held;
-    if (d->held == SR_HELD_USUAL) d->held = d->kind == SR_DATA_TEXT ? 0.05 : 0;
-    bool some = d->held > 0;
-    if (some && d->units == 1 && d->kind == SR_DATA_TEXT) SR_TRY(cut_document(d, d->held));
-    int64_t last = d->units;
-    if (some && d->units > 1) last = cut_at(d->unit_token, d->units, d->held * (double)d->tokens);
-    for (int p = 0; p < SR_PARTS; p++) SR_TRY(sr_new(&d->part[p].unit, d->units));
+static int64_t words_of_unit(const sr_dataset *d, int64_t unit) {
+    int64_t words = 0;
+    if (d->sentence_words == NULL) return 0;
+    for (uint64_t i = d->unit_sentence[unit]; i < d->unit_sentence[unit + 1]; i++)
+        words += d->sentence_words[i];
+    return words;
+}
+
+/* Puts the units into the parts. */
+static void fill_parts(sr_dataset *d, const bool *held) {
     for (int64_t i = 0; i < d->units; i++) {
-        bool held = some && (opts->keyed && !d->cut ? coin(d, opts, i) : i >= last);
-        sr_portion *p = &d->part[held ? SR_PART_HELD : SR_PART_TRAIN];
+        sr_portion *p = &d->part[held[i] ? SR_PART_HELD : SR_PART_TRAIN];
         p->unit[p->count++] = (uint32_t)i;
         p->tokens += (int64_t)(d->unit_token[i + 1] - d->unit_token[i]);
+        p->words += words_of_unit(d, i);
     }
+}
+
+/* held[i] = whether unit i is held out. */
+static sr_status choose_held(bool *held, sr_dataset *d, const sr_dataset_opts *opts) {
+    if (opts->folds > 0) return sr_folds_mark(held, d, opts->folds, opts->fold, opts->seed);
+    bool some = d->held > 0;
+    int64_t last = d->units;
+    if (some && d->units > 1) last = cut_at(d->unit_token, d->units, d->held * (double)d->tokens);
+    for (int64_t i = 0; i < d->units; i++)
+        held[i] = some && (opts->keyed && !d->cut ? coin(d, opts, i) : i >= last);
     return SR_OK;
+}
+
+static sr_status split(sr_dataset *d, const sr_dataset_opts *opts) {
+    d->held = opts->folds > 0 ? 1.0 / (double)opts->folds : opts->held;
+    if (d->held == SR_HELD_USUAL) d->held = d->kind == SR_DATA_TEXT ? 0.05 : 0;
+    if (d->held > 0 && opts->folds == 0 && d->units == 1 && d->kind == SR_DATA_TEXT)
+        SR_TRY(cut_document(d, d->held));
+    for (int p = 0; p < SR_PARTS; p++) SR_TRY(sr_new(&d->part[p].unit, d->units));
+    bool *held;
+    SR_TRY(sr_new(&held, d->units));
+    sr_status st = choose_held(held, d, opts);
+    if (st == SR_OK) fill_parts(d, held);
+    sr_free(held);
+    return st;
 }
 
 /* ---- open and close ---- */
@@ -248,6 +285,9 @@ sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_o
     if (opts->held != SR_HELD_USUAL && !(opts->held >= 0 && opts->held < 1))
         return sr_fail(SR_EINVAL, "data: held is %g; must be a fraction, 0 <= held < 1",
                        opts->held);
+    if (opts->folds < 0 || (opts->folds > 0 && (opts->fold < 0 || opts->fold >= opts->folds)))
+        return sr_fail(SR_EINVAL, "data: there is no fold %lld of %lld", (long long)opts->fold + 1,
+                       (long long)opts->folds);
     sr_dataset *d;
     SR_TRY(sr_new(&d, 1));
     sr_status st = fill(d, path, opts);
@@ -265,12 +305,42 @@ void sr_dataset_close(sr_dataset *d) {
     sr_free(d->unit_token);
     sr_free(d->unit_sentence);
     sr_free(d->sentence_tokens);
+    sr_free(d->sentence_words);
     sr_free(d->sentence_mark);
     sr_free(d->a_tokens);
     sr_fields_close(&d->fields);
     sr_tokenizer_release(d->tokenizer);
     sr_shard_close(d->shard);
     sr_free(d);
+}
+
+/* The sentence of a token; *at is its first token. */
+static int64_t sentence_of(uint64_t *at, const sr_dataset *d, uint64_t token) {
+    int64_t low = 0, high = (d->sentences + SR_SENTENCE_MARK - 1) / SR_SENTENCE_MARK;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (d->sentence_mark[middle] <= token)
+            low = middle;
+        else
+            high = middle;
+    }
+    int64_t i = low * SR_SENTENCE_MARK;
+    for (*at = d->sentence_mark[low]; *at + d->sentence_tokens[i] <= token; i++)
+        *at += d->sentence_tokens[i];
+    return i;
+}
+
+int64_t sr_dataset_words(const sr_dataset *d, uint64_t first, uint64_t count) {
+    if (d->sentence_words == NULL || count == 0) return 0;
+    uint64_t words = 0, at, end = first + count;
+    for (int64_t i = sentence_of(&at, d, first); first < end; i++) {
+        uint64_t tokens = d->sentence_tokens[i], own = d->sentence_words[i];
+        uint64_t to = end < at + tokens ? end : at + tokens;
+        words += own * (to - at) / tokens - own * (first - at) / tokens;
+        first = to;
+        at += tokens;
+    }
+    return (int64_t)words;
 }
 
 void sr_dataset_values(uint64_t *first, uint64_t *count, const sr_dataset *d, const sr_field *f,

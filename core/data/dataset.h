@@ -5,8 +5,10 @@
  *
  *   text      documents of sentences; every epoch draws new examples (examples.h)
  *     ids                 u16 or u32   tokens of all sentences, concatenated
- *     word_starts         u8           optional: 8 tokens a byte, the first in the lowest bit, 1
- * for those that start a word sentence_tokens     u16          tokens of each sentence, at least 1
+ *     word_starts         u8           optional: a bit a token, lowest first; 1 starts a word
+ *     sentence_tokens     u16          tokens of each sentence, at least 1
+ *     sentence_words      u16          optional: words of each sentence, as white space separates
+ *                                      them
  *     document_sentences  u32          sentences of each document, at least 1
  *   examples  fixed examples
  *     ids                 u16 or u32   tokens of A, then of B, of each example, no [CLS], [SEP]
@@ -18,7 +20,7 @@
  *
  * Both carry their tokenizer (carried.h), so that a data set is self-contained.
  *
- * Memory: 2 bytes per sentence, 20 bytes per document; 16 bytes per example and 8 per list; never
+ * Memory: 4 bytes per sentence, 20 bytes per document; 16 bytes per example and 8 per list; never
  * the tokens.
  */
 #ifndef SR_DATA_DATASET_H
@@ -46,17 +48,18 @@ typedef enum sr_data_part { SR_PART_TRAIN, SR_PART_HELD, SR_PARTS } sr_data_part
 #define SR_HELD_USUAL (-1.0)
 
 typedef struct sr_dataset_opts {
-    double held;   /* fraction of the tokens to hold out, 0 <= held < 1; or SR_HELD_USUAL */
-    bool keyed;    /* hold out documents at random, keyed; false: the last ones */
-    uint64_t seed; /* key of the random choice */
+    double held;         /* fraction of the tokens to hold out, 0 <= held < 1; or SR_HELD_USUAL */
+    bool keyed;          /* hold out documents at random, keyed; false: the last ones */
+    uint64_t seed;       /* key of the random choice */
+    int64_t folds, fold; /* if not 0: hold out fold 0 .. folds - 1 of examples (folds.h) instead */
     const sr_tokenizer *tokenizer; /* if set, reject another tokenizer */
     const sr_vocab *vocab;         /* if set, reject another vocabulary, whatever its casing */
     size_t cache;                  /* bytes of token blocks kept in memory, 0: SR_SHARD_CACHE */
 } sr_dataset_opts;
 
 typedef struct sr_portion {
-    uint32_t *unit; /* documents (examples), ascending */
-    int64_t count, tokens;
+    uint32_t *unit;               /* documents (examples), ascending */
+    int64_t count, tokens, words; /* words: 0 where they were not counted */
 } sr_portion;
 
 typedef struct sr_dataset {
@@ -73,6 +76,7 @@ typedef struct sr_dataset {
     uint64_t *unit_token; /* (units + 1) first token of each document (example) */
     /* text */
     uint16_t *sentence_tokens; /* (sentences) */
+    uint16_t *sentence_words;  /* (sentences); NULL: they were not counted */
     uint64_t *sentence_mark;   /* first token of every SR_SENTENCE_MARK-th sentence */
     uint64_t *unit_sentence;   /* (units + 1) first sentence of each document */
     /* examples */
@@ -88,8 +92,8 @@ typedef struct sr_dataset {
  * on each side.  A corpus of one document is split between two sentences instead, and `cut` is set.
  *
  * Errors: SR_ENOENT, SR_EIO, SR_ENOMEM; SR_EDATA: not a data set, damaged, empty, columns that
- * contradict each other, another tokenizer or vocabulary than that of opts; SR_EINVAL: held is out
- * of range. */
+ * contradict each other, another tokenizer or vocabulary than that of opts; SR_EINVAL: held or
+ * fold is out of range. */
 sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_opts *opts);
 void sr_dataset_close(sr_dataset *d); /* may be NULL */
 
@@ -113,6 +117,11 @@ static inline uint64_t sr_dataset_sentence(const sr_dataset *d, uint64_t sentenc
     for (; i < sentence; i++) token += d->sentence_tokens[i];
     return token;
 }
+
+/* The words of some tokens of a text: those of whole sentences, and of a sentence that is cut the
+ * share of its tokens, so that the parts of a text add up to all its words.  0 where they were not
+ * counted. */
+int64_t sr_dataset_words(const sr_dataset *d, uint64_t first, uint64_t count);
 
 /* The values of a field for a unit: those of the example, or of all its tokens. */
 void sr_dataset_values(uint64_t *first, uint64_t *count, const sr_dataset *d, const sr_field *f,

@@ -39,6 +39,12 @@ static sr_status read_header(sr_index *x, size_t size) {
     unsigned char header[SR_INDEX_HEADER];
     if (size < sizeof header) return damaged(x->idx_path, "less than a header");
     SR_TRY(sr_file_pread(x->idx, header, sizeof header, 0, x->idx_path));
+    if (memcmp(header, "TNTIDX", 6) == 0)
+        return sr_fail(
+            SR_EDATA,
+            "%s: an index of fairseq's or Megatron's older format (TNTIDX), which is not "
+            "read; write one of DeepSpeed's (MMIDIDX)",
+            x->idx_path);
     if (memcmp(header, sr_index_magic, sizeof sr_index_magic) != 0)
         return damaged(x->idx_path, "no MMIDIDX at byte 0");
     uint64_t version = 0;
@@ -50,7 +56,13 @@ static sr_status read_header(sr_index *x, size_t size) {
     SR_TRY(sr_read_u8(&r, &type));
     SR_TRY(sr_read_u64(&r, &x->rows));
     SR_TRY(sr_read_u64(&r, &x->documents));
-    if (version != 1) return damaged(x->idx_path, "a version that is not 1");
+    if (version == __builtin_bswap64(1))
+        return sr_fail(SR_EDATA,
+                       "%s: a big-endian index; write it again on a little-endian machine",
+                       x->idx_path);
+    if (version != 1)
+        return sr_fail(SR_EDATA, "%s: version %" PRIu64 " of the index is not 1", x->idx_path,
+                       version);
     if (type < 1 || type >= SR_INDEX_TYPES)
         return damaged(x->idx_path, "an unknown type (not one of 1 to 8)");
     x->type = (sr_index_type)type;

@@ -6,27 +6,47 @@
 
 #include "core/base/mem.h"
 #include "core/data/carried.h"
+#include "core/text/spaced.h"
 
 enum {
-    STEP = 1 << 20,  /* bytes of text per step */
-    GROUP = 1 << 15, /* bytes of text per group */
-    LONGEST = 65535  /* tokens of a sentence: its column is u16 */
+    PORTION = 1 << 20, /* bytes of text */
+    GROUP = 1 << 15,   /* bytes of text per group */
+    LONGEST = 65535    /* tokens of a sentence: its column is u16 */
 };
 
-/* A sentence of the step: its text, later its number of tokens. */
+/* A sentence of a portion: its text, later its number of tokens, and of words. */
 typedef struct piece {
     size_t begin, size;
-    size_t tokens;
+    size_t tokens, words;
     bool follows;       /* another sentence of its document comes before it */
     bool ends_document; /* the document ends after it */
 } piece;
 
 typedef struct group {
     size_t first, last; /* pieces [first, last) */
-    int32_t *ids;
-    uint8_t *starts; /* of words; only where ids do not tell */
+    void *ids;          /* as their column has them: u16, or u32 */
+    uint8_t *starts;    /* of words; only where ids do not tell */
     size_t count, room;
 } group;
+
+/* About a megabyte of text, which is read, then tokenized, then written. */
+typedef struct portion {
+    char *text; /* of the sentences */
+    size_t used, text_room;
+    piece *piece;
+    size_t pieces, piece_room;
+    group *group;
+    size_t groups, group_room;
+} portion;
+
+/* Numbers of sentences that are written together. */
+typedef struct queue {
+    int column;
+    size_t count;
+    uint16_t values[512];
+} queue;
+
+enum { STAGES = 3, TOGETHER = 16 /* ids that are narrowed at once */ };
 
 struct sr_ingest {
     sr_ingest_opts opts;
@@ -35,27 +55,24 @@ struct sr_ingest {
     sr_sentences *sentences;
     sr_threads *threads;
     sr_shard_writer *writer;
-    int ids, sentence_tokens, document_sentences; /* columns */
-    bool narrow;                                  /* ids fit into 16 bits */
-    bool starts;                                  /* there is a column word_starts */
+    int ids, document_sentences; /* columns */
+    queue tokens, words;         /* sentence_tokens, sentence_words */
+    bool narrow;                 /* ids fit into 16 bits */
+    bool starts;                 /* there is a column word_starts */
     int word_starts;
     uint8_t bits;      /* of the column's next byte, */
     int bit;           /* and how many they are */
     sr_tokens *worker; /* (workers) */
     int workers;
-    char *text; /* of the step's sentences */
-    size_t used, text_room;
-    piece *piece;
-    size_t pieces, piece_room;
-    group *group;
-    size_t groups, group_room;
-    uint16_t *short_ids;
-    size_t short_room;
+    portion portion[STAGES]; /* each moves on to its next stage when a step ends */
+    portion *reading, *read, *tokenized;
+    bool ended; /* all text has been read */
     bool paragraph_ended;
     bool finished;            /* vocabulary and metadata are written */
     uint64_t document_read;   /* sentences of the document read so far */
     uint64_t document_stored; /* of those, written */
-    sr_ingest_counts counts;
+    uint64_t sentences_read;
+    sr_ingest_counts counts; /* of what was written */
 };
 
 /* ---- open and close ---- */
@@ -63,7 +80,8 @@ struct sr_ingest {
 static sr_status add_columns(sr_ingest *in) {
     sr_column_type type = in->narrow ? SR_COLUMN_U16 : SR_COLUMN_U32;
     SR_TRY(sr_shard_add_column(in->writer, &in->ids, "ids", type));
-    SR_TRY(sr_shard_add_column(in->writer, &in->sentence_tokens, "sentence_tokens", SR_COLUMN_U16));
+    SR_TRY(sr_shard_add_column(in->writer, &in->tokens.column, "sentence_tokens", SR_COLUMN_U16));
+    SR_TRY(sr_shard_add_column(in->writer, &in->words.column, "sentence_words", SR_COLUMN_U16));
     SR_TRY(sr_shard_add_column(in->writer, &in->document_sentences, "document_sentences",
                                SR_COLUMN_U32));
     if (!in->starts) return SR_OK;
@@ -94,6 +112,7 @@ sr_status sr_ingest_open(sr_ingest **out, const char *path, sr_source *source,
     sr_tokenizer_retain(opts->tokenizer);
     in->source = source;
     in->threads = threads;
+    in->reading = &in->portion[0], in->read = &in->portion[1], in->tokenized = &in->portion[2];
     sr_status st = begin(in, path);
     if (st != SR_OK) {
         sr_ingest_abort(in);
@@ -103,59 +122,62 @@ sr_status sr_ingest_open(sr_ingest **out, const char *path, sr_source *source,
     return SR_OK;
 }
 
+static void free_portion(portion *p) {
+    for (size_t i = 0; i < p->group_room; i++) {
+        sr_free(p->group[i].ids);
+        sr_free(p->group[i].starts);
+    }
+    sr_free(p->text);
+    sr_free(p->piece);
+    sr_free(p->group);
+}
+
 void sr_ingest_abort(sr_ingest *in) {
     if (in == NULL) return;
     sr_shard_abort(in->writer);
     sr_sentences_free(in->sentences);
     for (int i = 0; in->worker != NULL && i < in->workers; i++) sr_tokens_free(&in->worker[i]);
-    for (size_t i = 0; i < in->group_room; i++) {
-        sr_free(in->group[i].ids);
-        sr_free(in->group[i].starts);
-    }
+    for (int i = 0; i < STAGES; i++) free_portion(&in->portion[i]);
     sr_tokenizer_release(in->opts.tokenizer);
     sr_free(in->document_start);
     sr_free(in->source_name);
     sr_free(in->worker);
-    sr_free(in->text);
-    sr_free(in->piece);
-    sr_free(in->group);
-    sr_free(in->short_ids);
     sr_free(in);
 }
 
-/* ---- gathering ---- */
+/* ---- reading ---- */
 
-static sr_status add_piece(sr_ingest *in, size_t size) {
-    if (in->pieces == in->piece_room) {
-        size_t room = in->piece_room * 2 + 1024;
-        SR_TRY(sr_grow(&in->piece, room));
-        in->piece_room = room;
+static sr_status add_piece(portion *p, size_t size) {
+    if (p->pieces == p->piece_room) {
+        size_t room = p->piece_room * 2 + 1024;
+        SR_TRY(sr_grow(&p->piece, room));
+        p->piece_room = room;
     }
-    in->piece[in->pieces++] = (piece){.begin = in->used, .size = size};
-    in->used += size;
+    p->piece[p->pieces++] = (piece){.begin = p->used, .size = size};
+    p->used += size;
     return SR_OK;
 }
 
-/* Ends the document after the last sentence read.  If that belongs to an earlier step, an empty
+/* Ends the document after the last sentence read.  If that belongs to an earlier portion, an empty
  * piece, which is not a sentence, carries the mark. */
-static sr_status end_document(sr_ingest *in) {
+static sr_status end_document(sr_ingest *in, portion *p) {
     if (in->document_read == 0) return SR_OK;
     in->document_read = 0;
-    if (in->pieces == 0) SR_TRY(add_piece(in, 0));
-    in->piece[in->pieces - 1].ends_document = true;
+    if (p->pieces == 0) SR_TRY(add_piece(p, 0));
+    p->piece[p->pieces - 1].ends_document = true;
     return SR_OK;
 }
 
-static sr_status add_sentence(sr_ingest *in, const sr_sentence *s) {
-    if (in->used + s->size > in->text_room) {
-        size_t room = (in->used + s->size) * 2;
-        SR_TRY(sr_grow(&in->text, room));
-        in->text_room = room;
+static sr_status add_sentence(sr_ingest *in, portion *p, const sr_sentence *s) {
+    if (p->used + s->size > p->text_room) {
+        size_t room = (p->used + s->size) * 2;
+        SR_TRY(sr_grow(&p->text, room));
+        p->text_room = room;
     }
-    memcpy(in->text + in->used, s->bytes, s->size);
-    in->counts.sentences++;
-    SR_TRY(add_piece(in, s->size));
-    in->piece[in->pieces - 1].follows = in->document_read++ > 0;
+    memcpy(p->text + p->used, s->bytes, s->size);
+    in->sentences_read++;
+    SR_TRY(add_piece(p, s->size));
+    p->piece[p->pieces - 1].follows = in->document_read++ > 0;
     return SR_OK;
 }
 
@@ -164,76 +186,87 @@ static bool starts_document(const sr_ingest *in, const sr_sentence *s) {
     return s->size >= n && memcmp(s->bytes, in->document_start, n) == 0;
 }
 
-static sr_status take_event(sr_ingest *in, const sr_sentence *s) {
+static sr_status take_event(sr_ingest *in, portion *p, const sr_sentence *s) {
     if (s->event != SR_TEXT_SENTENCE) {
         in->paragraph_ended = true;
         bool over = s->event == SR_TEXT_END || in->document_start == NULL;
-        return over ? end_document(in) : SR_OK;
+        return over ? end_document(in, p) : SR_OK;
     }
     if (in->document_start != NULL && in->paragraph_ended && starts_document(in, s))
-        SR_TRY(end_document(in));
+        SR_TRY(end_document(in, p));
     in->paragraph_ended = false;
-    return add_sentence(in, s);
+    return add_sentence(in, p, s);
 }
 
-static sr_status gather(sr_ingest *in, bool *done) {
-    in->used = in->pieces = 0;
-    while (in->used < STEP) {
-        sr_sentence s;
-        SR_TRY(sr_sentences_next(in->sentences, &s));
-        SR_TRY(take_event(in, &s));
-        *done = s.event == SR_TEXT_END;
-        if (*done) break;
-    }
-    return SR_OK;
-}
-
-/* ---- tokenizing ---- */
-
-static sr_status cut_groups(sr_ingest *in) {
+static sr_status cut_groups(portion *p) {
     size_t bytes = 0;
-    in->groups = 0;
-    for (size_t i = 0; i < in->pieces; i++) {
+    p->groups = 0;
+    for (size_t i = 0; i < p->pieces; i++) {
         if (i == 0 || bytes >= GROUP) {
-            if (in->groups == in->group_room) {
-                SR_TRY(sr_grow(&in->group, in->group_room + 1));
-                in->group[in->group_room++] = (group){0};
+            if (p->groups == p->group_room) {
+                SR_TRY(sr_grow(&p->group, p->group_room + 1));
+                p->group[p->group_room++] = (group){0};
             }
-            group *g = &in->group[in->groups++];
+            group *g = &p->group[p->groups++];
             g->first = i;
             g->count = 0;
             bytes = 0;
         }
-        in->group[in->groups - 1].last = i + 1;
-        bytes += in->piece[i].size;
+        p->group[p->groups - 1].last = i + 1;
+        bytes += p->piece[i].size;
     }
     return SR_OK;
 }
 
+static sr_status read_portion(sr_ingest *in, portion *p) {
+    p->used = p->pieces = 0;
+    while (p->used < PORTION && !in->ended) {
+        sr_sentence s;
+        SR_TRY(sr_sentences_next(in->sentences, &s));
+        SR_TRY(take_event(in, p, &s));
+        in->ended = s.event == SR_TEXT_END;
+    }
+    return cut_groups(p);
+}
+
+/* ---- tokenizing ---- */
+
 /* Sentences of a document are a space apart, which is a part of the next word in BPE. */
-static sr_status tokenize_piece(const sr_ingest *in, sr_tokens *t, const piece *p) {
-    const char *text = in->text + p->begin;
+static sr_status tokenize_piece(const sr_ingest *in, sr_tokens *t, const char *text,
+                                const piece *p) {
     if (p->follows) return sr_tokenize_word(t, in->opts.tokenizer, text, p->size);
     return sr_tokenize(t, in->opts.tokenizer, text, p->size);
 }
 
-static sr_status tokenize_group(void *context, int64_t i, int worker) {
-    sr_ingest *in = context;
-    group *g = &in->group[i];
-    sr_tokens *t = &in->worker[worker];
+static void narrow(uint16_t *out, const int32_t *ids, size_t count) {
+    size_t i = 0;
+    for (; i + TOGETHER <= count; i += TOGETHER) {
+        uint16_t some[TOGETHER];
+        for (int k = 0; k < TOGETHER; k++) some[k] = (uint16_t)ids[i + (size_t)k];
+        memcpy(out + i, some, sizeof some);
+    }
+    for (; i < count; i++) out[i] = (uint16_t)ids[i];
+}
+
+static sr_status tokenize_group(sr_ingest *in, portion *from, group *g, sr_tokens *t) {
     t->count = 0;
     for (size_t k = g->first; k < g->last; k++) {
         size_t before = t->count;
-        piece *p = &in->piece[k];
-        if (p->size > 0) SR_TRY(tokenize_piece(in, t, p));
+        piece *p = &from->piece[k];
+        const char *text = from->text + p->begin;
+        if (p->size > 0) SR_TRY(tokenize_piece(in, t, text, p));
         p->tokens = t->count - before;
+        p->words = sr_spaced_words((const uint8_t *)text, p->size);
     }
     if (t->count > g->room) {
-        SR_TRY(sr_grow(&g->ids, t->count));
+        SR_TRY(sr_resize(&g->ids, t->count, in->narrow ? sizeof(uint16_t) : sizeof(uint32_t)));
         if (in->starts) SR_TRY(sr_grow(&g->starts, t->count));
         g->room = t->count;
     }
-    if (t->count > 0) memcpy(g->ids, t->ids, t->count * sizeof *g->ids);
+    if (in->narrow)
+        narrow(g->ids, t->ids, t->count);
+    else if (t->count > 0)
+        memcpy(g->ids, t->ids, t->count * sizeof *t->ids);
     if (t->count > 0 && in->starts) memcpy(g->starts, t->starts, t->count);
     g->count = t->count;
     return SR_OK;
@@ -243,13 +276,7 @@ static sr_status tokenize_group(void *context, int64_t i, int worker) {
 
 static sr_status write_ids(sr_ingest *in, const group *g) {
     in->counts.tokens += g->count;
-    if (!in->narrow) return sr_shard_append(in->writer, in->ids, g->ids, g->count);
-    if (g->count > in->short_room) {
-        SR_TRY(sr_grow(&in->short_ids, g->count));
-        in->short_room = g->count;
-    }
-    for (size_t i = 0; i < g->count; i++) in->short_ids[i] = (uint16_t)g->ids[i];
-    return sr_shard_append(in->writer, in->ids, in->short_ids, g->count);
+    return sr_shard_append(in->writer, in->ids, g->ids, g->count);
 }
 
 static sr_status end_byte(sr_ingest *in) {
@@ -271,13 +298,30 @@ static sr_status end_starts(sr_ingest *in) {
     return in->bit > 0 ? end_byte(in) : SR_OK;
 }
 
-/* Writes a sentence with more tokens than its column can represent as several. */
+static sr_status flush(sr_ingest *in, queue *q) {
+    size_t count = q->count;
+    q->count = 0;
+    return sr_shard_append(in->writer, q->column, q->values, count);
+}
+
+static sr_status put(sr_ingest *in, queue *q, uint16_t value) {
+    q->values[q->count++] = value;
+    return q->count == sizeof q->values / sizeof *q->values ? flush(in, q) : SR_OK;
+}
+
+/* Writes a sentence with more tokens than its column can represent as several, which share its
+ * words. */
 static sr_status write_sentence(sr_ingest *in, const piece *p) {
     in->counts.empty += p->size > 0 && p->tokens == 0;
     for (size_t left = p->tokens; left > 0;) {
         uint16_t n = left < LONGEST ? (uint16_t)left : LONGEST;
-        SR_TRY(sr_shard_append(in->writer, in->sentence_tokens, &n, 1));
+        size_t done = p->tokens - left;
+        size_t share = p->words * (done + n) / p->tokens - p->words * done / p->tokens;
+        uint16_t words = share < LONGEST ? (uint16_t)share : LONGEST; /* most have no tokens */
+        SR_TRY(put(in, &in->tokens, n));
+        SR_TRY(put(in, &in->words, words));
         left -= n;
+        in->counts.words += words;
         in->counts.stored++;
         in->counts.pieces += left > 0;
         in->document_stored++;
@@ -296,22 +340,47 @@ static sr_status write_sentence(sr_ingest *in, const piece *p) {
     return sr_shard_append(in->writer, in->document_sentences, &sentences, 1);
 }
 
+static sr_status write_portion(sr_ingest *in, portion *p) {
+    for (size_t i = 0; i < p->groups; i++) SR_TRY(write_ids(in, &p->group[i]));
+    for (size_t i = 0; in->starts && i < p->groups; i++) SR_TRY(write_starts(in, &p->group[i]));
+    for (size_t i = 0; i < p->pieces; i++) SR_TRY(write_sentence(in, &p->piece[i]));
+    p->pieces = p->groups = 0;
+    SR_TRY(flush(in, &in->tokens));
+    return flush(in, &in->words);
+}
+
+/* ---- a step ---- */
+
+/* Reading and writing, which are one after the other for a portion, come first: the others are
+ * shared by the threads that are left. */
+enum { READ, WRITE, TOKENIZE };
+
+static sr_status work(void *context, int64_t i, int worker) {
+    sr_ingest *in = context;
+    if (i == READ) return read_portion(in, in->reading);
+    if (i == WRITE) return write_portion(in, in->tokenized);
+    return tokenize_group(in, in->read, &in->read->group[i - TOKENIZE], &in->worker[worker]);
+}
+
 sr_status sr_ingest_step(sr_ingest *in, bool *done) {
     *done = false;
     if (sr_stop_requested())
         return sr_fail(SR_ESTOP, "prepare: stopped on request; no data set was written");
-    SR_TRY(gather(in, done));
-    SR_TRY(cut_groups(in));
-    SR_TRY(sr_threads_run(in->threads, tokenize_group, in, (int64_t)in->groups));
-    for (size_t i = 0; i < in->groups; i++) SR_TRY(write_ids(in, &in->group[i]));
-    for (size_t i = 0; in->starts && i < in->groups; i++) SR_TRY(write_starts(in, &in->group[i]));
-    for (size_t i = 0; i < in->pieces; i++) SR_TRY(write_sentence(in, &in->piece[i]));
+    SR_TRY(sr_threads_run(in->threads, work, in, TOKENIZE + (int64_t)in->read->groups));
+    portion *written = in->tokenized;
+    in->tokenized = in->read;
+    in->read = in->reading;
+    in->reading = written;
+    *done = in->ended && in->read->pieces == 0 && in->tokenized->pieces == 0;
     return SR_OK;
 }
 
 sr_ingest_counts sr_ingest_count(const sr_ingest *in) {
     sr_ingest_counts c = in->counts;
     sr_source_counts s = sr_source_count(in->source);
+    c.sentences = in->sentences_read;
+    c.records = s.records;
+    c.left_out = s.left_out;
     c.bytes = s.bytes;
     c.bytes_read = s.bytes_read;
     c.total = sr_source_total(in->source);

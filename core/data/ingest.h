@@ -1,8 +1,9 @@
 /* ingest.h - writes a .sqr file from text: sentences in, token ids out, on all threads.
  *
  * The text is a stream, processed a megabyte at a time, so memory does not depend on its size.  A
- * step splits its sentences into groups by size, never by the number of threads, tokenizes the
- * groups in parallel and writes them in order: the file does not depend on the number of threads.
+ * step reads the next megabyte, writes the one before, and tokenizes one in groups of sentences,
+ * split by size, never by the number of threads: all of it in parallel, each part in order, so that
+ * the file does not depend on the number of threads.
  *
  *     sr_ingest_open(&in, "out.sqr", source, &opts, threads);
  *     do sr_ingest_step(in, &done); while (!done);     look at sr_ingest_count() in between
@@ -32,14 +33,16 @@ typedef struct sr_ingest_opts {
 } sr_ingest_opts;
 
 typedef struct sr_ingest_counts {
-    uint64_t sentences;       /* read */
-    uint64_t stored;          /* written */
-    uint64_t empty;           /* dropped: without tokens */
-    uint64_t pieces;          /* more, of sentences with over 65,535 tokens */
-    uint64_t documents;       /* written */
-    uint64_t documents_empty; /* dropped: without sentences */
-    uint64_t tokens, unknown; /* written; of these, unknown words */
-    uint64_t bytes, invalid;  /* bytes of text; invalid UTF-8 sequences */
+    uint64_t sentences;         /* read */
+    uint64_t stored;            /* written */
+    uint64_t empty;             /* dropped: without tokens */
+    uint64_t pieces;            /* more, of sentences with over 65,535 tokens */
+    uint64_t documents;         /* written */
+    uint64_t documents_empty;   /* dropped: without sentences */
+    uint64_t tokens, unknown;   /* written; of these, unknown words */
+    uint64_t words;             /* of the sentences written, as white space separates them */
+    uint64_t records, left_out; /* of JSONL: read, and of these not wanted */
+    uint64_t bytes, invalid;    /* bytes of text; invalid UTF-8 sequences */
     uint64_t bytes_read, total /* bytes read from storage, and their total (0: unknown) */;
     uint64_t files, long_cut; /* splits of overlong lines and sentences */
 } sr_ingest_counts;

@@ -145,6 +145,18 @@ sr_status sr_scan_overlap(sr_overlap *out, const sr_dataset *first, const sr_dat
     return st;
 }
 
+sr_status sr_scan_hashes(sr_unit_hash *out, const sr_dataset *d) {
+    scratch s = {0};
+    sr_status st = SR_OK;
+    for (int64_t i = 0; st == SR_OK && i < d->units; i++) {
+        XXH128_hash_t hash;
+        st = hash_unit(&hash, d, i, &s);
+        out[i] = (sr_unit_hash){hash.low64, hash.high64};
+    }
+    sr_free(s.ids);
+    return st;
+}
+
 sr_longer sr_scan_longer(const sr_dataset *d, int64_t max_len) {
     sr_longer out = {.first = -1};
     for (int64_t i = 0; i < d->units && d->kind == SR_DATA_EXAMPLES; i++) {

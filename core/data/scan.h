@@ -28,6 +28,13 @@ typedef struct sr_overlap {
  * bytes per example of the first. */
 sr_status sr_scan_overlap(sr_overlap *out, const sr_dataset *first, const sr_dataset *second);
 
+typedef struct sr_unit_hash {
+    uint64_t low, high;
+} sr_unit_hash;
+
+/* A hash of each unit: of its tokens and of where A ends, so that equal ones have equal hashes. */
+sr_status sr_scan_hashes(sr_unit_hash *out, const sr_dataset *d);
+
 typedef struct sr_longer {
     int64_t count, first; /* fixed examples that are longer, and the first of them or -1 */
     int64_t longest;      /* tokens of the longest of all */

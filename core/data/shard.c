@@ -77,13 +77,20 @@ static sr_status check_header(const sr_shard *s) {
     uint64_t hash;
     memcpy(numbers, header + 8, 8);
     memcpy(&hash, header + 24, 8);
+    if (numbers[0] != 0 && numbers[0] % (1 << 24) == 0)
+        return sr_fail(SR_EDATA,
+                       "%s: a big-endian data set; prepare it again on a little-endian machine",
+                       s->path);
     if (hash != sr_shard_hash(header, 24, SR_SEED_HEADER)) return damaged(s, 8, "a bad header");
-    if (numbers[0] != SR_SHARD_VERSION || numbers[1] != SR_SHARD_BLOCK)
+    if (numbers[0] != SR_SHARD_VERSION)
         return sr_fail(
             SR_EDATA,
             "%s: format version %u is not %d; use the version of seqrun that wrote it, or prepare "
             "it again",
             s->path, numbers[0], SR_SHARD_VERSION);
+    if (numbers[1] != SR_SHARD_BLOCK)
+        return sr_fail(SR_EDATA, "%s: blocks of %u bytes are not of %d; prepare it again", s->path,
+                       numbers[1], SR_SHARD_BLOCK);
     return SR_OK;
 }
 

@@ -10,6 +10,7 @@ typedef struct sr_counters {
     int64_t raw_tokens;  /* of these sequences before a stage truncated them */
     int64_t real_tokens; /* as trained on */
     int64_t masked_tokens;
+    int64_t words; /* as white space separates them; 0 where the data set has not counted them */
 } sr_counters;
 
 typedef struct sr_cursor {

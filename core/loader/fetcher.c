@@ -91,18 +91,21 @@ sr_status sr_fetcher_open(sr_fetcher *f) {
     f->masker.whole_word = f->opts.whole_word;
     if (f->opts.plan != NULL) f->plan = sr_plan_retain(f->opts.plan);
     SR_TRY(sr_masker_open(&f->masker, f->d));
+    SR_TRY(sr_concept_masks_copy(&f->masker.concepts, &f->opts.concepts));
     keep_solver(f);
     SR_TRY(check(f));
     SR_TRY(keep_stages(f));
     SR_TRY(sr_schedule_check(&f->opts.mask_rate, "mask: rates", f->opts.mask_prob));
     SR_TRY(sr_schedule_copy(&f->mask_rate, &f->opts.mask_rate));
     memset(&f->opts.mask_rate, 0, sizeof f->opts.mask_rate); /* owned by the caller */
+    f->opts.concepts = (sr_concept_masks){0};
     return open_collators(f);
 }
 
 void sr_fetcher_close(sr_fetcher *f) {
     for (int i = 0; i < SR_FETCHER_EPOCHS; i++) sr_epoch_release(f->epoch[i]);
     sr_collators_close(&f->collators);
+    sr_concept_masks_free(&f->masker.concepts);
     sr_masker_close(&f->masker);
     sr_schedule_free(&f->mask_rate);
     sr_plan_free(f->plan);
@@ -250,6 +253,16 @@ sr_status sr_fetcher_check_size(const sr_fetcher *f, const sr_epoch *e, double p
 
 /* ---- making an ordered update ---- */
 
+static int64_t words_of(const sr_fetcher *f, const sr_pick *pick, int64_t n) {
+    int64_t words = 0;
+    for (int64_t i = 0; i < n && f->d->sentence_words != NULL; i++) {
+        sr_example e = sr_pick_example(&pick[i]);
+        words += sr_dataset_words(f->d, sr_example_a(&e), (uint64_t)e.a_tokens) +
+                 sr_dataset_words(f->d, sr_example_b(&e), (uint64_t)e.b_tokens);
+    }
+    return words;
+}
+
 static sr_status add_batch(sr_update *u, const sr_fetcher *f, const sr_pick *pick, int64_t n,
                            int32_t stride, int64_t rows, int32_t share) {
     sr_batch *b;
@@ -258,6 +271,7 @@ static sr_status add_batch(sr_update *u, const sr_fetcher *f, const sr_pick *pic
     SR_TRY(sr_batch_make(&b, f->d, &f->collators, pick, (int32_t)n, stride, rows,
                          f->opts.examples.seed));
     b->share = share;
+    u->words += words_of(f, pick, n);
     return sr_update_add(u, b);
 }
 
@@ -271,6 +285,7 @@ static sr_status count_batch(sr_update *u, const sr_fetcher *f, const sr_assignm
     u->slots += (rows + SR_ROWS_UNIT - 1) / SR_ROWS_UNIT * SR_ROWS_UNIT;
     u->sequences += n;
     u->tokens += tokens;
+    u->words += words_of(f, pick, n);
     return sr_batch_count_targets(u->elsewhere, &u->masked, f->d, &f->collators, pick, n);
 }
 
@@ -299,7 +314,9 @@ static sr_status fill(sr_update *u, const sr_fetcher *f, const sr_order *order) 
     u->shares = (int32_t)a.shares;
     u->imbalance = a.imbalance;
     double mask = sr_schedule_at(&f->mask_rate, &order->begin.drawn);
+    int32_t stage = sr_concept_masks_at(&f->masker.concepts, order->begin.drawn.updates + 1);
     for (int64_t i = 0; mask > 0 && i < a.sequences; i++) a.pick[i].mask = mask;
+    for (int64_t i = 0; i < a.sequences; i++) a.pick[i].stage = stage;
     sr_status st = SR_OK;
     for (int64_t b = 0; st == SR_OK && b < a.batches; b++) st = make_batch(u, f, &a, b);
     sr_assignment_free(&a);

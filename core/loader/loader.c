@@ -27,6 +27,7 @@ struct sr_loader {
     sr_cursor start; /* before anything was drawn */
     double waited;
     int64_t masked; /* tokens masked before the next update: known once an update is made */
+    int64_t words;  /* words before it, alike */
 
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
@@ -257,6 +258,7 @@ static void restart(sr_loader *l, const sr_cursor *cursor) {
     l->delivered = *cursor;
     l->next = l->pending > 0 ? l->order[l->pending - 1]->end : *cursor;
     l->masked = cursor->drawn.masked_tokens;
+    l->words = cursor->drawn.words;
     l->ordered = l->given = 0;
     l->ended = l->paused = false;
     pthread_cond_broadcast(&l->changed);
@@ -298,6 +300,8 @@ sr_status sr_loader_next(sr_update **out, sr_loader *l) {
         *s = (slot){0};
         u->begin.drawn.masked_tokens = l->masked;
         u->end.drawn.masked_tokens = l->masked += u->masked;
+        u->begin.drawn.words = l->words;
+        u->end.drawn.words = l->words += u->words;
         l->delivered = u->end;
         l->given++;
         if (l->pushes) drop_orders(l, 1);
@@ -319,7 +323,7 @@ static bool possible(const sr_loader *l, const sr_cursor *c) {
     return c->epoch >= l->fetcher.opts.examples.epoch && c->position >= 0 && c->packs >= 0 &&
            c->stage >= 0 && (c->stage == 0 || c->stage < l->fetcher.opts.stages) &&
            c->packs <= INT32_MAX && n->updates >= 0 && n->sequences >= 0 && n->raw_tokens >= 0 &&
-           n->real_tokens >= 0 && n->masked_tokens >= 0;
+           n->real_tokens >= 0 && n->masked_tokens >= 0 && n->words >= 0;
 }
 
 /* Checks that the position of a cursor is within its epoch. */
@@ -457,7 +461,10 @@ sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uid
     sr_status st = sr_fetcher_epoch(&e, &l->fetcher, epoch, l->delivered.stage, NULL);
     if (st == SR_OK) {
         for (int64_t i = 0; i < n; i++)
-            pick[i] = (sr_pick){.examples = e->examples, .uid = uids[i], .epoch = epoch};
+            pick[i] = (sr_pick){.examples = e->examples,
+                                .uid = uids[i],
+                                .epoch = epoch,
+                                .stage = sr_concept_masks_at(&l->fetcher.masker.concepts, 1)};
         st = sr_fetcher_pick(out, &l->fetcher, pick, n, arrange);
         sr_epoch_release(e);
     }

@@ -66,10 +66,12 @@ typedef struct sr_loader_opts {
     double mask_prob; /* 0.15 */
     int32_t mask_max; /* maximum masked tokens per sequence */
     bool whole_word;
-    sr_schedule mask_rate; /* fraction of masked tokens by counter, at most mask_prob; copied */
-    sr_mean mean;          /* of the default targets */
-    int threads;           /* workers; 0: updates are made on request */
-    int prefetch;          /* updates to prepare ahead, at least 1 if there are workers */
+    sr_schedule mask_rate;     /* fraction of masked tokens by counter, at most mask_prob; copied */
+    sr_concept_masks concepts; /* masked first; copied, but for the table, which outlives the
+                                  loader */
+    sr_mean mean;              /* of the default targets */
+    int threads;               /* workers; 0: updates are made on request */
+    int prefetch;              /* updates to prepare ahead, at least 1 if there are workers */
 } sr_loader_opts;
 
 typedef struct sr_loader sr_loader;
@@ -110,7 +112,8 @@ sr_status sr_loader_push_window(sr_loader *l, const struct sr_window_opts *windo
 sr_cursor sr_loader_cursor(const sr_loader *l);
 sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor);
 
-/* An update of these examples of an epoch, in this order: for tests, inspection and serving. */
+/* An update of these examples of an epoch, in this order, with concepts masked as in the first
+ * update: for tests, inspection and serving. */
 sr_status sr_loader_update_of(sr_update **out, sr_loader *l, const uint32_t *uids, int64_t n,
                               uint32_t epoch, sr_arrange arrange);
 

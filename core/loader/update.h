@@ -22,7 +22,7 @@ typedef struct sr_update {
     sr_target_count *elsewhere; /* (targets) of the other shares; NULL if there are none */
     int64_t batches;
     int64_t index; /* from 0 */
-    int64_t packs, sequences, tokens, slots, masked;
+    int64_t packs, sequences, tokens, slots, masked, words;
     int32_t shares;   /* batches come share by share; see sr_batch.share */
     double imbalance; /* cost of the most expensive batch over the mean; see
                          sr_loader_opts.per_square */

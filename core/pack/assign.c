@@ -93,14 +93,13 @@ static int32_t heaviest(const double *load, int32_t groups) {
  * did; false if no swap does. */
 static bool swap_down(int32_t *group, double *load, const double *cost, int32_t n, int32_t groups) {
     int32_t top = heaviest(load, groups), a = -1, b = -1;
-    double least = load[top] * (1 - 1e-12);
+    double most = load[top], least = most * (1 - 1e-12);
     for (int32_t i = 0; i < n; i++) {
         if (group[i] != top) continue;
         for (int32_t j = 0; j < n; j++) {
-            double moved = cost[i] - cost[j], other = load[group[j]] + moved;
-            if (group[j] == top || moved <= 0) continue;
-            double worse = fmax(load[top] - moved, other);
-            if (worse < least) least = worse, a = i, b = j;
+            double moved = cost[i] - cost[j], left = most - moved, other = load[group[j]] + moved;
+            if (moved <= 0 || left >= least || other >= least || group[j] == top) continue;
+            least = left > other ? left : other, a = i, b = j;
         }
     }
     if (a < 0) return false;

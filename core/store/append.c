@@ -29,6 +29,7 @@ sr_status sr_append_open(sr_append **out, const char *path, uint64_t size) {
     sr_append *a;
     SR_TRY(sr_new(&a, 1));
     a->fd = -1;
+    pthread_mutex_init(&a->lock, NULL);
     sr_status st = sr_strdup(&a->path, path);
     if (st == SR_OK) st = open_file(a, size);
     if (st != SR_OK) {
@@ -39,7 +40,8 @@ sr_status sr_append_open(sr_append **out, const char *path, uint64_t size) {
     return SR_OK;
 }
 
-sr_status sr_append_write(sr_append *a, const void *bytes, size_t size) {
+/* The lock is held. */
+static sr_status write_record(sr_append *a, const void *bytes, size_t size) {
     if (a->torn) {
         SR_TRY(sr_file_truncate(a->fd, a->size, a->path));
         a->torn = false;
@@ -53,6 +55,13 @@ sr_status sr_append_write(sr_append *a, const void *bytes, size_t size) {
     return st;
 }
 
+sr_status sr_append_write(sr_append *a, const void *bytes, size_t size) {
+    pthread_mutex_lock(&a->lock);
+    sr_status st = write_record(a, bytes, size);
+    pthread_mutex_unlock(&a->lock);
+    return st;
+}
+
 sr_status sr_append_sync(sr_append *a) {
     return sr_file_sync(a->fd, a->path);
 }
@@ -60,6 +69,7 @@ sr_status sr_append_sync(sr_append *a) {
 void sr_append_close(sr_append *a) {
     if (a == NULL) return;
     if (a->fd >= 0) sr_io_now.close(a->fd);
+    pthread_mutex_destroy(&a->lock);
     sr_free(a->path);
     sr_free(a);
 }

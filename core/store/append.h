@@ -2,11 +2,12 @@
  *
  * metrics.jsonl and TensorBoard's event files are appended to during a run.  A record is one write;
  * if it fails part way (a full disk), the part is cut off again, now or before the next record, so
- * that readers never see half a record in the middle of a file.
+ * that readers never see half a record in the middle of a file.  Any thread may write.
  */
 #ifndef SR_STORE_APPEND_H
 #define SR_STORE_APPEND_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,6 +21,7 @@ extern "C" {
 typedef struct sr_append {
     char *path;
     int fd;
+    pthread_mutex_t lock;
     uint64_t size; /* of the whole records */
     bool torn;     /* part of a record follows them */
 } sr_append;

@@ -48,6 +48,18 @@ static void write_holder(int fd, const char *path) {
         sr_log(SR_LOG_WARN, "%s; the lock is held nevertheless", sr_message());
 }
 
+/* Tries, and nanoseconds between them: a program that looks at the lock holds it for an instant. */
+enum { LOCK_TRIES = 5, LOCK_PAUSE = 10 * 1000 * 1000 };
+
+static sr_status lock_patiently(int fd, const char *path) {
+    sr_status st = sr_file_lock(fd, path);
+    for (int i = 1; i < LOCK_TRIES && st == SR_ELOCK; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE}, NULL);
+        st = sr_file_lock(fd, path);
+    }
+    return st;
+}
+
 static sr_status take_lock(sr_run_dir *dir) {
     char *path;
     SR_TRY(sr_file_join(&path, dir->path, "lock"));
@@ -57,7 +69,7 @@ static sr_status take_lock(sr_run_dir *dir) {
     if (dir->lock < 0)
         st = sr_fail(SR_EIO, "%s: cannot open: %s; choose a writable directory", path,
                      strerror(errno));
-    if (st == SR_OK) st = sr_file_lock(dir->lock, path);
+    if (st == SR_OK) st = lock_patiently(dir->lock, path);
     if (st == SR_OK) write_holder(dir->lock, path);
     if (st == SR_ELOCK) {
         char holder[LOCK_BYTES + 1];
@@ -184,7 +196,7 @@ sr_status sr_run_dir_held(bool *held, const char *path) {
     while (fd < 0 && errno == EINTR);
     sr_status st = SR_OK;
     if (fd >= 0) {
-        st = sr_file_lock(fd, lock); /* dropped at once */
+        st = sr_file_probe_lock(fd, lock); /* dropped at once */
         *held = st == SR_ELOCK;
         sr_io_now.close(fd);
     } else if (errno != ENOENT && errno != ENOTDIR) {

@@ -8,6 +8,7 @@
 
 #include "core/base/file.h"
 #include "core/base/io.h"
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/base/reader.h"
 
@@ -239,7 +240,12 @@ static sr_status parse_text(sr_safetensors *st, const char *json, size_t size) {
     json_error_t error;
     json_refused = false;
     json_set_alloc_funcs(json_malloc, sr_free);
+    sr_mem_count count;
+    sr_mem_watch(&count, (int64_t)size * SR_ST_MULTIPLE + SR_ST_BASE);
     json_t *root = json_loadb(json, size, JSON_REJECT_DUPLICATES, &error);
+    sr_mem_watch_end(&count);
+    if (root == NULL && count.exceeded)
+        return bad(st, "the header needs more than 100 bytes of memory for each of its bytes");
     if (root == NULL && json_refused)
         return sr_fail(SR_ENOMEM, "out of memory while reading %s", st->path);
     if (root == NULL)
@@ -288,6 +294,10 @@ static sr_status parse_file(sr_safetensors **out, int fd, uint64_t size, size_t 
     SR_TRY(sr_file_pread(fd, length, sizeof length, 0, path));
     sr_reader_init(&r, length, sizeof length, path);
     SR_TRY(sr_read_u64(&r, &header));
+    if (header > size - 8 && __builtin_bswap64(header) <= size - 8)
+        return sr_fail(SR_EDATA,
+                       "%s: not a valid safetensors file: the size of its header is big-endian",
+                       path);
     if (header > size - 8)
         return sr_fail(SR_EDATA,
                        "%s: not a valid safetensors file: the header extends beyond "

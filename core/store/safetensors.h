@@ -30,7 +30,9 @@ enum {
     SR_ST_MAX_NAME = 256,           /* bytes */
     SR_ST_MAX_METADATA = 1 << 20,   /* bytes of all keys and values */
     SR_ST_HEADER = 8 * 1000 * 1000, /* default limit of the header */
-    SR_ST_HEADER_MOST = 100 * 1000 * 1000
+    SR_ST_HEADER_MOST = 100 * 1000 * 1000,
+    SR_ST_MULTIPLE = 100, /* bytes of memory for each byte of the header, */
+    SR_ST_BASE = 1 << 16  /* and these, are enough to parse it, or it is refused */
 };
 
 /* The types of the format, in the order by which the reference writer sorts. */

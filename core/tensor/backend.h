@@ -9,8 +9,8 @@
  *   - Shapes, dtypes and liveness have been checked by the public ops (front.c, ops_*.c); outputs
  *     are allocated.  All tensors of a call live on one device, y->storage->device.
  *   - Small ops accept any strides.  Coarse ops get contiguous tensors (but see logit_multiple).
- *   - Activation gradients are written (=); parameter gradients are accumulated (+=).  A gradient
- *     that is not needed is NULL.
+ *   - Activation gradients are written (=, but see `adds`); parameter gradients are accumulated
+ *     (+=).  A gradient that is not needed is NULL.
  *   - The result has the same bits on any number of threads: split by shape, combine in order.
  *   - Rows of slack: see layout.h.
  *   - "real" is the device's compute dtype (f64 on ref, f32 elsewhere).  Coarse ops get activations
@@ -21,7 +21,8 @@
  *   - bf16 is storage: arithmetic is f32, and a value is rounded once, at an output or a tensor
  *     kept for the backward pass.  Statistics are those of values before rounding.  Attention also
  *     rounds P and dS before they are multiplied.  Gradients of biases are sums in f32.
- *   - The bits of a row of an output do not depend on other rows.
+ *   - The bits of a row of an output do not depend on other rows, but for products: a library may
+ *     sum those of another number of rows in another order.  Equal shapes give equal bits.
  *
  * When work is done
  *   - A device is a queue.  A call may return before its work is done; the device does its work in
@@ -39,6 +40,7 @@
  *     message names op and row.  A device that is done when a call returns reports it at once;
  *     others keep the first and report it at the next wait, then forget it.  Whatever ran in
  *     between has undefined values, but writes nowhere outside its outputs.
+ *   - A wait looks at sr_device.watch where the work of other machines can hold the queue up.
  *   - A device with `host` set has done its work when a call returns, and may leave `wait` NULL.
  *
  * Alphabet: T rows, N sequences, M gathered rows, H hidden, A heads, K heads of keys and values, D
@@ -201,7 +203,7 @@ typedef struct sr_device_facts {
 /* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
  * sr_layout_on, sr_weight, sr_host (plugin.h), sr_function (function.h) or sr_comm_engine (comm.h).
  */
-enum { SR_ABI = 12 };
+enum { SR_ABI = 14 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */
@@ -212,6 +214,9 @@ struct sr_backend {
     /* The decoder's dlogits have rows that begin at multiples of this many elements; 0: contiguous.
      * The size of a vocabulary is seldom the multiple that vector loads and matrix units need. */
     int logit_multiple;
+    /* Backward passes may add to gradients of activations, and sum them for a bias (add_x, dbias).
+     */
+    bool adds;
 
     /* ---- devices: both or neither; NULL where there is always one ------------------------- */
     /* The devices of this kind that the machine has; SR_EDEVICE says why there is none. */

@@ -17,6 +17,14 @@ sr_status sr_coarse_dy(sr_node *node, sr_tensor **dy, int k);
 /* For rules: a new tensor in dx[i] for a kernel to write, if a gradient is needed. */
 sr_status sr_coarse_dx(sr_node *node, sr_tensor **dx, int i);
 
+/* The same, or the gradient that the input has so far, for a kernel to add to: *add. */
+sr_status sr_coarse_sum(sr_node *node, sr_tensor **dx, int i, bool *add);
+
+/* The gradient of the bias of the linear layer that made input i of the node, if it is nothing but
+ * the sum of that input's gradient over rows, and the kernel of the node can add it: the layer then
+ * does not.  NULL otherwise. */
+sr_status sr_linear_bias_sink(sr_node *node, int i, sr_tensor **sink);
+
 /* Checks a dropout probability, and that its keys, which are of the layout, exist. */
 sr_status sr_coarse_check_drop(const char *op, sr_dropout drop, const sr_layout *layout);
 

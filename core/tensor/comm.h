@@ -5,6 +5,8 @@
  * opened with, views of a store among them.  They may return before they are done: until
  * sr_comm_wait() a tensor being sent must not be written, one being received must not be touched,
  * and both must stay alive.  Further calls may use it: a call sees the results of those before it.
+ * Where calls join the queue of a device, wait() makes the work that the device gets later wait,
+ * not the host, and failures are reported by the next wait for the device.
  *
  * A rank that fails tells the others (tell), and their next wait returns its failure; so does the
  * death of a rank, or its silence for `timeout` seconds, as SR_EPEER.
@@ -49,9 +51,9 @@ struct sr_comm_engine {
     bool (*launched)(void);                 /* its launcher started this process */
     sr_status (*open)(sr_comm *comm);       /* engine and device are set; sets the rest */
     void (*close)(sr_comm *comm);           /* after wait() */
-    sr_status (*wait)(sr_comm *comm);       /* until all calls are done; reports their failures */
+    sr_status (*wait)(sr_comm *comm);       /* what comes later sees the results of all calls */
     sr_status (*progress)(sr_comm *comm);   /* starts pending calls, moves data; does not wait */
-    sr_status (*barrier)(sr_comm *comm);    /* returns when all ranks have called it */
+    sr_status (*barrier)(sr_comm *comm);    /* returns when all ranks have, and calls are done */
     void (*abort)(sr_comm *comm, int code); /* ends the processes of all ranks */
     /* Tells the other ranks why this one exits.  True on the one rank that is to print it, the
      * lowest that is alive; the others return when that rank has been told, or after some seconds.

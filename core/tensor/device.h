@@ -46,6 +46,10 @@ typedef struct sr_device {
     int64_t uploads;     /* of host memory */
     void *staging;       /* host memory in which uploads are assembled */
     size_t staging_bytes;
+    /* NULL, or called now and then while the host waits for the device, and with `over` when it has
+     * waited: what can keep the device from ever being done.  Its failure ends the wait. */
+    sr_status (*watch)(void *watcher, bool over);
+    void *watcher;
     bool poison; /* for tests: fills blocks with NaN */
     bool closed;
     int32_t refs;

@@ -47,6 +47,7 @@ static void set_edge(sr_edge *e, sr_tensor *x) {
     if (x->node != NULL) {
         e->node = x->node;
         e->node->refs++;
+        e->node->users++;
         e->output = x->output;
     } else if (x->requires_grad) {
         e->leaf = sr_tensor_retain(x);
@@ -252,6 +253,19 @@ sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink) {
     return SR_OK;
 }
 
+sr_tensor *sr_grad_take(sr_node *node, int i) {
+    const sr_edge *e = &node->edge[i];
+    sr_tensor **from = e->leaf != NULL   ? &e->leaf->grad
+                       : e->node != NULL ? &e->node->dy[e->output]
+                                         : NULL;
+    sr_tensor *g = from != NULL ? *from : NULL;
+    if (g == NULL || !is_only_reference(g) || g->dtype != sr_edge_grad_dtype(e)) return NULL;
+    if (g->storage->device != node->device || g->storage->data == NULL) return NULL;
+    *from = NULL;
+    sr_tensor_wrote(g);
+    return g;
+}
+
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 /* Pending nodes: a heap with the highest number on top. */
@@ -426,6 +440,7 @@ static sr_status start(queue *q, sr_tensor *root, sr_tensor *given) {
     sr_edge e = {.leaf = root->node == NULL ? root : NULL, .node = root->node};
     e.dtype = root->dtype;
     e.output = root->output;
+    if (e.node != NULL) e.node->users++;
     return deliver(q, &e, g);
 }
 

@@ -73,6 +73,7 @@ struct sr_node {
     int32_t refs;
     bool queued, released;
     int outputs, inputs;
+    int users; /* edges of other nodes to it, and passes that began at it */
     sr_edge *edge;
     sr_edge few[SR_NODE_INPUTS]; /* storage of `edge` if there are few */
     sr_saved saved[SR_NODE_SAVED];
@@ -123,6 +124,11 @@ static inline sr_dtype sr_edge_grad_dtype(const sr_edge *e) {
  * compute dtype: the leaf's own gradient, then dx[i] stays NULL, or a new zero tensor that is also
  * in dx[i].  NULL if no gradient is needed.  The rule must not release it. */
 sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink);
+
+/* For rules: the gradient that the origin of input i has from ops that were recorded later, of
+ * sr_edge_grad_dtype(), if a kernel may add to it: the caller's from now on, to be returned in
+ * dx[i].  NULL if there is none. */
+sr_tensor *sr_grad_take(sr_node *node, int i);
 
 /* Told what backward passes of this thread do to leaves. */
 typedef struct sr_grad_watch {

@@ -3,17 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The variables of each launcher; the first whose `ranks` is set has started the process.  In a
- * Slurm job only steps have SLURM_STEP_NUM_TASKS: the batch script is one process. */
+/* The variables of each launcher; the first whose `ranks` is set has started the process, or `job`
+ * where there is no such variable.  In a Slurm job only steps have SLURM_STEP_NUM_TASKS: the batch
+ * script is one process. */
 static const struct {
-    const char *name, *ranks, *rank, *local_rank, *local_ranks;
+    const char *name, *ranks, *rank, *local_rank, *local_ranks, *job;
 } launchers[] = {
     {"mpirun", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID", ""},
-    {"mpirun", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    {"mpirun", "PMIX_SIZE", "PMIX_RANK", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE"},
-    {"mpirun", "PMIX_NAMESPACE", "PMIX_RANK", "", ""},
+     "OMPI_COMM_WORLD_LOCAL_SIZE", NULL},
+    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID", "", NULL},
+    {"mpirun", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL},
+    {"mpirun", "PMIX_SIZE", "PMIX_RANK", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE", NULL},
+    {"mpirun", "", "PMIX_RANK", "", "",
+     "PMIX_NAMESPACE"}, /* a name, which may look like a number */
 };
 
 static int number(const char *variable) {
@@ -33,7 +35,8 @@ static bool is_bound(void) {
 sr_launch sr_launch_find(void) {
     sr_launch found = {.rank = -1, .ranks = -1, .local_rank = -1, .local_ranks = -1};
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        if (getenv(launchers[i].ranks) == NULL) continue;
+        const char *job = launchers[i].job != NULL ? launchers[i].job : launchers[i].ranks;
+        if (getenv(job) == NULL) continue;
         found.name = launchers[i].name;
         found.ranks = number(launchers[i].ranks);
         found.rank = number(launchers[i].rank);

@@ -98,8 +98,16 @@ sr_status sr_op_return_rows(sr_tensor **out, sr_tensor *rest, sr_tensor *rows, s
                             bool in_place);
 sr_status sr_op_cat(sr_tensor **out, int count, sr_tensor *const *list, int dim);
 
-/* ---- coarse (ops_coarse.c, ops_encoder.c, ops_norm.c, ops_loss.c); shapes in slots.h --------- */
+/* ---- coarse (ops_coarse.c, ops_encoder.c, ops_group.c, ops_norm.c ...); shapes in slots.h ------
+ */
 sr_status sr_op_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b, sr_act act);
+/* All three, in the order of groups; not recorded.  groups >= 1; capacity 0: no limit. */
+sr_status sr_op_group_rows(sr_tensor **rows, sr_tensor **place, sr_tensor **starts,
+                           sr_tensor *items, const sr_layout *layout, int64_t groups,
+                           int64_t capacity);
+/* starts as of group_rows; b may be NULL */
+sr_status sr_op_grouped_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b,
+                               sr_tensor *starts, sr_act act);
 /* kv_heads 0: heads; scale 0: 1 / sqrt(D) */
 sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layout,
                           sr_attention_opts opts);
@@ -136,6 +144,8 @@ sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types, sr_tens
                       const sr_embeddings *tables, const sr_layout *layout, sr_norm norm,
                       sr_dropout drop);
 sr_status sr_op_dropout(sr_tensor **out, sr_tensor *x, const sr_layout *layout, sr_dropout drop);
+/* (N, K): the mean over the rows of each sequence of x (T, K), in the dtype of statistics. */
+sr_status sr_op_sequence_mean(sr_tensor **out, sr_tensor *x, const sr_layout *layout);
 
 /* All three or none of total (), nll (M), correct (M); gradients flow from total.  bias may be
  * NULL. */
@@ -143,6 +153,8 @@ sr_status sr_op_mlm_loss(sr_tensor **total, sr_tensor **nll, sr_tensor **correct
                          sr_tensor *word, sr_tensor *bias, sr_tensor *labels, sr_tensor *weights);
 sr_status sr_op_cross_entropy(sr_tensor **total, sr_tensor **nll, sr_tensor **correct,
                               sr_tensor *logits, sr_tensor *labels, sr_tensor *weights);
+/* (M) i32, a class for each row of the logits; not recorded.  Keys as in slots.h. */
+sr_status sr_op_sample(sr_tensor **out, sr_tensor *logits, sr_tensor *keys, uint64_t seed);
 
 #ifdef __cplusplus
 }

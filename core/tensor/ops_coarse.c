@@ -40,6 +40,13 @@ sr_status sr_coarse_dx(sr_node *node, sr_tensor **dx, int i) {
     return sr_tensor_new(&dx[i], node->device, e->dtype, e->ndim, e->shape);
 }
 
+sr_status sr_coarse_sum(sr_node *node, sr_tensor **dx, int i, bool *add) {
+    *add = false;
+    if (node->device->backend->adds && sr_node_wants(node, i)) dx[i] = sr_grad_take(node, i);
+    *add = dx[i] != NULL;
+    return *add ? SR_OK : sr_coarse_dx(node, dx, i);
+}
+
 sr_dtype sr_statistics_dtype(const sr_device *device) {
     return device->real == SR_F64 ? SR_F64 : SR_F32;
 }
@@ -60,20 +67,42 @@ sr_status sr_coarse_check_drop(const char *op, sr_dropout drop, const sr_layout 
 /* ---- linear ---------------------------------------------------------------------------------- */
 
 enum { LINEAR_X, LINEAR_W, LINEAR_PRE, LINEAR_Y };
+enum { LINEAR_SUMMED }; /* in `number`: the op above has added the gradient of the bias */
 
 static sr_status linear_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     SR_NEED(node->device, linear_backward);
     sr_tensor *dy, *dw, *db = NULL;
+    bool summed = node->number[LINEAR_SUMMED] != 0, add;
+    node->number[LINEAR_SUMMED] = 0;
     SR_TRY(sr_coarse_dy(node, &dy, 0));
-    SR_TRY(sr_coarse_dx(node, dx, 0));
+    SR_TRY(sr_coarse_sum(node, dx, 0, &add));
     SR_TRY(sr_grad_sink(node, dx, 1, &dw));
-    if (node->inputs > 2) SR_TRY(sr_grad_sink(node, dx, 2, &db));
+    if (node->inputs > 2 && !summed) SR_TRY(sr_grad_sink(node, dx, 2, &db));
     return node->device->backend->linear_backward(
         dx[0], dw, db, dy, node->saved[LINEAR_X].tensor, node->saved[LINEAR_W].tensor,
-        node->saved[LINEAR_PRE].tensor, node->saved[LINEAR_Y].tensor, (sr_act)node->op);
+        node->saved[LINEAR_PRE].tensor, node->saved[LINEAR_Y].tensor, (sr_act)node->op, add);
 }
 static const sr_rule linear_rule = {"linear", linear_back};
+
+/* Whether the gradient of the layer's bias is its dy summed over rows, all of which one op gives.
+ */
+static bool sums_above(const sr_node *layer) {
+    return layer != NULL && layer->rule == &linear_rule && layer->users == 1 && layer->inputs > 2 &&
+           layer->op == SR_ACT_NONE && layer->edge[2].leaf != NULL;
+}
+
+sr_status sr_linear_bias_sink(sr_node *node, int i, sr_tensor **sink) {
+    sr_node *layer = node->edge[i].node;
+    sr_tensor *apart[3] = {NULL};
+    *sink = NULL;
+    if (!node->device->backend->adds || !sums_above(layer)) return SR_OK;
+    SR_TRY(sr_grad_sink(layer, apart, 2, sink));
+    if (apart[2] != NULL) *sink = NULL; /* the leaf's own gradient cannot be added to */
+    layer->number[LINEAR_SUMMED] = *sink != NULL;
+    sr_tensor_release(apart[2]);
+    return SR_OK;
+}
 
 static sr_status record_linear(sr_tensor *y, sr_tensor *pre, sr_tensor *const in[3], sr_act act) {
     sr_node *node;
@@ -155,11 +184,12 @@ static sr_attention_opts kept_options(const sr_node *node) {
 static sr_status attention_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     SR_NEED(node->device, attention_backward);
-    sr_tensor *dy;
+    sr_tensor *dy, *dbias;
     SR_TRY(sr_coarse_dy(node, &dy, 0));
+    SR_TRY(sr_linear_bias_sink(node, 0, &dbias));
     SR_TRY(sr_coarse_dx(node, dx, 0));
     return node->device->backend->attention_backward(
-        dx[0], dy, node->saved[ATTENTION_QKV].tensor, node->saved[ATTENTION_OUT].tensor,
+        dx[0], dbias, dy, node->saved[ATTENTION_QKV].tensor, node->saved[ATTENTION_OUT].tensor,
         node->saved[ATTENTION_LSE].tensor, node->layout, kept_options(node));
 }
 static const sr_rule attention_rule = {"attention", attention_back};

@@ -48,17 +48,18 @@ static sr_status gradient_of_y(sr_node *node, sr_tensor **dy) {
 static sr_status residual_norm_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     SR_NEED(node->device, residual_norm_backward);
-    sr_tensor *dy, *dsum, *dgamma, *dbeta;
+    sr_tensor *dy, *dsum, *dgamma, *dbeta, *dbias;
     SR_TRY(sr_coarse_dy(node, &dsum, 1));
     SR_TRY(gradient_of_y(node, &dy));
     SR_TRY(sr_grad_sink(node, dx, 2, &dgamma));
     SR_TRY(sr_grad_sink(node, dx, 3, &dbeta));
+    SR_TRY(sr_linear_bias_sink(node, 0, &dbias));
     SR_TRY(sr_coarse_dx(node, dx, 1));
     /* Without dropout both gradients are the same tensor. */
     bool shared = node->drop.keep >= 256 && dx[1] != NULL;
     if (!shared) SR_TRY(sr_coarse_dx(node, dx, 0));
     SR_TRY(node->device->backend->residual_norm_backward(
-        dx[0], dx[1], dgamma, dbeta, dy, dsum, node->saved[NORM_SUM].tensor,
+        dx[0], dx[1], dgamma, dbeta, dbias, dy, dsum, node->saved[NORM_SUM].tensor,
         node->saved[NORM_GAMMA].tensor, node->saved[NORM_MEAN].tensor,
         node->saved[NORM_RSTD].tensor, node->layout, node->drop));
     if (shared && sr_node_wants(node, 0)) dx[0] = sr_tensor_retain(dx[1]);

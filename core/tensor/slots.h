@@ -63,16 +63,31 @@ SR_SLOT(random, OUT(y), VALUE(sr_random, kind), VALUE(uint64_t, seed), VALUE(sr_
  * before a GELU; it is NULL for the other activations, where y serves in backward, and when no
  * gradient is needed. */
 SR_SLOT(linear, OUT(y), OUT(pre), IN(x), IN(w), IN(b), VALUE(sr_act, act))
-/* dx = , dw += , db += ; each may be NULL */
+/* dx = , or += with add_x, where the device `adds`; dw += , db += ; each may be NULL */
 SR_SLOT(linear_backward, OUT(dx), OUT(dw), OUT(db), IN(dy), IN(x), IN(w), IN(pre), IN(y),
-    VALUE(sr_act, act))
+    VALUE(sr_act, act), VALUE(bool, add_x))
+
+/* Items (K, T) i32 name a group in [0, groups) each, or none; item i is of row i % T, and those of
+ * slack have none.  In the order of groups, within a group in their own: rows (K T) i32, the row of
+ * each; place (K, T) i32, where item i has gone; starts (groups + 1) i32, where each group begins,
+ * and the items without one, which come last.  So do those beyond `capacity` in their group. */
+SR_SLOT(group_rows, OUT(rows), OUT(place), OUT(starts), IN(items), LAYOUT(layout),
+    VALUE(int64_t, capacity))
+/* linear of each group: rows starts[g] .. starts[g + 1] - 1 of x (M, H), y and pre (M, F) with rows
+ * g F .. (g + 1) F - 1 of w (G F, H) and b (G F).  Rows from starts[G] on are not read; they are zero
+ * in y and pre, and in dx. */
+SR_SLOT(grouped_linear, OUT(y), OUT(pre), IN(x), IN(w), IN(b), IN(starts), VALUE(sr_act, act))
+SR_SLOT(grouped_linear_backward, OUT(dx), OUT(dw), OUT(db), IN(dy), IN(x), IN(w), IN(pre), IN(y),
+    IN(starts), VALUE(sr_act, act))
 
 /* Packed self-attention, flash style: nothing of size len^2 is kept.
  * out (T, H), lse (A, T), qkv (T, (A + 2 K) D): [q heads | k heads | v heads] in a row; dropout has
- * the query head as the counter's.  The cost of a window is linear in the rows. */
+ * the query head as the counter's.  The cost of a window is linear in the rows.
+ * dbias += the sums of dqkv over rows, of a bias that was added to qkv; NULL, and always where the
+ * device does not `adds`. */
 SR_SLOT(attention, OUT(out), OUT(lse), IN(qkv), LAYOUT(layout), VALUE(sr_attention_opts, opts))
-SR_SLOT(attention_backward, OUT(dqkv), IN(dout), IN(qkv), IN(out), IN(lse), LAYOUT(layout),
-    VALUE(sr_attention_opts, opts))
+SR_SLOT(attention_backward, OUT(dqkv), OUT(dbias), IN(dout), IN(qkv), IN(out), IN(lse),
+    LAYOUT(layout), VALUE(sr_attention_opts, opts))
 
 /* Rotary positions: in x and y (T, C) the first `heads` x D columns of each row are turned, by pairs
  * (j, j + D / 2) of a head, through the angles of a row of the table (positions, D), D / 2 cosines and
@@ -90,10 +105,11 @@ SR_SLOT(gated_backward, OUT(dx), IN(dy), IN(x), VALUE(sr_act, act), VALUE(bool, 
  * residual is NULL and nothing is dropped (x serves).  layout may be NULL when nothing is dropped. */
 SR_SLOT(residual_norm, OUT(y), OUT(sum), OUT(mean), OUT(rstd), IN(x), IN(residual), IN(gamma),
     IN(beta), LAYOUT(layout), VALUE(double, eps), VALUE(sr_dropout, drop))
-/* dx = , dresidual = , dgamma += , dbeta += ; each may be NULL.  dsum: a gradient that the sum gets
- * from elsewhere, or NULL */
-SR_SLOT(residual_norm_backward, OUT(dx), OUT(dresidual), OUT(dgamma), OUT(dbeta), IN(dy), IN(dsum),
-    IN(sum), IN(gamma), IN(mean), IN(rstd), LAYOUT(layout), VALUE(sr_dropout, drop))
+/* dx = , dresidual = , dgamma += , dbeta += ; each may be NULL.  dbias += the sums of dx over rows, of
+ * a bias that was added to x; NULL, and always where the device does not `adds`.  dsum: a gradient
+ * that the sum gets from elsewhere, or NULL */
+SR_SLOT(residual_norm_backward, OUT(dx), OUT(dresidual), OUT(dgamma), OUT(dbeta), OUT(dbias), IN(dy),
+    IN(dsum), IN(sum), IN(gamma), IN(mean), IN(rstd), LAYOUT(layout), VALUE(sr_dropout, drop))
 
 /* sum = word[ids] + position[positions] + type[types]; y = dropout(norm(sum)).
  * ids, types, positions (T) i32; word (V, H), position (S, H), type (kinds, H).  position and type
@@ -111,6 +127,12 @@ SR_SLOT(embed_backward, OUT(dword), OUT(dposition), OUT(dtype), OUT(dgamma), OUT
 /* y = dropout(x), (T, H) rows of the layout; its backward is itself on dy */
 SR_SLOT(dropout, OUT(y), IN(x), LAYOUT(layout), VALUE(sr_dropout, drop))
 
+/* y (N, K) = the mean of x (T, K) over the rows of each sequence of the layout, added in their order;
+ * y is f32, or f64 */
+SR_SLOT(sequence_mean, OUT(y), IN(x), LAYOUT(layout))
+/* dx = dy of a row's sequence / its length; 0 in slack.  dx may be NULL */
+SR_SLOT(sequence_mean_backward, OUT(dx), IN(dy), LAYOUT(layout))
+
 /* Cross entropy of the tied decoder: logits = x (M, H) word (V, H)^T + bias (V), which may be NULL.
  * total (scalar) = sum of weights[m] nll[m]; nll (M); correct (M) 1 where the arg max is the
  * label (lowest index on a tie); dlogits (M, V) receives weights[m] (p - onehot), or is NULL
@@ -126,6 +148,11 @@ SR_SLOT(mlm_loss_backward, OUT(dx), OUT(dword), OUT(dbias), IN(dtotal), IN(dlogi
 /* The same loss on given logits (M, C): NSP, classification heads. */
 SR_SLOT(cross_entropy, OUT(total), OUT(nll), OUT(correct), OUT(dlogits), IN(logits), IN(labels),
     IN(weights))
+
+/* ids[m] = a class drawn from softmax(logits[m]), (M, C) real, C at least 1: the first at which the
+ * running sum of the probabilities is above sr_sample_at() of keys[m], (M, 3) i32: position, uid,
+ * epoch.  No gradient.  M may be 0. */
+SR_SLOT(sample, OUT(ids), IN(logits), IN(keys), VALUE(uint64_t, seed))
 
 /* ---- optimizer ------------------------------------------------------------------------ */
 /* A step is grad_squares, grad_norm, moments unless it is AdamW, and step; where several devices

@@ -70,22 +70,40 @@ static bool has_bit(const uint8_t *bits, unsigned at) {
 
 /* Notes how a string begins; after one byte there may be any. */
 static void note_start(sr_added *a, int normalized, const char *text, size_t size) {
+    if (!a->any[normalized])
+        a->only[normalized] = (uint8_t)text[0];
+    else if (a->only[normalized] != (uint8_t)text[0])
+        a->only[normalized] = -1;
+    a->any[normalized] = true;
     a->first[normalized][(uint8_t)text[0]] = true;
     if (size >= 4) {
         set_bit(a->fours[normalized], hash_of_four(text));
         return;
     }
+    a->any_short[normalized] = true;
     unsigned first = (uint8_t)text[0], second = size > 1 ? (uint8_t)text[1] : 0;
     for (unsigned b = second; b < (size > 1 ? second + 1 : 256); b++)
         set_bit(a->starts[normalized], first << 8 | b);
 }
 
-/* Whether a token may begin at `at`. */
-static bool may_begin(const sr_added *a, int normalized, const uint8_t *bytes, size_t at,
-                      size_t size) {
-    if (size - at < 4) return true;
+/* Whether a token may begin at bytes[at, at + 4). */
+static bool may_begin(const sr_added *a, int normalized, const uint8_t *bytes, size_t at) {
     return has_bit(a->fours[normalized], hash_of_four(bytes + at)) ||
-           has_bit(a->starts[normalized], (unsigned)bytes[at] << 8 | bytes[at + 1]);
+           (a->any_short[normalized] &&
+            has_bit(a->starts[normalized], (unsigned)bytes[at] << 8 | bytes[at + 1]));
+}
+
+/* Where a token may begin, from `at` on; `size` if nowhere. */
+static size_t next_start(const sr_added *a, int normalized, const uint8_t *bytes, size_t at,
+                         size_t size) {
+    if (a->only[normalized] >= 0) {
+        const uint8_t *found =
+            at < size ? memchr(bytes + at, a->only[normalized], size - at) : NULL;
+        return found != NULL ? (size_t)(found - bytes) : size;
+    }
+    while (size - at >= 4 && !may_begin(a, normalized, bytes, at)) at++;
+    while (size - at < 4 && at < size && !a->first[normalized][bytes[at]]) at++;
+    return at;
 }
 
 /* By string; of equal ones special tokens before others, then in the order of the file. */
@@ -109,7 +127,6 @@ sr_status sr_added_index(sr_added *a, int normalized) {
         keys[count++] = (sr_trie_key){t->shown, t->shown_size, rank};
         note_start(a, normalized, t->shown, t->shown_size);
     }
-    a->any[normalized] = count > 0;
     if (count > 1) qsort(keys, count, sizeof *keys, by_content);
     for (size_t i = 0; i < count; i++) {
         keys[i].value &= SR_TOKENIZER_ID_LIMIT - 1;
@@ -195,12 +212,8 @@ sr_status sr_added_split(sr_added_parts *out, const sr_added *a, int normalized,
     size_t done = 0;
     out->count = 0;
     for (size_t at = 0; a->any[normalized] && at < size;) {
-        while (at < size && !a->first[normalized][bytes[at]]) at++;
+        at = next_start(a, normalized, bytes, at, size);
         if (at == size) break;
-        if (!may_begin(a, normalized, bytes, at, size)) {
-            at++;
-            continue;
-        }
         size_t last = 0;
         int32_t index = token_at(&last, &a->tries[normalized], bytes, at, size);
         if (index < 0) {

@@ -38,6 +38,8 @@ typedef struct sr_added {
     int32_t *by_id;          /* the token of an id plus one, below the size of the tokenizer */
     sr_trie tries[2];        /* of texts as they are, of normalized texts: indices of tokens */
     bool first[2][256];      /* the bytes that begin one */
+    int only[2];             /* the only such byte; -1: there are several */
+    bool any_short[2];       /* one has up to 3 bytes */
     uint8_t starts[2][8192]; /* a bit for every two bytes that can begin one of up to 3 bytes */
     uint8_t fours[2][8192];  /* a bit for a hash of the first four bytes of longer ones */
     bool any[2];

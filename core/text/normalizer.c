@@ -187,29 +187,57 @@ static sr_status strip(work *w, const sr_normal_step *s) {
     return sr_run_copy(w->out, r, first, last);
 }
 
-/* Replaces one byte by up to four, as Replace mostly does: each byte is written as four, and the
- * next one over what it did not need. */
-static sr_status replace_short(work *w, const sr_normal_step *s, uint8_t byte) {
-    const sr_run *in = w->in;
-    sr_run *out = w->out;
-    uint32_t instead = 0;
-    size_t size, length = s->size;
-    memcpy(&instead, s->text, length);
-    SR_TRY(sr_mul_size(&size, in->size, length > 1 ? length : 1));
-    SR_TRY(sr_run_reserve(out, size + 4));
-    uint8_t *to = out->bytes + out->size;
+/* Replaces one byte by up to four, as Replace mostly does, with places. */
+static void replace_aligned(sr_run *out, const sr_run *in, uint8_t byte, const void *text,
+                            size_t length) {
     for (size_t i = 0; i < in->size; i++) {
         bool found = in->bytes[i] == byte;
-        uint32_t four = found ? instead : in->bytes[i];
         size_t step = found ? length : 1;
-        memcpy(to, &four, 4);
-        for (size_t n = 0; out->aligned && n < step; n++) {
-            size_t at = (size_t)(to - out->bytes) + n;
-            out->from[at] = in->from[i], out->to[at] = in->to[i];
+        memcpy(out->bytes + out->size, found ? text : &in->bytes[i], step);
+        for (size_t n = 0; n < step; n++, out->size++)
+            out->from[out->size] = in->from[i], out->to[out->size] = in->to[i];
+    }
+}
+
+/* The same without them, eight bytes at a time: what is written too far is written over, or lies in
+ * the SR_RUN_AFTER bytes after the run. */
+static void replace_plain(sr_run *out, const sr_run *in, uint8_t byte, const void *text,
+                          size_t length) {
+    const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
+    const uint8_t *from = in->bytes, *end = from + in->size;
+    uint8_t *to = out->bytes + out->size;
+    uint32_t instead = 0;
+    memcpy(&instead, text, length);
+    while (end - from >= 8) {
+        uint64_t eight;
+        memcpy(&eight, from, 8);
+        memcpy(to, &eight, 8);
+        uint64_t other = eight ^ ones * byte;
+        uint64_t found = (other - ones) & ~other & highs; /* its lowest bit is exact */
+        if (found == 0) {
+            from += 8, to += 8;
+            continue;
         }
-        to += step;
+        size_t kept = (size_t)__builtin_ctzll(found) / 8;
+        memcpy(to + kept, &instead, 4);
+        from += kept + 1, to += kept + length;
+    }
+    for (; from < end; from++) {
+        uint32_t four = *from == byte ? instead : *from;
+        memcpy(to, &four, 4);
+        to += *from == byte ? length : 1;
     }
     out->size = (size_t)(to - out->bytes);
+}
+
+static sr_status replace_short(work *w, const sr_normal_step *s, uint8_t byte) {
+    size_t size;
+    SR_TRY(sr_mul_size(&size, w->in->size, s->size > 1 ? s->size : 1));
+    SR_TRY(sr_run_reserve(w->out, size));
+    if (w->out->aligned)
+        replace_aligned(w->out, w->in, byte, s->text, s->size);
+    else
+        replace_plain(w->out, w->in, byte, s->text, s->size);
     return SR_OK;
 }
 

@@ -62,7 +62,7 @@ sr_status sr_pieces_add(sr_pieces *p, const void *bytes, size_t size, int32_t id
     int32_t *slot = probe(p, bytes, size);
     *known = *slot - 1;
     if (*slot != 0) return SR_OK;
-    if (p->text_size + size > p->text_room) {
+    if (p->text_size + size >= p->text_room) { /* also for an empty text, which comes first */
         size_t room = 2 * (p->text_size + size) + 64;
         if (room > UINT32_MAX / 2) return sr_fail(SR_ENOMEM, "the tokens do not fit in memory");
         SR_TRY(sr_grow(&p->text, room));

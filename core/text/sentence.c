@@ -5,11 +5,14 @@
 
 #include "core/base/mem.h"
 #include "core/text/chars.h"
+#include "core/text/spaced.h"
 #include "core/text/utf8.h"
+
+enum { LISTED = 8 }; /* bytes of a listed word, with a zero byte */
 
 /* Abbreviations after which a full stop does not end a sentence.  Those that often do end one
  * ("etc.", "Co.", "p.m.") are not listed. */
-static const char *const abbreviations[] = {
+static const char abbreviations[][LISTED] = {
     "Mr",  "Mrs", "Ms",  "Messrs", "Mme",  "Mlle", "Dr",     "Prof", "Rev",   "Revd",
     "Hon", "St",  "Sr",  "Jr",     "Capt", "Col",  "Gen",    "Lt",   "Lieut", "Maj",
     "Sgt", "Cpl", "Adm", "Cmdr",   "Gov",  "Sen",  "Rep",    "Pres", "Mt",    "Ft",
@@ -17,10 +20,22 @@ static const char *const abbreviations[] = {
 };
 
 /* The same, but only before a digit: "No. 5", but "No. They left." */
-static const char *const before_digits[] = {
+static const char before_digits[][LISTED] = {
     "No",   "Nos", "no",  "nos", "Vol", "vol",  "vols", "p",   "pp",   "Fig", "fig", "Figs",
     "figs", "Sec", "sec", "Ch",  "ch",  "Chap", "chap", "Art", "art",  "Eq",  "eq",  "ca",
     "Jan",  "Feb", "Mar", "Apr", "Jun", "Jul",  "Aug",  "Sep", "Sept", "Oct", "Nov", "Dec",
+};
+
+typedef struct word_list {
+    const char (*words)[LISTED];
+    size_t count;
+} word_list;
+
+enum { ABBREVIATIONS, BEFORE_DIGITS, LISTS };
+
+static const word_list lists[LISTS] = {
+    {abbreviations, sizeof abbreviations / sizeof *abbreviations},
+    {before_digits, sizeof before_digits / sizeof *before_digits},
 };
 
 struct sr_sentences {
@@ -37,6 +52,7 @@ struct sr_sentences {
     bool in_document;   /* the document has returned a sentence */
     bool held, ended;   /* `line` was read but not used; end of input */
     sr_line line;
+    uint8_t begins[256]; /* bit i: a word of list i begins with this byte */
     sr_sentences_counts counts;
 };
 
@@ -49,6 +65,9 @@ sr_status sr_sentences_new(sr_sentences **out, sr_source *source, const sr_sente
     (*out)->source = source;
     (*out)->format = opts != NULL ? opts->format : SR_TEXT_PROSE;
     (*out)->limit = limit;
+    for (int list = 0; list < LISTS; list++)
+        for (size_t i = 0; i < lists[list].count; i++)
+            (*out)->begins[(uint8_t)lists[list].words[i][0]] |= (uint8_t)(1 << list);
     return SR_OK;
 }
 
@@ -64,7 +83,13 @@ sr_sentences_counts sr_sentences_count(const sr_sentences *s) {
 
 /* ---- characters ---- */
 
+/* Whether a byte is a character of its own, and not white space. */
+static bool is_plain(uint8_t byte) {
+    return byte > ' ' && byte < 0x7F;
+}
+
 static bool is_space(int32_t cp) {
+    if (cp >= ' ' && cp < 0x7F) return cp == ' ';
     return cp == '\v' || cp == '\f' || (cp >= 0 && sr_char_kind_of(cp) == SR_CHAR_SPACE);
 }
 
@@ -87,7 +112,10 @@ static bool is_stop(uint8_t byte) {
 static int32_t peek(const sr_sentences *s, size_t at, size_t *length) {
     int32_t cp = -1;
     *length = 0;
-    if (at < s->end) *length = (size_t)sr_utf8_decode(&cp, s->text + at, s->end - at);
+    if (at >= s->end) return cp;
+    *length = 1;
+    if (s->text[at] < 0x80) return s->text[at];
+    *length = (size_t)sr_utf8_decode(&cp, s->text + at, s->end - at);
     return cp;
 }
 
@@ -99,7 +127,8 @@ static size_t skip_space(const sr_sentences *s, size_t at) {
 
 /* The end of [first, last) without trailing white space. */
 static size_t trim(const sr_sentences *s, size_t first, size_t last) {
-    while (last > first) {
+    while (last > first && (s->text[last - 1] == ' ' || s->text[last - 1] == '\r')) last--;
+    while (last > first && !is_plain(s->text[last - 1])) {
         size_t start = last - 1;
         while (start > first && (s->text[start] & 0xC0) == 0x80 && last - start < 4) start--;
         int32_t cp;
@@ -112,13 +141,14 @@ static size_t trim(const sr_sentences *s, size_t first, size_t last) {
 
 /* ---- where a sentence ends ---- */
 
-static bool is_listed(const char *const *list, size_t count, const uint8_t *word, size_t size) {
-    for (size_t i = 0; i < count; i++)
-        if (strlen(list[i]) == size && memcmp(list[i], word, size) == 0) return true;
+static bool is_listed(const sr_sentences *s, int list, const uint8_t *word, size_t size) {
+    char wanted[LISTED] = {0};
+    if (size >= LISTED || (s->begins[word[0]] >> list & 1) == 0) return false;
+    memcpy(wanted, word, size);
+    for (size_t i = 0; i < lists[list].count; i++)
+        if (memcmp(lists[list].words[i], wanted, LISTED) == 0) return true; /* one comparison */
     return false;
 }
-
-#define LISTED(list, word, size) is_listed(list, sizeof(list) / sizeof *(list), word, size)
 
 /* True if the word before the full stop at `stop` does not end the sentence. */
 static bool is_abbreviated(const sr_sentences *s, size_t stop, bool digit_follows) {
@@ -127,8 +157,8 @@ static bool is_abbreviated(const sr_sentences *s, size_t stop, bool digit_follow
     while (first > s->begin && stop - first < LONGEST) {
         size_t start = first - 1;
         while (start > s->begin && (s->text[start] & 0xC0) == 0x80 && first - start < 4) start--;
-        int32_t cp;
-        sr_utf8_decode(&cp, s->text + start, first - start);
+        int32_t cp = s->text[start];
+        if (cp >= 0x80) sr_utf8_decode(&cp, s->text + start, first - start);
         if (cp != '.' && (cp < 0 || !sr_char_is_alphabetic(cp))) break;
         if (cp != '.' && part == first) part = start;
         first = start;
@@ -137,8 +167,9 @@ static bool is_abbreviated(const sr_sentences *s, size_t stop, bool digit_follow
     size_t length = part < stop ? (size_t)sr_utf8_decode(&cp, s->text + part, stop - part) : 0;
     if (length == stop - part && cp >= 0 && sr_char_is_capital(cp)) return true; /* an initial */
     const uint8_t *word = s->text + first;
-    if (LISTED(abbreviations, word, stop - first)) return true;
-    return digit_follows && LISTED(before_digits, word, stop - first);
+    if (first == stop) return false;
+    if (is_listed(s, ABBREVIATIONS, word, stop - first)) return true;
+    return digit_follows && is_listed(s, BEFORE_DIGITS, word, stop - first);
 }
 
 typedef enum verdict { ENDS, GOES_ON, UNDECIDED } verdict;
@@ -170,17 +201,14 @@ static verdict judge(const sr_sentences *s, size_t stop, size_t *last, size_t *n
 /* Searches for the end of a sentence from s->scan. */
 static bool find_end(sr_sentences *s, size_t *last, size_t *next) {
     if (s->format == SR_TEXT_LINES) return false;
-    while (s->scan < s->end) {
-        if (!is_stop(s->text[s->scan])) {
-            s->scan++;
-            continue;
-        }
+    for (;;) {
+        s->scan = sr_spaced_stop(s->text, s->scan, s->end);
+        if (s->scan >= s->end) return false;
         verdict v = judge(s, s->scan, last, next);
         if (v == ENDS) return true;
         if (v == UNDECIDED) return false;
         s->scan = *next > s->scan ? *next : s->scan + 1;
     }
-    return false;
 }
 
 /* ---- returning sentences ---- */
@@ -205,29 +233,31 @@ static void give(sr_sentences *s, sr_sentence *out, size_t last, size_t next) {
 
 /* ---- reading lines ---- */
 
-static sr_status append(sr_sentences *s, const uint8_t *bytes, size_t size) {
+/* Appends bytes, after a space if `apart`. */
+static sr_status append(sr_sentences *s, bool apart, const uint8_t *bytes, size_t size) {
     if (s->begin > 0) {
         memmove(s->text, s->text + s->begin, s->end - s->begin);
         s->end -= s->begin;
         s->scan -= s->begin;
         s->begin = 0;
     }
-    if (size == 0) return SR_OK;
     size_t need;
-    SR_TRY(sr_add_size(&need, s->end, size));
-    if (need > s->room) {
-        size_t room = need + need / 2;
+    SR_TRY(sr_add_size(&need, s->end + apart, size));
+    if (need == s->end) return SR_OK;
+    if (need + SR_SPACED_MORE > s->room) {
+        size_t room = need + need / 2 + SR_SPACED_MORE;
         SR_TRY(sr_grow(&s->text, room));
         s->room = room;
     }
-    memcpy(s->text + s->end, bytes, size);
+    if (apart) s->text[s->end] = ' ';
+    if (size > 0) memcpy(s->text + s->end + apart, bytes, size);
     s->end = need;
     return SR_OK;
 }
 
 static size_t blank_prefix(const uint8_t *bytes, size_t size) {
     size_t at = 0;
-    while (at < size) {
+    while (at < size && !is_plain(bytes[at])) {
         int32_t cp;
         int length = sr_utf8_decode(&cp, bytes + at, size - at);
         if (!is_space(cp)) break;
@@ -244,18 +274,16 @@ static sr_status take(sr_sentences *s) {
     s->line_blank = (starts || s->line_blank) && blank == line->size;
     if (blank < line->size || !starts) {
         size_t skip = starts || s->begin == s->end ? blank : 0;
-        if (starts && s->end > s->begin) SR_TRY(append(s, (const uint8_t *)" ", 1));
-        SR_TRY(append(s, line->bytes + skip, line->size - skip));
+        bool apart = starts && s->end > s->begin;
+        SR_TRY(append(s, apart, line->bytes + skip, line->size - skip));
     }
     s->held = false;
     s->continues = !line->ends;
     if (!line->ends) return SR_OK;
     s->end = trim(s, s->begin, s->end);
     if (s->scan > s->end) s->scan = s->end;
-    if (s->line_blank)
-        s->flush = s->document_ends = true;
-    else if (s->format == SR_TEXT_LINES)
-        s->flush = true;
+    if (s->line_blank || s->format == SR_TEXT_LINES) s->flush = true;
+    if (s->line_blank && !line->in_record) s->document_ends = true;
     return SR_OK;
 }
 

@@ -1,9 +1,10 @@
 /* sentence.h - splits a stream of lines into documents and sentences.
  *
- * A blank line or the end of a file ends a document.  In prose, wrapped lines are joined by a
- * space, and a sentence ends after . ! or ? with the closing quotes or brackets that follow it and
- * white space, before a capital, a digit or an opening quote, unless the word before a full stop
- * is a listed abbreviation (sentence.c) or an initial.  In SR_TEXT_LINES every line is a sentence.
+ * A blank line or the end of a file ends a document; of JSONL, the end of a record.  In prose,
+ * wrapped lines are joined by a space, and a sentence ends after . ! or ? with the closing quotes
+ * or brackets that follow it and white space, before a capital, a digit or an opening quote, unless
+ * the word before a full stop is a listed abbreviation (sentence.c) or an initial.  In
+ * SR_TEXT_LINES every line is a sentence.
  *
  *     sr_sentence s;
  *     do {

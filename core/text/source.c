@@ -1,16 +1,18 @@
 #include "core/text/source.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "core/base/directory.h"
 #include "core/base/file.h"
 #include "core/base/io.h"
 #include "core/base/mem.h"
+#include "core/text/unpack.h"
 #include "core/text/utf8.h"
 
 enum { BLOCK = 64 << 10 };
@@ -27,9 +29,8 @@ struct sr_source {
     size_t line_limit;
     bool any_bytes, has_stdin;
 
-    int fd;                    /* of the current file, -1 if none is open */
-    bool gz, gz_live, gz_done; /* gz_live: `stream` needs inflateEnd() */
-    z_stream stream;
+    int fd;             /* of the current file, -1 if none is open */
+    sr_unpack *packed;  /* NULL: it is not compressed */
     uint8_t raw[BLOCK]; /* as read from storage */
     size_t raw_at, raw_size;
     bool raw_end;
@@ -39,6 +40,9 @@ struct sr_source {
     uint64_t offset;            /* in the file, of text[0] */
     bool text_end, fresh, open; /* open: only a part of the last line was returned */
     window window;
+    bool has_records; /* the open file is of JSONL */
+    uint64_t line;    /* number of the last line of that file */
+    sr_documents documents;
     sr_source_counts counts;
 };
 
@@ -88,23 +92,49 @@ static sr_status add_tree(sr_source *s, const char *path, int depth) {
     return st;
 }
 
-static sr_status add_path(sr_source *s, const char *path) {
-    struct stat st;
-    if (strcmp(path, "-") == 0) {
-        s->has_stdin = true;
-        return add_file(s, path);
-    }
-    if (stat(path, &st) != 0)
-        return sr_fail(errno == ENOENT || errno == ENOTDIR ? SR_ENOENT : SR_EIO,
-                       "%s: cannot open: %s", path, strerror(errno));
-    if (!S_ISDIR(st.st_mode)) {
-        s->total += S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+static sr_status add_found(sr_source *s, const char *path, const struct stat *st) {
+    if (!S_ISDIR(st->st_mode)) {
+        s->total += S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0;
         return add_file(s, path);
     }
     size_t before = s->count;
     SR_TRY(add_tree(s, path, 1));
     if (s->count == before) return sr_fail(SR_EDATA, "%s: no files in this directory", path);
     return SR_OK;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* What matches a pattern of the shell, without what is hidden. */
+static sr_status add_matches(sr_source *s, const char *pattern) {
+    glob_t found;
+    int rc = glob(pattern, GLOB_NOSORT, NULL, &found);
+    if (rc == GLOB_NOSPACE) return sr_fail(SR_ENOMEM, "%s: out of memory for a pattern", pattern);
+    if (rc != 0)
+        return sr_fail(SR_ENOENT, "%s: no file matches this pattern; check it, or give a directory",
+                       pattern);
+    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
+    sr_status result = SR_OK;
+    for (size_t i = 0; i < found.gl_pathc && result == SR_OK; i++) {
+        struct stat st;
+        if (stat(found.gl_pathv[i], &st) == 0) result = add_found(s, found.gl_pathv[i], &st);
+    }
+    globfree(&found);
+    return result;
+}
+
+static sr_status add_path(sr_source *s, const char *path) {
+    struct stat st;
+    if (strcmp(path, "-") == 0) {
+        s->has_stdin = true;
+        return add_file(s, path);
+    }
+    if (stat(path, &st) == 0) return add_found(s, path, &st);
+    if (errno == ENOENT && strpbrk(path, "*?[") != NULL) return add_matches(s, path);
+    return sr_fail(errno == ENOENT || errno == ENOTDIR ? SR_ENOENT : SR_EIO, "%s: cannot open: %s",
+                   path, strerror(errno));
 }
 
 sr_status sr_source_open(sr_source **out, const char *const *paths, size_t count,
@@ -118,6 +148,7 @@ sr_status sr_source_open(sr_source **out, const char *const *paths, size_t count
     s->fd = -1;
     s->line_limit = limit;
     s->any_bytes = opts != NULL && opts->any_bytes;
+    if (opts != NULL) s->documents.how = opts->records;
     sr_status st;
     SR_GO(fail, st, sr_new(&s->text, limit + BLOCK));
     for (size_t i = 0; i < count; i++) SR_GO(fail, st, add_path(s, paths[i]));
@@ -129,15 +160,16 @@ fail:
 }
 
 static void close_file(sr_source *s) {
-    if (s->gz_live) inflateEnd(&s->stream);
+    sr_unpack_close(s->packed);
+    s->packed = NULL;
     if (s->fd > 0) sr_io_now.close(s->fd);
     s->fd = -1;
-    s->gz = s->gz_live = s->gz_done = false;
 }
 
 void sr_source_close(sr_source *s) {
     if (s == NULL) return;
     close_file(s);
+    sr_documents_close(&s->documents);
     for (size_t i = 0; i < s->count; i++) sr_free(s->files[i]);
     sr_free(s->files);
     sr_free(s->text);
@@ -165,24 +197,6 @@ static sr_status read_raw(sr_source *s) {
     return SR_OK;
 }
 
-static voidpf zlib_alloc(voidpf opaque, uInt count, uInt size) {
-    (void)opaque;
-    return sr_mem_malloc((size_t)count * size);
-}
-
-static void zlib_free(voidpf opaque, voidpf block) {
-    (void)opaque;
-    sr_free(block);
-}
-
-static sr_status start_gz(sr_source *s) {
-    s->stream = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free};
-    if (inflateInit2(&s->stream, 15 + 16) != Z_OK)
-        return sr_fail(SR_ENOMEM, "%s: out of memory for decompression", path_of(s));
-    s->gz = s->gz_live = true;
-    return SR_OK;
-}
-
 static sr_status open_next(sr_source *s) {
     const char *path = s->files[s->next++];
     uint64_t size;
@@ -191,60 +205,39 @@ static sr_status open_next(sr_source *s) {
     s->at = s->filled = s->scanned = s->checked = 0;
     s->offset = 0;
     s->fresh = true;
+    s->line = 0;
+    s->has_records = sr_records_in(&s->documents.how, path);
     s->window = (window){0};
     if (strcmp(path, "-") == 0)
         s->fd = 0;
     else
         SR_TRY(sr_file_open_stream(&s->fd, &size, path));
     s->counts.files++;
-    while (s->raw_size < 2 && !s->raw_end) SR_TRY(read_raw(s)); /* the magic needs two bytes */
-    if (s->raw_size >= 2 && s->raw[0] == 0x1F && s->raw[1] == 0x8B) SR_TRY(start_gz(s));
-    return SR_OK;
-}
-
-/* After a member of a .gz: expects another one, zero padding, or the end. */
-static sr_status next_member(sr_source *s) {
-    for (;;) {
-        while (s->raw_at < s->raw_size && s->raw[s->raw_at] == 0) s->raw_at++;
-        if (s->raw_at < s->raw_size || s->raw_end) break;
-        SR_TRY(read_raw(s));
-    }
-    if (s->raw_at == s->raw_size) {
-        s->gz_done = true;
-        return SR_OK;
-    }
-    if (s->raw[s->raw_at] != 0x1F)
-        return sr_fail(SR_EDATA, "%s: unexpected data after the compressed data", path_of(s));
-    inflateReset(&s->stream);
-    return SR_OK;
+    while (s->raw_size < SR_UNPACK_MAGIC && !s->raw_end) SR_TRY(read_raw(s));
+    return sr_unpack_open(&s->packed, s->raw, s->raw_size, path_of(s));
 }
 
 static sr_status unpack(size_t *got, sr_source *s, uint8_t *to, size_t room) {
-    *got = 0;
-    while (*got == 0 && !s->gz_done) {
+    for (*got = 0; *got == 0;) {
         if (s->raw_at == s->raw_size && !s->raw_end) SR_TRY(read_raw(s));
-        if (s->raw_at == s->raw_size && s->raw_end)
-            return sr_fail(SR_EDATA, "%s: truncated: the compressed data ends early", path_of(s));
-        s->stream.next_in = s->raw + s->raw_at;
-        s->stream.avail_in = (uInt)(s->raw_size - s->raw_at);
-        s->stream.next_out = to;
-        s->stream.avail_out = (uInt)room;
-        int rc = inflate(&s->stream, Z_NO_FLUSH);
-        s->raw_at = s->raw_size - s->stream.avail_in;
-        *got = room - s->stream.avail_out;
-        if (rc == Z_MEM_ERROR)
-            return sr_fail(SR_ENOMEM, "%s: out of memory for decompression", path_of(s));
-        if (rc == Z_STREAM_END)
-            SR_TRY(next_member(s));
-        else if (rc != Z_OK && rc != Z_BUF_ERROR)
-            return sr_fail(SR_EDATA, "%s: the compressed data is damaged after %ju bytes of text",
-                           path_of(s), (uintmax_t)(s->offset + s->filled));
+        sr_unpacked done;
+        size_t size = s->raw_size - s->raw_at;
+        SR_TRY(sr_unpack_some(&done, s->packed, to, room, s->raw + s->raw_at, size));
+        s->raw_at += done.used;
+        *got = done.got;
+        if (*got == 0 && size == 0 && s->raw_end) return sr_unpack_end(s->packed);
     }
     return SR_OK;
 }
 
+/* What was read to look for compression, then the rest of the file without a copy. */
 static sr_status copy_raw(size_t *got, sr_source *s, uint8_t *to, size_t room) {
-    if (s->raw_at == s->raw_size && !s->raw_end) SR_TRY(read_raw(s));
+    if (s->raw_at == s->raw_size && !s->raw_end) {
+        SR_TRY(sr_file_read_some(got, s->fd, to, room, path_of(s)));
+        s->raw_end = *got == 0;
+        s->counts.bytes_read += *got;
+        return SR_OK;
+    }
     *got = s->raw_size - s->raw_at < room ? s->raw_size - s->raw_at : room;
     memcpy(to, s->raw + s->raw_at, *got);
     s->raw_at += *got;
@@ -309,7 +302,7 @@ static sr_status fill(sr_source *s) {
     }
     size_t got = 0, room = s->line_limit + BLOCK - s->filled;
     if (room > BLOCK) room = BLOCK;
-    if (s->gz)
+    if (s->packed != NULL)
         SR_TRY(unpack(&got, s, s->text + s->filled, room));
     else
         SR_TRY(copy_raw(&got, s, s->text + s->filled, room));
@@ -323,7 +316,8 @@ static sr_status fill(sr_source *s) {
 /* ---- lines ---- */
 
 static sr_status give(sr_source *s, sr_line *line, size_t size, size_t skip, bool ends) {
-    *line = (sr_line){s->text + s->at, size, ends, s->fresh};
+    *line = (sr_line){s->text + s->at, size, ends, .file_starts = s->fresh};
+    s->line += !s->open;
     s->fresh = false;
     s->open = !ends;
     s->at += size + skip;
@@ -341,7 +335,8 @@ static size_t cut_of(const uint8_t *bytes, size_t limit) {
     return sr_utf8_whole(bytes, limit);
 }
 
-sr_status sr_source_line(sr_source *s, sr_line *line) {
+/* The next line of the files, as it stands there. */
+static sr_status read_line(sr_source *s, sr_line *line) {
     for (;;) {
         if (s->fd < 0) {
             *line = (sr_line){0};
@@ -366,11 +361,35 @@ sr_status sr_source_line(sr_source *s, sr_line *line) {
     }
 }
 
+sr_status sr_source_line(sr_source *s, sr_line *line) {
+    sr_documents *d = &s->documents;
+    for (;;) {
+        if (d->record != NULL) {
+            *line = (sr_line){.in_record = true};
+            line->bytes =
+                sr_documents_next(d, s->line_limit, &line->size, &line->ends, &line->file_starts);
+            if (line->bytes != NULL) return SR_OK;
+        }
+        SR_TRY(read_line(s, line));
+        if (line->bytes == NULL || !s->has_records) return SR_OK;
+        SR_TRY(sr_documents_add(d, line->bytes, line->size, line->ends, path_of(s), s->line));
+    }
+}
+
+size_t sr_source_files(const sr_source *s) {
+    return s->count;
+}
+
+const char *sr_source_file(const sr_source *s, size_t i) {
+    return s->files[i];
+}
+
 const char *sr_source_path(const sr_source *s) {
     return s->next > 0 ? path_of(s) : "";
 }
 
 bool sr_source_ready(sr_source *s) {
+    if (s->documents.record != NULL) return true;
     if (s->fd < 0) return s->next < s->count && strcmp(s->files[s->next], "-") != 0;
     if (s->raw_at < s->raw_size || s->raw_end) return true;
     if (s->filled > s->at && memchr(s->text + s->at, '\n', s->filled - s->at) != NULL) return true;
@@ -379,7 +398,10 @@ bool sr_source_ready(sr_source *s) {
 }
 
 sr_source_counts sr_source_count(const sr_source *s) {
-    return s->counts;
+    sr_source_counts c = s->counts;
+    c.left_out = s->documents.other;
+    c.records = s->documents.wanted + c.left_out;
+    return c;
 }
 
 uint64_t sr_source_total(const sr_source *s) {

@@ -7,8 +7,18 @@
 #include "core/text/utf8.h"
 #include "core/text/word_cache.h"
 
+/* A piece whose place in the cache is on its way from memory. */
+typedef struct ahead {
+    uint64_t key[SR_CACHE_KEY / 8]; /* of pieces up to SR_CACHE_KEY */
+    size_t first, last;
+} ahead;
+
+enum { AHEAD = 16 };
+
 /* What one call needs, kept for the next. */
 struct sr_text_scratch {
+    ahead ahead[AHEAD];
+    int ahead_count;
     sr_pre_work work;            /* work.text is what is being cut */
     sr_run fixed, normal, other; /* the text with U+FFFD for what is invalid; a part, normalized */
     sr_changes changes;
@@ -119,15 +129,14 @@ static sr_status encode(job *j, const uint8_t *bytes, size_t size) {
 }
 
 /* Caches the tokens of a piece, if they are few and lie side by side. */
-static void fill(sr_cached *e, const uint64_t key[SR_CACHE_KEY / 8], size_t size, const sr_parts *p,
-                 uint64_t unknown) {
+static void keep(sr_word_cache *cache, const uint64_t key[SR_CACHE_KEY / 8], size_t size,
+                 const sr_parts *p, uint64_t unknown) {
     if (p->count > SR_CACHE_IDS || p->unknown - unknown > UINT8_MAX) return;
     uint32_t at = 0;
     for (size_t i = 0; i < p->count; at = p->list[i++].last)
         if (p->list[i].first != at) return;
     if (at != size) return;
-    memcpy(e->key, key, sizeof e->key);
-    e->size = (uint8_t)size;
+    sr_cached *e = sr_cache_add(cache, key, size);
     e->count = (uint8_t)p->count;
     e->unknown = (uint8_t)(p->unknown - unknown);
     for (size_t i = 0; i < p->count; i++) {
@@ -150,42 +159,55 @@ static sr_status put_cached(job *j, const sr_cached *e, const sr_run *r, size_t 
     return SR_OK;
 }
 
-static sr_status put_piece(job *j, const sr_run *r, size_t first, size_t last) {
-    const uint8_t *bytes = r->bytes + first;
-    size_t size = last - first;
-    uint64_t key[SR_CACHE_KEY / 8];
-    sr_cached *e = NULL;
+static sr_status put_piece(job *j, const sr_run *r, const ahead *a) {
+    size_t size = a->last - a->first;
     if (size <= SR_CACHE_KEY) {
-        sr_cache_key(key, bytes, size, r->bytes + r->size + SR_RUN_AFTER);
-        e = sr_cache_entry(j->tokens->cache, key);
-        if (sr_cache_holds(e, key, size)) return put_cached(j, e, r, first);
+        const sr_cached *e = sr_cache_find(j->tokens->cache, a->key, size);
+        if (e != NULL) return put_cached(j, e, r, a->first);
     }
     sr_parts *p = &j->s->parts;
     uint64_t unknown = p->unknown;
-    SR_TRY(encode(j, bytes, size));
+    SR_TRY(encode(j, r->bytes + a->first, size));
     j->tokens->unknown += p->unknown - unknown;
     SR_TRY(sr_tokens_reserve(j->tokens, p->count));
     for (size_t i = 0; i < p->count; i++)
-        put(j, p->list[i].id, r, first + p->list[i].first, first + p->list[i].last, i == 0,
+        put(j, p->list[i].id, r, a->first + p->list[i].first, a->first + p->list[i].last, i == 0,
             !j->t->pre.bytes);
-    if (e == NULL) return SR_OK;
-    fill(e, key, size, p, unknown);
-    j->tokens->cache->filled++;
+    if (size <= SR_CACHE_KEY) keep(j->tokens->cache, a->key, size, p, unknown);
+    return SR_OK;
+}
+
+static sr_status put_pieces(job *j, const sr_run *r) {
+    sr_text_scratch *s = j->s;
+    for (int i = 0; i < s->ahead_count; i++) SR_TRY(put_piece(j, r, &s->ahead[i]));
+    s->ahead_count = 0;
+    return SR_OK;
+}
+
+/* Takes a piece in; it is put later, by put_pieces(). */
+static sr_status add_piece(job *j, const sr_run *r, size_t first, size_t last) {
+    sr_text_scratch *s = j->s;
+    if (s->ahead_count == AHEAD) SR_TRY(put_pieces(j, r));
+    ahead *a = &s->ahead[s->ahead_count++];
+    a->first = first, a->last = last;
+    if (last - first > SR_CACHE_KEY) return SR_OK;
+    sr_cache_key(a->key, r->bytes + first, last - first, r->bytes + r->size + SR_RUN_AFTER);
+    __builtin_prefetch(sr_cache_places(j->tokens->cache, a->key));
     return SR_OK;
 }
 
 /* A piece in parts: no token reaches over the start of a U+2581 after another character. */
-static sr_status put_cut(job *j, const sr_run *r, size_t first, size_t last) {
+static sr_status add_cut(job *j, const sr_run *r, size_t first, size_t last) {
     size_t done = first;
     for (size_t at = first + 1; at + 3 <= last; at++) {
         const uint8_t *found = memchr(r->bytes + at, 0xE2, last - at);
         if (found == NULL) break;
         at = (size_t)(found - r->bytes);
         if (!is_mark(found, last - at) || (at >= first + 3 && is_mark(found - 3, 3))) continue;
-        SR_TRY(put_piece(j, r, done, at));
+        SR_TRY(add_piece(j, r, done, at));
         done = at;
     }
-    return put_piece(j, r, done, last);
+    return add_piece(j, r, done, last);
 }
 
 /* ---- text between added tokens ---- */
@@ -198,9 +220,9 @@ static sr_status put_text(job *j, size_t first, size_t last, bool whole) {
     if (t->pre.scan != NULL && !j->spaced) {
         for (size_t at = first, end; at < last; at = end) {
             end = t->pre.scan(s->normal.bytes, at, last);
-            SR_TRY(put_piece(j, &s->normal, at, end));
+            SR_TRY(add_piece(j, &s->normal, at, end));
         }
-        return SR_OK;
+        return put_pieces(j, &s->normal);
     }
     sr_run_clear(&s->work.text, j->aligned);
     if (whole) {
@@ -213,10 +235,10 @@ static sr_status put_text(job *j, size_t first, size_t last, bool whole) {
     SR_TRY(sr_pretokenize(&s->work, &t->pre, j->spaced));
     for (size_t i = 0; i < s->work.pieces.count; i++) {
         const sr_piece *p = &s->work.pieces.list[i];
-        SR_TRY(t->cuts ? put_cut(j, &s->work.text, p->first, p->last)
-                       : put_piece(j, &s->work.text, p->first, p->last));
+        SR_TRY(t->cuts ? add_cut(j, &s->work.text, p->first, p->last)
+                       : add_piece(j, &s->work.text, p->first, p->last));
     }
-    return SR_OK;
+    return put_pieces(j, &s->work.text);
 }
 
 static sr_status put_added(job *j, const sr_run *r, int32_t id, size_t first, size_t last) {
@@ -353,6 +375,7 @@ sr_status sr_tokenizer_run(sr_tokens *tokens, const sr_tokenizer *t, const void 
     job j = {
         .tokens = tokens, .t = t, .s = tokens->scratch, .spaced = spaced, .first = tokens->count};
     j.aligned = tokens->want_spans || t->pre.needs_places;
+    j.s->ahead_count = 0; /* a call that failed may have left some */
     if (size == 0) return SR_OK;
     sr_status st = run(&j, bytes, size);
     if (st != SR_OK) tokens->count = j.first;

@@ -2,7 +2,7 @@
 
 #include "core/base/mem.h"
 
-enum { FIRST = 8, STEP = 2, WHOLE_TEXT = 13, LAST = 15 }; /* binary logarithms of sizes */
+enum { FIRST = 8, STEP = 2, WHOLE_TEXT = 13, LAST = 16 }; /* binary logarithms of sizes */
 
 const uint8_t sr_cache_ones[2 * SR_CACHE_KEY] = {[0 ... SR_CACHE_KEY - 1] = 0xFF};
 
@@ -16,8 +16,11 @@ static sr_status resize(sr_word_cache *c, int bits) {
     size_t bytes = sizeof *c->entries << bits;
     SR_TRY(sr_alloc_aligned((void **)&bigger.entries, bytes));
     memset(bigger.entries, 0, bytes);
-    for (size_t i = 0; c->entries != NULL && i < size_of(c); i++)
-        if (c->entries[i].size > 0) *sr_cache_entry(&bigger, c->entries[i].key) = c->entries[i];
+    for (size_t i = c->entries != NULL ? size_of(c) : 0; i-- > 0;) { /* the older of two first */
+        const sr_cached *e = &c->entries[i];
+        if (e->size > 0) *sr_cache_add(&bigger, e->key, e->size) = *e;
+    }
+    bigger.filled = 0;
     sr_free_aligned(c->entries);
     *c = bigger;
     return SR_OK;

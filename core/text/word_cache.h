@@ -1,8 +1,8 @@
 /* word_cache.h - a cache of known words: the ids of short byte strings.
  *
- * Direct-mapped: a word has one place, and the last that came there stays.  A cache belongs to one
- * sr_tokens and to the tokenizer that used it last.  It starts small, for short texts, and grows
- * between calls while new words come.
+ * A word has two places, and the last two that came there stay.  A cache belongs to one sr_tokens
+ * and to the tokenizer that used it last.  It starts small, for short texts, and grows between
+ * calls while new words come.
  */
 #ifndef SR_TEXT_WORD_CACHE_H
 #define SR_TEXT_WORD_CACHE_H
@@ -66,16 +66,41 @@ static inline void sr_cache_key(uint64_t key[SR_CACHE_KEY / 8], const uint8_t *b
     for (int i = 0; i < SR_CACHE_KEY / 8; i++) key[i] &= keep[i];
 }
 
-static inline sr_cached *sr_cache_entry(const sr_word_cache *cache,
-                                        const uint64_t key[SR_CACHE_KEY / 8]) {
+/* The first of the two places of a key. */
+static inline sr_cached *sr_cache_places(const sr_word_cache *cache,
+                                         const uint64_t key[SR_CACHE_KEY / 8]) {
     uint64_t h =
         key[0] * 0x9E3779B97F4A7C15u ^ key[1] * 0xC2B2AE3D27D4EB4Fu ^ key[2] * 0x165667B19E3779F9u;
-    return &cache->entries[(h ^ h >> 29) * 0xD6E8FEB86659FD93u >> cache->shift];
+    return &cache->entries[((h ^ h >> 29) * 0xD6E8FEB86659FD93u >> cache->shift) & ~(uint64_t)1];
 }
 
 static inline bool sr_cache_holds(const sr_cached *e, const uint64_t key[SR_CACHE_KEY / 8],
                                   size_t size) {
     return e->key[0] == key[0] && e->key[1] == key[1] && e->key[2] == key[2] && e->size == size;
+}
+
+/* What is known of a word, NULL if nothing is.  A word found in its second place moves to the
+ * first. */
+static inline const sr_cached *sr_cache_find(const sr_word_cache *cache,
+                                             const uint64_t key[SR_CACHE_KEY / 8], size_t size) {
+    sr_cached *e = sr_cache_places(cache, key);
+    if (__builtin_expect(sr_cache_holds(e, key, size), true)) return e;
+    if (!sr_cache_holds(e + 1, key, size)) return NULL;
+    sr_cached found = e[1];
+    e[1] = e[0];
+    e[0] = found;
+    return e;
+}
+
+/* A place for a word that is not there, with its key; the caller fills in the rest. */
+static inline sr_cached *sr_cache_add(sr_word_cache *cache, const uint64_t key[SR_CACHE_KEY / 8],
+                                      size_t size) {
+    sr_cached *e = sr_cache_places(cache, key);
+    e[1] = e[0];
+    memcpy(e->key, key, SR_CACHE_KEY);
+    e->size = (uint8_t)size;
+    cache->filled++;
+    return e;
 }
 
 #ifdef __cplusplus

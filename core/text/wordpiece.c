@@ -158,12 +158,11 @@ static void add_entry(sr_tokens *tokens, const sr_cached *e, const sr_words_at *
 }
 
 /* Caches the tokens from index `first`, which are those of the chunk. */
-static void fill_entry(sr_cached *e, const uint64_t key[SR_CACHE_KEY / 8], size_t size,
-                       const sr_tokens *tokens, size_t first, uint64_t unknown, uint32_t byte) {
+static void add_to_cache(const uint64_t key[SR_CACHE_KEY / 8], size_t size, const sr_tokens *tokens,
+                         size_t first, uint64_t unknown, uint32_t byte) {
     size_t count = tokens->count - first;
     if (count > SR_CACHE_IDS) return;
-    memcpy(e->key, key, SR_CACHE_KEY);
-    e->size = (uint8_t)size;
+    sr_cached *e = sr_cache_add(tokens->cache, key, size);
     e->count = (uint8_t)count;
     e->unknown = (uint8_t)(tokens->unknown - unknown);
     for (size_t i = 0; i < count; i++) {
@@ -181,8 +180,8 @@ static sr_status add_chunk(job *j, sr_words_at *at, const uint8_t *bytes, size_t
     if (!cached) return sr_words(at, bytes, size, &j->t->words, add_word, j);
     uint64_t key[SR_CACHE_KEY / 8];
     sr_cache_key(key, bytes, size, end);
-    sr_cached *e = sr_cache_entry(tokens->cache, key);
-    if (sr_cache_holds(e, key, size)) {
+    const sr_cached *e = sr_cache_find(tokens->cache, key, size);
+    if (e != NULL) {
         SR_TRY(sr_tokens_reserve(tokens, SR_CACHE_IDS));
         add_entry(tokens, e, at);
         at->byte += (uint32_t)size;
@@ -199,8 +198,7 @@ static sr_status add_chunk(job *j, sr_words_at *at, const uint8_t *bytes, size_t
         SR_TRY(sr_words(at, bytes, size, &j->t->words, add_word, j));
     }
     if (at->invalid != invalid) return SR_OK;
-    fill_entry(e, key, size, tokens, first, unknown, byte);
-    tokens->cache->filled++;
+    add_to_cache(key, size, tokens, first, unknown, byte);
     return SR_OK;
 }
 

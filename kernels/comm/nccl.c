@@ -2,9 +2,10 @@
  *
  * MPI bootstraps it: rank 0's id is broadcast, and barriers, notes and failure detection go through
  * MPI.  Calls go to a stream of their own, which overlaps with later kernels: it waits for the
- * kernels queued before a call, and sr_comm_wait() waits for it.  Sends and receives between two
- * waits form a group, as two ranks that each send first would otherwise deadlock; a group ends at
- * sr_comm_engine.progress, or where a later call uses its results.
+ * kernels queued before a call, and those queued after sr_comm_wait() wait for it; the host does
+ * not. While the host waits for the device, watch() looks for NCCL errors and failed ranks.  Sends
+ * and receives between two waits form a group, as two ranks that each send first would otherwise
+ * deadlock; a group ends at sr_comm_engine.progress, or where a later call uses its results.
  *
  * SEQRUN_NCCL names another library, for tests: such a library may work on host memory.
  * SEQRUN_CUDA_DRIVER names another CUDA driver.
@@ -236,31 +237,59 @@ static sr_status look(bool *done, sr_comm *comm) {
     return *done ? driver("wait", answer) : SR_OK;
 }
 
-/* Waits until the stream is empty, watching for NCCL errors and failed ranks. */
+/* The failure of NCCL or of another rank, which calls would wait for without end. */
+static sr_status look_around(nccl_world *w) {
+    int error = NCCL_SUCCESS;
+    SR_TRY(mpi_look(&w->mpi));
+    SR_TRY(check("wait", nccl.CommGetAsyncError(w->comm, &error)));
+    return check("wait", error);
+}
+
+/* sr_device.watch */
+static sr_status watch(void *watcher, bool over) {
+    nccl_world *w = watcher;
+    if (over) {
+        mpi_waited(&w->mpi);
+        return SR_OK;
+    }
+    sr_status st = look_around(w);
+    if (st != SR_OK) w->broken = true;
+    return st;
+}
+
+/* Waits until the stream is empty. */
 static sr_status poll(sr_comm *comm) {
-    nccl_world *w = comm->state;
     double looked = sr_time_monotonic();
     bool done;
     for (;;) {
-        int error = NCCL_SUCCESS;
         SR_TRY(look(&done, comm));
         if (done) return SR_OK;
         sched_yield();
         double now = sr_time_monotonic();
         if (now - looked < LOOK_SECONDS) continue;
         looked = now;
-        SR_TRY(mpi_look(&w->mpi));
-        SR_TRY(check("wait", nccl.CommGetAsyncError(w->comm, &error)));
-        SR_TRY(check("wait", error));
+        SR_TRY(look_around(comm->state));
     }
 }
 
-static sr_status nccl_wait(sr_comm *comm) {
+/* The host waits until all calls are done. */
+static sr_status finish(sr_comm *comm) {
     nccl_world *w = comm->state;
     w->mpi.timeout = comm->timeout;
     sr_status st = end_group(comm);
     if (st == SR_OK) st = poll(comm);
     mpi_waited(&w->mpi);
+    if (st != SR_OK) w->broken = true;
+    return st;
+}
+
+static sr_status nccl_wait(sr_comm *comm) {
+    nccl_world *w = comm->state;
+    if (w->stream == NULL) return finish(comm);
+    w->mpi.timeout = comm->timeout;
+    sr_status st = end_group(comm);
+    if (st == SR_OK) st = driver("wait", nccl.event_record(w->event, w->stream));
+    if (st == SR_OK) st = driver("wait", nccl.stream_wait(device_stream(comm), w->event, 0));
     if (st != SR_OK) w->broken = true;
     return st;
 }
@@ -271,7 +300,7 @@ static sr_status nccl_progress(sr_comm *comm) {
 
 static sr_status nccl_barrier(sr_comm *comm) {
     nccl_world *w = comm->state;
-    SR_TRY(nccl_wait(comm));
+    SR_TRY(finish(comm));
     return w->mpi.engine->barrier(&w->mpi);
 }
 
@@ -292,6 +321,17 @@ static sr_status new_stream(nccl_world *w) {
     if (!has_streams()) return SR_OK;
     SR_TRY(driver("open", nccl.event_create(&w->event, UNTIMED)));
     return driver("open", nccl.stream_create(&w->stream, APART));
+}
+
+static void watch_device(sr_comm *comm) {
+    comm->device->watch = watch;
+    comm->device->watcher = comm->state; /* the caller may move sr_comm */
+}
+
+static void leave_device(const sr_comm *comm) {
+    if (comm->device->watcher != comm->state) return;
+    comm->device->watch = NULL;
+    comm->device->watcher = NULL;
 }
 
 static void free_stream(nccl_world *w) {
@@ -315,7 +355,8 @@ static sr_status connect(sr_comm *comm, nccl_world *w) {
 
 static void nccl_close(sr_comm *comm) {
     nccl_world *w = comm->state;
-    if (!w->broken) w->broken = nccl_wait(comm) != SR_OK;
+    leave_device(comm);
+    if (!w->broken) w->broken = finish(comm) != SR_OK;
     if (w->comm != NULL) (void)(w->broken ? nccl.CommAbort(w->comm) : nccl.CommDestroy(w->comm));
     free_stream(w);
     if (w->broken) ((mpi_world *)w->mpi.state)->broken = true;
@@ -338,7 +379,10 @@ static sr_status nccl_open(sr_comm *comm) {
     comm->ranks = w->mpi.ranks;
     st = connect(comm, w);
     w->broken = st != SR_OK;
-    if (w->broken) nccl_close(comm);
+    if (w->broken)
+        nccl_close(comm);
+    else if (w->stream != NULL)
+        watch_device(comm);
     return st;
 }
 

@@ -225,9 +225,11 @@ sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
     return run(out, &j);
 }
 
-sr_status sr_cpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
-                                    const sr_tensor *out, const sr_tensor *lse,
-                                    const sr_layout *layout, sr_attention_opts opts) {
+sr_status sr_cpu_attention_backward(sr_tensor *dqkv, sr_tensor *dbias, const sr_tensor *dout,
+                                    const sr_tensor *qkv, const sr_tensor *out,
+                                    const sr_tensor *lse, const sr_layout *layout,
+                                    sr_attention_opts opts) {
+    (void)dbias; /* this device does not add */
     const sr_tensor *all[] = {dqkv, dout, qkv, out, lse};
     SR_TRY(sr_cpu_need_f32_or_bf16("attention", all, 4));
     SR_TRY(sr_cpu_need_f32("attention", all + 4, 1));

@@ -285,13 +285,14 @@ sr_status sr_cpu_add_columns(const sr_tensor *t, float *sums, const void *x, boo
 sr_status sr_cpu_add_parts(const sr_tensor *t, float *sums, const float *parts, int64_t stride,
                            int64_t blocks, int64_t cols);
 
-/* ---- the tied decoder in bf16 on tiles ------------------------------------------------------- */
-/* Whether it is; dlogits may be NULL. */
-bool sr_cpu_mlm_on_tiles(const sr_tensor *x, const sr_tensor *word, const sr_tensor *dlogits);
+/* ---- the tied decoder ------------------------------------------------------------------------ */
 /* The loss of each row, and its dlogits unless NULL; bias may be NULL. */
 sr_status sr_cpu_mlm_chunks(sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
                             const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
                             const sr_tensor *labels, const sr_tensor *weights);
+
+/* Whether it is in bf16 on tiles; dlogits may be NULL. */
+bool sr_cpu_mlm_on_tiles(const sr_tensor *x, const sr_tensor *word, const sr_tensor *dlogits);
 /* dx = factor dlogits word */
 sr_status sr_cpu_mlm_dx(sr_tensor *dx, const sr_tensor *dlogits, const sr_tensor *word,
                         float factor);

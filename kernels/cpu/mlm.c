@@ -1,11 +1,9 @@
-/* mlm.c - cross entropy, from given logits and from the tied decoder (on tiles: mlm_tiles.c).
+/* mlm.c - cross entropy, from given logits and from the tied decoder (its loss: mlm_chunks.c; on
+ * tiles, its gradients: mlm_tiles.c).
  *
  * Shapes    x (M, H), word (V, H), bias (V), dlogits (M, V)
- * Work      2 M V H flops forward, 4 M V H backward
- * Traffic   logits are written once and turned into their gradient in place while a row is hot:
- *           8 M V bytes and the word table; without a gradient, and in bf16, only ROWS rows of
- *           logits exist, as many as a flat product takes.
- * Numerics  logits are f32; per row: maximum, f32 exponentials summed in f64 over stretches; the
+ * Work      of the decoder 4 M V H flops backward
+ * Numerics  given logits: f32; per row: maximum, f32 exponentials summed in f64 over stretches; the
  *           total in f64 in the order of the rows.
  */
 #include <string.h>
@@ -13,7 +11,7 @@
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
 
-enum { ROWS = 512, SLICES = 8, RUN = 4096 };
+enum { SLICES = 8, RUN = 4096 };
 
 typedef struct rows_job {
     const sr_simd *simd;
@@ -87,79 +85,14 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
 
 /* ---- the tied decoder ------------------------------------------------------------------------ */
 
-typedef struct add_job {
-    const sr_simd *simd;
-    const sr_tensor *bias;
-} add_job;
-
-static void add_bias(const sr_product *p, float *c, int64_t ld, int64_t row, int64_t rows,
-                     int64_t col, int64_t cols) {
-    (void)p, (void)row;
-    const add_job *j = p->context;
-    SR_UNSET float bias[SR_BLOCK_COLUMNS];
-    sr_cpu_load(bias, j->bias, col, 1, cols);
-    for (int64_t r = 0; r < rows; r++) j->simd->axpby(c + r * ld, bias, cols, 1.0f, 1.0f);
-}
-
-/* logits (rows, V) = x word^T + bias, from row m of x */
-static sr_status decode(float *logits, const sr_tensor *x, int64_t m, int64_t rows,
-                        const sr_tensor *word, const sr_tensor *bias) {
-    int64_t v = word->shape[0], h = word->shape[1];
-    bool bf16 = word->dtype == SR_BF16;
-    sr_product p = {.c = logits,
-                    .a = sr_operand_at(sr_tensor_data(x), bf16, m * h),
-                    .b = sr_tensor_data(word),
-                    .bf16 = bf16,
-                    .ldc = v,
-                    .a_row = h,
-                    .a_col = 1,
-                    .b_row = 1,
-                    .b_col = h,
-                    .m = rows,
-                    .n = v,
-                    .k = h,
-                    .alpha = 1};
-    add_job add = {sr_cpu_of(word)->simd, bias};
-    if (bias != NULL) {
-        p.epilogue = add_bias;
-        p.context = &add;
-    }
-    return sr_cpu_product(word, &p);
-}
-
 sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
                           const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
                           const sr_tensor *labels, const sr_tensor *weights) {
     const sr_tensor *all[] = {dlogits, x, word, bias}, *rest[] = {total, nll, correct, weights};
     SR_TRY(sr_cpu_need_f32("mlm_loss", rest, 4));
     SR_TRY(sr_cpu_need_f32_or_bf16("mlm_loss", all, 4));
-    int64_t count = x->shape[0], v = word->shape[0];
-    SR_TRY(check_labels("mlm_loss", labels, v));
-    if (sr_cpu_mlm_on_tiles(x, word, dlogits)) {
-        SR_TRY(sr_cpu_mlm_chunks(nll, correct, dlogits, x, word, bias, labels, weights));
-        add_up(total, nll, weights);
-        return SR_OK;
-    }
-    sr_cpu_state *cpu = sr_cpu_of(total);
-    bool in_place = dlogits != NULL && dlogits->dtype == SR_F32;
-    int64_t step = in_place ? count : ROWS;
-    size_t room = in_place ? 0 : (size_t)(sr_least(step, count) * v) * sizeof(float);
-    SR_TRY(sr_cpu_reserve(cpu, 0, room));
-    float *logits = in_place ? SR_DATA(float, dlogits) : cpu->shared.data;
-    for (int64_t m = 0; m < count; m += step) {
-        int64_t rows = sr_least(step, count - m);
-        SR_TRY(decode(logits, x, m, rows, word, bias));
-        rows_job j = {.simd = cpu->simd,
-                      .logits = logits,
-                      .nll = SR_DATA(float, nll) + m,
-                      .correct = SR_DATA(float, correct) + m,
-                      .labels = SR_DATA(int32_t, labels) + m,
-                      .weights = SR_DATA(float, weights) + m,
-                      .cols = v,
-                      .grad = dlogits != NULL};
-        if (dlogits != NULL && !in_place) j.bf16 = SR_DATA(sr_bf16, dlogits) + m * v;
-        SR_TRY(sr_cpu_run(total, entropy_task, &j, rows));
-    }
+    SR_TRY(check_labels("mlm_loss", labels, word->shape[0]));
+    SR_TRY(sr_cpu_mlm_chunks(nll, correct, dlogits, x, word, bias, labels, weights));
     add_up(total, nll, weights);
     return SR_OK;
 }

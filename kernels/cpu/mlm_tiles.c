@@ -1,22 +1,17 @@
-/* mlm_tiles.c - the tied decoder and its loss in bf16 on tiles: logits exist a chunk at a time.
+/* mlm_tiles.c - gradients of the tied decoder in bf16 on tiles.
  *
- * Shapes    x (M, H), word (V, H), bias (V), dlogits (M, V)
- * Forward   a task takes CHUNK words: their panels, the logits of all rows in f32, which stay in
- * the second-level cache, and per row the maximum and the sum of exponentials, which are left in
- * dlogits, rounded.  Once all sums are known, a pass over dlogits scales them. Backward  dx adds up
- * slices of the vocabulary, whose sums are added in order.  For dword a task turns some columns of
- * dlogits into tiles and multiplies them while they are in the cache; the gradient is read and
- * written once. Traffic   forward the word table, and dlogits written once and scaled once: 2 V H +
- * 6 M V bytes; backward 2 V H + 4 M V + 8 V H. Numerics  logits and sums are f32, sums of chunks
- * are added in f64; an element of dlogits is rounded twice.  Chunks and slices do not depend on the
- * threads.
+ * Shapes    x (M, H), word (V, H), dlogits (M, V)
+ * Work      4 M V H flops
+ * dx        adds up slices of the vocabulary, whose sums are added in order
+ * dword     a task turns some columns of dlogits into tiles and multiplies them while they are in
+ *           the cache; the gradient is read and written once
+ * Traffic   2 V H + 4 M V + 8 V H bytes
+ * Numerics  slices do not depend on the threads.
  */
-#include <math.h>
-
 #include "core/base/mem.h"
 #include "kernels/cpu/cpu.h"
 
-enum { CHUNK = 256, LD = CHUNK + 16, ROWS = 384, UNIT = 32, BAND = 512 };
+enum { UNIT = 32, BAND = 512 };
 enum { SLICES = 16, RUN = 4096, BLOCK = 512 << 10 }; /* BLOCK: bytes of an operand in the cache */
 
 static int64_t round_up(int64_t n, int64_t step) {
@@ -26,147 +21,6 @@ static int64_t round_up(int64_t n, int64_t step) {
 bool sr_cpu_mlm_on_tiles(const sr_tensor *x, const sr_tensor *word, const sr_tensor *dlogits) {
     return x->dtype == SR_BF16 && word->dtype == SR_BF16 && sr_cpu_of(x)->simd->tiles &&
            (dlogits == NULL || dlogits->dtype == SR_BF16) && x->shape[0] > 0 && x->shape[1] > 0;
-}
-
-/* ---- forward --------------------------------------------------------------------------------- */
-
-/* What a chunk knows of a row. */
-typedef struct piece {
-    float most, sum; /* sum: of exp(logit - most) */
-    int64_t best;    /* the first word with the maximum; -1: there is none, with NaN */
-} piece;
-
-typedef struct chunk_job {
-    const sr_cpu_state *cpu;
-    const sr_simd *simd;
-    const sr_bf16 *x, *word;
-    const sr_tensor *bias; /* or NULL */
-    const int32_t *labels;
-    const float *weights;
-    float *nll, *correct, *target; /* target: the logit of the label */
-    sr_bf16 *dlogits;              /* or NULL */
-    piece *pieces;                 /* (chunks, M) */
-    int64_t rows, v, h, panel;     /* panel: bytes */
-} chunk_job;
-
-typedef struct chunk_room {
-    char *panels;
-    float *logits, *bias;
-    void *strips;
-    size_t bytes;
-} chunk_room;
-
-static chunk_room room_at(char *base, const chunk_job *j) {
-    chunk_room r = {.panels = base};
-    r.logits = (float *)(base + CHUNK / UNIT * j->panel);
-    r.bias = r.logits + ROWS * LD;
-    r.strips = r.bias + CHUNK;
-    r.bytes = (size_t)((char *)r.strips - base) + (size_t)j->simd->strips_room(j->h);
-    return r;
-}
-
-static void read_row(const chunk_job *j, const chunk_room *r, float *logits, int64_t m, int64_t col,
-                     int64_t cols) {
-    piece *p = j->pieces + col / CHUNK * j->rows + m;
-    sr_bf16 *to = j->dlogits != NULL ? j->dlogits + m * j->v + col : NULL;
-    p->sum = j->simd->exponentials_bf16(to, logits, r->bias, cols, &p->most);
-    int64_t label = j->labels[m] - col;
-    if (label < 0 || label >= cols) return;
-    j->target[m] = logits[label];
-    bool first = logits[label] == p->most;
-    for (int64_t i = 0; i < label && first; i++) first = logits[i] != p->most;
-    j->correct[m] = first ? 1.0f : 0.0f; /* within this chunk */
-}
-
-static sr_status chunk_task(void *context, int64_t i, int worker) {
-    const chunk_job *j = context;
-    chunk_room r = room_at(sr_cpu_scratch(j->cpu, worker), j);
-    int64_t col = i * CHUNK, cols = sr_least(CHUNK, j->v - col);
-    for (int64_t c = 0; c < cols; c += UNIT)
-        j->simd->panel_of_columns(r.panels + c / UNIT * j->panel, j->word + (col + c) * j->h, j->h,
-                                  j->h, sr_least(UNIT, cols - c));
-    memset(r.bias, 0, CHUNK * sizeof *r.bias);
-    if (j->bias != NULL) sr_cpu_load(r.bias, j->bias, col, 1, cols);
-    for (int64_t m = 0; m < j->rows; m += ROWS) {
-        int64_t rows = sr_least(ROWS, j->rows - m);
-        sr_strips s = {.a = j->x + m * j->h,
-                       .a_row = j->h * (int64_t)sizeof *j->x,
-                       .b = r.panels,
-                       .panel = j->panel,
-                       .m = rows,
-                       .n = cols,
-                       .k = j->h,
-                       .c = r.logits,
-                       .ldc = LD * (int64_t)sizeof *r.logits,
-                       .f32 = true,
-                       .alpha = 1,
-                       .room = r.strips};
-        j->simd->strips(&s);
-        for (int64_t n = 0; n < rows; n++) read_row(j, &r, r.logits + n * LD, m + n, col, cols);
-    }
-    return SR_OK;
-}
-
-/* e^x, 0 where that is denormal */
-static double small_power(double x) {
-    return x < -87 ? 0 : exp(x);
-}
-
-/* The loss of row m, and its dlogits from exponentials of chunks. */
-static sr_status row_task(void *context, int64_t m, int worker) {
-    (void)worker;
-    const chunk_job *j = context;
-    int64_t chunks = sr_blocks(j->v, CHUNK), best = -1; /* best: the first chunk with most */
-    const piece *p = j->pieces + m;
-    float most = -INFINITY;
-    double sum = 0;
-    for (int64_t c = 0; c < chunks; c++)
-        if (p[c * j->rows].most > most) {
-            most = p[c * j->rows].most;
-            best = c;
-        }
-    for (int64_t c = 0; c < chunks; c++)
-        sum += (double)p[c * j->rows].sum * small_power((double)p[c * j->rows].most - most);
-    double shift = most + log(sum);
-    j->nll[m] = (float)(shift - j->target[m]);
-    if (best != j->labels[m] / CHUNK) j->correct[m] = 0;
-    if (j->dlogits == NULL) return SR_OK;
-    sr_bf16 *row = j->dlogits + m * j->v;
-    for (int64_t c = 0; c < chunks; c++)
-        j->simd->scale_bf16(row + c * CHUNK, sr_least(CHUNK, j->v - c * CHUNK),
-                            (float)(j->weights[m] * small_power(p[c * j->rows].most - shift)));
-    float at = (float)(j->weights[m] * (small_power(j->target[m] - shift) - 1));
-    j->simd->narrow(row + j->labels[m], &at, 1);
-    return SR_OK;
-}
-
-sr_status sr_cpu_mlm_chunks(sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
-                            const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
-                            const sr_tensor *labels, const sr_tensor *weights) {
-    sr_cpu_state *cpu = sr_cpu_of(x);
-    int64_t rows = x->shape[0], v = word->shape[0], h = word->shape[1];
-    int64_t chunks = sr_blocks(v, CHUNK);
-    chunk_job j = {.cpu = cpu,
-                   .simd = cpu->simd,
-                   .x = SR_DATA(sr_bf16, x),
-                   .word = SR_DATA(sr_bf16, word),
-                   .bias = bias,
-                   .labels = SR_DATA(int32_t, labels),
-                   .weights = SR_DATA(float, weights),
-                   .nll = SR_DATA(float, nll),
-                   .correct = SR_DATA(float, correct),
-                   .dlogits = dlogits != NULL ? SR_DATA(sr_bf16, dlogits) : NULL,
-                   .rows = rows,
-                   .v = v,
-                   .h = h,
-                   .panel = round_up(h, UNIT) * 2 * UNIT};
-    size_t pieces;
-    SR_TRY(sr_mul_size(&pieces, (size_t)(chunks * rows), sizeof(piece)));
-    SR_TRY(sr_cpu_reserve(cpu, room_at(NULL, &j).bytes, pieces + (size_t)rows * sizeof(float)));
-    j.pieces = cpu->shared.data;
-    j.target = (float *)(j.pieces + chunks * rows);
-    SR_TRY(sr_cpu_run(x, chunk_task, &j, chunks));
-    return sr_cpu_run(x, row_task, &j, rows);
 }
 
 /* ---- backward: dx ---------------------------------------------------------------------------- */

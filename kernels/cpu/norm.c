@@ -191,11 +191,12 @@ sr_status sr_cpu_norm_backward(const sr_tensor *t, sr_norm_job *j) {
 }
 
 sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-                                        sr_tensor *dbeta, const sr_tensor *dy,
+                                        sr_tensor *dbeta, sr_tensor *dbias, const sr_tensor *dy,
                                         const sr_tensor *dsum, const sr_tensor *sum,
                                         const sr_tensor *gamma, const sr_tensor *mean,
                                         const sr_tensor *rstd, const sr_layout *layout,
                                         sr_dropout drop) {
+    (void)dbias; /* this device does not add */
     const sr_tensor *all[] = {dx, dresidual, dy, dsum, sum};
     const sr_tensor *rest[] = {dgamma, dbeta, gamma, mean, rstd};
     SR_TRY(sr_cpu_need_f32("residual_norm", rest, 5));

@@ -222,9 +222,10 @@ static inline int64_t sr_drop_room(int64_t n) {
      */                                                                                            \
     F(float, entropy_row, float *x, int64_t n, int64_t label, float weight, bool grad,             \
       int64_t *best)                                                                               \
-    /* x += bias; *most: its maximum; the sum of e = exp(x - *most), which are stored if not NULL  \
-     */                                                                                            \
-    F(float, exponentials_bf16, sr_bf16 *e, float *x, const float *bias, int64_t n, float *most)   \
+    /* x += bias; *most: its maximum; the sum of e = exp(x - *most), which are stored, as f32 or   \
+     * (bf16) bf16, if not NULL */                                                                 \
+    F(float, exponentials, void *e, bool bf16, float *x, const float *bias, int64_t n,             \
+      float *most)                                                                                 \
     F(void, scale_bf16, sr_bf16 *x, int64_t n, float factor)                                       \
     F(void, drop_row, float *y, const float *x, int64_t n, const sr_key *key, int64_t row,         \
       uint32_t *words)                                                                             \

@@ -1,4 +1,5 @@
 /* attention.cu - the slots attention and attention_backward: which kernels take a call. */
+#include "kernels/cuda/activation.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/gpu_ops.h"
 
@@ -11,9 +12,9 @@ static bool is_aligned(const sr_tensor *t) {
 }
 
 static bool is_fast(const attention_job *j) {
-    return (j->d == 32 || j->d == 64 || j->d == 128) && j->call.scale > 0 &&
-           attention_shared_bytes(j->d) <= j->g->shared_bytes && is_aligned(j->qkv) &&
-           is_aligned(j->out) && is_aligned(j->dqkv) && is_aligned(j->dout);
+    return j->qkv->dtype == SR_BF16 && (j->d == 32 || j->d == 64 || j->d == 128) &&
+           j->call.scale > 0 && attention_shared_bytes(j->d) <= j->g->shared_bytes &&
+           is_aligned(j->qkv) && is_aligned(j->out) && is_aligned(j->dqkv) && is_aligned(j->dout);
 }
 
 static attention_job job_of(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
@@ -55,11 +56,16 @@ sr_status gpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
     return run(&j);
 }
 
-sr_status gpu_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
-                                 const sr_tensor *out, const sr_tensor *lse,
+sr_status gpu_attention_backward(sr_tensor *dqkv, sr_tensor *dbias, const sr_tensor *dout,
+                                 const sr_tensor *qkv, const sr_tensor *out, const sr_tensor *lse,
                                  const sr_layout *layout, sr_attention_opts opts) {
     attention_job j = job_of((sr_tensor *)out, (sr_tensor *)lse, qkv, layout, &opts);
     j.dqkv = dqkv;
     j.dout = dout;
-    return run(&j);
+    const bool sums = is_fast(&j) && opts.kv_heads == opts.heads; /* in the same pass */
+    if (sums) j.dbias = dbias;
+    SR_TRY(run(&j));
+    if (dbias == nullptr || sums) return SR_OK;
+    return add_columns(j.g, "attention_backward", SR_DATA(float, dbias), sr_tensor_data(dqkv),
+                       nullptr, dqkv->dtype, dqkv->shape[0], dqkv->shape[1], dqkv->shape[1]);
 }

@@ -27,6 +27,7 @@ struct attention_job {
     int d; /* head size */
     const sr_layout *layout;
     sr_tensor *out, *lse, *dqkv;
+    sr_tensor *dbias; /* += sums of dqkv over rows, by attention_backward() alone; or NULL */
     const sr_tensor *qkv, *dout;
 };
 

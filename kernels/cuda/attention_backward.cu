@@ -1,6 +1,7 @@
 /* attention_backward.cu - launches of the backward kernels on tensor cores. */
 #include "kernels/cuda/attention_backward.cuh"
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/columns.h"
 
 using namespace attention;
 
@@ -31,14 +32,16 @@ template <class T, int D, bool DROP, bool LOCAL> struct passes {
                       S::THREADS, S::BYTES, j->call, w, t);
     }
 
-    /* The sequences that follow, and groups. */
-    sr_status own(int32_t from) const {
+    /* The sequences that follow, and groups; their parts of sums follow `blocks` others. */
+    sr_status own(int32_t from, int32_t blocks) const {
         typedef shape<D> S;
+        tensors<T> those = t;
+        if (t.parts) those.parts += (size_t)blocks * (size_t)j->dqkv->shape[1];
         const sr_tiles *list = tiles->list;
         const sr_tile_run rest = {list->owners.first + from, list->owners.count - from};
         return launch(j->g, op, backward<T, D, DROP, LOCAL>,
                       grid(rest.count + list->groups.count, j->call.kv_heads), S::THREADS, S::BYTES,
-                      j->call, take(rest, list->groups), false, t);
+                      j->call, take(rest, list->groups), false, those);
     }
 };
 
@@ -52,6 +55,13 @@ static int64_t reach_of(const call &c) {
     return (int64_t)c.before + c.after + 1;
 }
 
+/* dbias += the parts of all tiles. */
+static sr_status add_tiles(const attention_job *j, global<const float> parts, int tiles) {
+    const int columns = (int)j->dqkv->shape[1];
+    const part_sums sums = {{out<float>(j->dbias)}, parts, nullptr, tiles, columns, columns};
+    return add_parts(j->g, op, &sums);
+}
+
 template <class T, int D, bool DROP, bool LOCAL>
 static sr_status run(const attention_job *j, const attention_tiles *tiles) {
     const sr_tiles *list = tiles->list;
@@ -61,14 +71,19 @@ static sr_status run(const attention_job *j, const attention_tiles *tiles) {
     const int32_t from = sr_tiles_split(&blocks, list, j->call.kv_heads, slots, reach_of(j->call));
     passes<T, D, DROP, LOCAL> p = {j,
                                    tiles,
-                                   {out<T>(j->dqkv), nullptr, nullptr, in<T>(j->qkv), in<T>(j->out),
-                                    in<T>(j->dout), in<float>(j->lse)}};
+                                   {out<T>(j->dqkv), nullptr, nullptr, nullptr, in<T>(j->qkv),
+                                    in<T>(j->out), in<T>(j->dout), in<float>(j->lse)}};
+    const int32_t parts = blocks + list->owners.count - from + list->groups.count;
+    const bool sums = j->dbias != nullptr && parts > 0;
     SR_TRY(scratch(&p.t.delta, j->g, 0, heads * j->call.rows));
     if (needs_sums(list, from))
         SR_TRY(
             scratch(&p.t.sums, j->g, 1, (size_t)list->blocks.count * heads * (size_t)(BLOCK * D)));
+    if (sums)
+        SR_TRY(scratch(&p.t.parts, j->g, SCRATCH_PARTS, (size_t)parts * (size_t)j->dqkv->shape[1]));
     if (blocks > 0) SR_TRY(p.split(blocks));
-    return p.own(from);
+    SR_TRY(p.own(from, blocks));
+    return sums ? add_tiles(j, p.t.parts, parts) : SR_OK;
 }
 
 template <class T, int D>

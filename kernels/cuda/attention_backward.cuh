@@ -11,11 +11,15 @@
  *           dQ out, and a second one takes one block of queries and adds dQ up over all keys.  P is
  *           computed twice: 14 D n^2 flops, but no memory.
  * Local     kernels of windows, causal masks and shared key heads: a block of keys visits the
- * blocks of queries that see it, of each query head that uses its head; a block of queries the keys
- * that it sees Warps     4 for heads of up to 64; 8 for heads of 128, where each half of them takes
- * half of the keys of P and dS, and half of the columns of the results Order     dQ is the sum over
- * blocks of 64 keys, in order, of products that start at zero, in both modes: they give the same
- * bits.
+ *           blocks of queries that see it, of each query head that uses its head; a block of
+ *           queries the keys that it sees
+ * Warps     4 for heads of 32; 8 for larger ones, where each half of them takes half of the keys of
+ *           P and dS, and half of the columns of the results: twice the warps in half the registers
+ * Order     dQ is the sum over blocks of 64 keys, in order, of products that start at zero, in both
+ *           modes: they give the same bits.
+ * Bias      where it is wanted, and no heads share keys, a block at last reads its rows of dQ, dK
+ * and dV again, from the L2 cache, and leaves their sums, which columns.cu adds up in order: while
+ * it computes, registers are too few.
  */
 #ifndef SR_CUDA_ATTENTION_BACKWARD_CUH
 #define SR_CUDA_ATTENTION_BACKWARD_CUH
@@ -29,6 +33,7 @@ template <class T> struct tensors {
     global<T> dqkv;
     global<float> delta; /* (A, T) */
     global<float> sums;  /* of dQ: (blocks, A, 64, D), as lanes have them */
+    global<float> parts; /* of the bias gradient, a row like one of dqkv for each tile; or null */
     global<const T> qkv, out, dout;
     global<const float> lse;
 };
@@ -36,7 +41,7 @@ template <class T> struct tensors {
 /* How a block shares the work: GROUPS of 4 warps, each with all strips, STRIPS strips of columns
  * of P and dS, and WIDTH columns of dQ, dK and dV. */
 template <int D> struct shape {
-    static constexpr int GROUPS = D > 64 ? 2 : 1, THREADS = GROUPS * 128;
+    static constexpr int GROUPS = D >= 64 ? 2 : 1, THREADS = GROUPS * 128;
     static constexpr int STRIPS = 4 / GROUPS, WIDTH = D / GROUPS;
     static constexpr int TILE = BLOCK * D, SQUARE = BLOCK * BLOCK; /* elements */
     /* bytes: 6 tiles, P, dS, lse and delta in two stages, 16 rows of results for
@@ -224,11 +229,74 @@ DEV void keep_sum(float (&dq)[N][4], global<float> sums, bool first, bool last) 
     }
 }
 
+/* ---- sums over rows, for the gradient of a bias ---------------------------------------------- */
+
+/* part[c] = the sum of column c over the rows first .. end - 1 of the map, which this block has
+ * written, for D columns from each of N on.  A thread has 8 columns of every STEP-th row; the
+ * halves of what it adds are apart in shared memory, so that no bank is met twice. */
+template <class T, int D, int N>
+DEV void write_sums(global<float> part, global<T> x, const size_t (&from)[N], size_t stride,
+                    const row_map &map, int first, int end) {
+    constexpr int CHUNKS = D / 8, STEP = shape<D>::THREADS / CHUNKS, HALF = (STEP + 1) * (D / 2);
+    const int chunk = thread() % CHUNKS, own = thread() / CHUNKS;
+    shared<float> room = shared_at<float>(0, N * 2 * HALF);
+    float sum[N][8] = {};
+    barrier();
+    for (int r = first + own; r < end; r += STEP) {
+        bool valid;
+        const size_t row = row_of(map, r, valid);
+        if (!valid) continue;
+        UNROLL
+        for (int n = 0; n < N; n++) {
+            const vec16 v = load16(x, row * stride + from[n] + (size_t)(chunk * 8));
+            UNROLL
+            for (int i = 0; i < 4; i++) {
+                sum[n][2 * i] += low_half(T{}, v.w[i]);
+                sum[n][2 * i + 1] += high_half(T{}, v.w[i]);
+            }
+        }
+    }
+    UNROLL
+    for (int i = 0; i < 2 * N; i++) {
+        const float(&s)[8] = sum[i / 2];
+        const int e = i % 2 * 4;
+        const float four[4] = {s[e], s[e + 1], s[e + 2], s[e + 3]};
+        store16(room, (size_t)(i * HALF + own * (D / 2) + chunk * 4), pack(four));
+    }
+    barrier();
+    const int half = thread() / (D / 2), at = thread() % (D / 2);
+    if (half > 1) return;
+    UNROLL
+    for (int n = 0; n < N; n++) {
+        float total = 0.0f;
+        for (int r = 0; r < STEP; r++) total += room[(2 * n + half) * HALF + r * (D / 2) + at];
+        part[from[n] + (size_t)(at / 4 * 8 + half * 4 + at % 4)] = total;
+    }
+}
+
+/* Of a block of the kernel below.  All that it needs it finds anew, so that nothing is kept in
+ * registers for it meanwhile. */
+template <class T, int D>
+DEV void leave_sums(const call &c, const work &w, bool split, const tensors<T> &t) {
+    const int block = block_x_again(), item = block / c.heads;
+    global<const sr_tile> tile = tile_of(w, item);
+    const row_map map = keys_of(tile);
+    const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
+    const size_t q = (size_t)(block % c.heads * D), k = q + hidden, v = k + hidden;
+    global<float> part = t.parts + (size_t)item * stride;
+    const int first = split ? tile[0].strip[0].position : 0;
+    const int end = split && first + BLOCK < map.count ? first + BLOCK : map.count;
+    if (split)
+        write_sums<T, D, 2>(part, t.dqkv, {k, v}, stride, map, first, end);
+    else
+        write_sums<T, D, 3>(part, t.dqkv, {q, k, v}, stride, map, first, end);
+}
+
 /* ---- owner, and keys of a split sequence ----------------------------------------------------- */
 
 /* split: the tiles are blocks of keys, delta is given, and dQ is left out. */
 template <class T, int D, bool DROP, bool LOCAL>
-KERNEL(shape<D>::THREADS, D > 64 ? 1 : 2)
+KERNEL(shape<D>::THREADS, D > 64 || (D == 64 && LOCAL) ? 1 : 2)
 void backward(call c, work w, bool split, tensors<T> t) {
     typedef shape<D> S;
     constexpr int TILE = S::TILE, W = S::WIDTH;
@@ -329,6 +397,7 @@ void backward(call c, work w, bool split, tensors<T> t) {
             store_strip<T, W>(room, dv, c.drop.scale, c.drop.scale, at + v, stride, own.rows);
         }
     }
+    if (t.parts) leave_sums<T, D>(c, w, split, t);
 }
 
 /* ---- queries of a split sequence ------------------------------------------------------------- */
@@ -409,6 +478,9 @@ void backward_queries(call c, work w, tensors<T> t) {
                           t.dqkv +
                               ((size_t)strip.row * stride + column + (size_t)(group_of_warp() * W)),
                           stride, strip.rows);
+    if (t.parts)
+        write_sums<T, D, 1>(t.parts + (size_t)(block_x() / c.heads) * stride, t.dqkv, {column},
+                            stride, queries, 0, queries.count);
 }
 
 } // namespace attention

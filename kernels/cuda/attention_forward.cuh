@@ -138,7 +138,7 @@ DEV void finish(shared<T> room, const float (&o)[D / 8][4], softmax rows, const 
 /* M = 2 takes tiles of one sequence only. */
 template <class T, int D, int M, bool DROP, bool LOCAL>
 KERNEL(THREADS, M == 2 || D > 64 ? 2 : 3)
-void forward(call c, work w, global<T> out, global<float> lse, global<const T> qkv) {
+void forward(call c, work w, global<T> out, global<float> lse, readonly<T> qkv) {
     shared<T> q = shared_at<T>(0, BLOCK * M * D);
     shared<T> keys = shared_at<T>(BLOCK * M * D * 2, 2 * BLOCK * D);
     shared<T> values = shared_at<T>(BLOCK * (M + 2) * D * 2, 2 * BLOCK * D);

@@ -108,8 +108,7 @@ DEV void add_rows(shared<float> to, float fade, shared<float> weight, global<con
 
 template <class T>
 KERNEL(THREADS, 1)
-void plain_forward(call c, int d, sequences l, global<T> out, global<float> lse,
-                   global<const T> qkv) {
+void plain_forward(call c, int d, sequences l, global<T> out, global<float> lse, readonly<T> qkv) {
     shared<float> weight = shared_at<float>(warp() * 32 * 4, 32);
     shared<float> sums = shared_at<float>((WARPS * 32 + warp() * d) * 4, d);
     const unit u = unit_of(c, l, c.heads);

@@ -50,7 +50,7 @@ sr_status attention_tiles_of(attention_tiles **out, const sr_layout *layout, sr_
 /* One warp per row: zeros in x (T, width), and lse = inf where there is one. */
 template <class T>
 KERNEL(THREADS, 1)
-void clear_slack(global<const int32_t> slack, int count, global<T> x, int width, global<float> lse,
+void clear_slack(readonly<int32_t> slack, int count, global<T> x, int width, global<float> lse,
                  call c) {
     const int item = block_x() * WARPS + warp();
     if (item >= count) return;

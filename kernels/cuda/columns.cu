@@ -10,7 +10,7 @@ enum { PART_WARPS = 8, PART_THREADS = PART_WARPS * 32 };
 
 KERNEL(PART_THREADS, 4) void add_part_columns(part_sums a) {
     shared<float> room = shared_at<float>(0, PART_THREADS);
-    global<float> out = block_y() == 0 ? a.out[0] : a.out[1];
+    global<float> out = block_y() == 0 ? a.out[0] : block_y() == 1 ? a.out[1] : a.out[2];
     int column = block_x() * 32 + lane();
     size_t at = (size_t)block_y() * a.columns + column;
     float sum = 0.0f;
@@ -25,7 +25,9 @@ KERNEL(PART_THREADS, 4) void add_part_columns(part_sums a) {
 }
 
 sr_status add_parts(gpu *g, const char *op, const part_sums *sums) {
-    if (!sums->out[0] && !sums->out[1]) return SR_OK;
-    return launch(g, op, add_part_columns, dim(ceil_div(sums->columns, 32), sums->out[1] ? 2 : 1),
-                  PART_THREADS, PART_THREADS * sizeof(float), *sums);
+    size_t outputs = 0;
+    for (size_t i = 0; i < 3; i++)
+        if (sums->out[i]) outputs = i + 1;
+    return launch(g, op, add_part_columns, dim(ceil_div(sums->columns, 32), outputs), PART_THREADS,
+                  PART_THREADS * sizeof(float), *sums);
 }

@@ -11,11 +11,11 @@
 /* Numbers of scratch memory of the row-wise ops' helpers. */
 enum { SCRATCH_PARTS = 8, SCRATCH_SEGMENTS = 9 };
 
-/* One or two outputs of `columns` each, side by side in a part of `stride`; NULL is skipped.
+/* Up to three outputs of `columns` each, side by side in a part of `stride`; NULL is skipped.
  * out[k][c] += scale * sum over parts of partial[part][k * columns + c]; scale is a number on the
  * device, or NULL for 1. */
 struct part_sums {
-    global<float> out[2];
+    global<float> out[3];
     global<const float> partial, scale;
     int parts, columns, stride;
 };

@@ -163,16 +163,15 @@ sr_status gpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor *rs
 
 /* keys[r] = index[r] (0 without an index) for rows of sequences, -1 for slack */
 KERNEL(256, 4)
-void embed_keys(global<int32_t> keys, global<const int32_t> index, global<const int32_t> owner,
-                int rows) {
+void embed_keys(global<int32_t> keys, readonly<int32_t> index, readonly<int32_t> owner, int rows) {
     for (int r = block_x() * threads() + thread(); r < rows; r += blocks_x() * threads())
         keys[r] = owner[r] < 0 ? -1 : index ? (int)index[r] : 0;
 }
 
 /* table[index[r]] += dsum[r], element by element in any order; as above without an index */
 KERNEL(256, 4)
-void embed_add(global<float> table, global<const int32_t> index, global<const int32_t> owner,
-               global<const float> dsum, size_t count, int columns, int limit) {
+void embed_add(global<float> table, readonly<int32_t> index, readonly<int32_t> owner,
+               readonly<float> dsum, size_t count, int columns, int limit) {
     size_t step = (size_t)blocks_x() * threads();
     for (size_t i = (size_t)block_x() * threads() + thread(); i < count; i += step) {
         size_t row = i / columns, column = i - row * columns;
@@ -217,7 +216,7 @@ static sr_status dsum_of(global<float> dsum, sr_tensor *dgamma, sr_tensor *dbeta
     a.gamma = in<float>(gamma), a.mean = in<float>(mean), a.rstd = in<float>(rstd);
     a.drop = drop;
     a.rows = (int)dy->shape[0], a.columns = (int)dy->shape[1];
-    return run_norm_back<T, float, true>(gpu_of(dy), "embed", a, dgamma, dbeta,
+    return run_norm_back<T, float, true>(gpu_of(dy), "embed", a, dgamma, dbeta, nullptr,
                                          all_in_vectors(all, 3, dy->shape[1]));
 }
 

@@ -69,7 +69,7 @@ static sr_status run_check(bool *ran, check<T> *k, products *state, cuda_host *h
     *ran = !lt_lacks(st);
     if (!*ran) return SR_OK;
     SR_TRY(lt_check_product(state->lt, st, "cuda", &l));
-    SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
+    SR_TRY(cuda_finish(h, nullptr));
     return cuda_check(cudaMemcpy(k->host, k->room, sizeof k->host, cudaMemcpyDefault),
                       "cannot download");
 }
@@ -270,7 +270,7 @@ static sr_status compare(bool *pays, const products *state, gpu *g, const layer 
     cuda_host *h = cuda_of(g);
     *pays = false;
     if (!h->capturing) /* other work would disturb the timing */
-        SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
+        SR_TRY(cuda_finish(h, nullptr));
     sr_status st = cuda_check(open_trial(&t, state, g, of), "cannot time products");
     if (st == SR_OK) st = fill_trial(&t);
     if (st == SR_OK) st = time_both(&pass, &product, &t);

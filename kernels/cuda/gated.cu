@@ -41,7 +41,7 @@ template <class T, bool VECTOR> KERNEL(256, 4) void gated_rows(gated_job<T> a) {
     float v[EIGHT], g[EIGHT];
     read8<VECTOR>(v, a.x, row * 2 * a.columns + a.activated + column, left);
     read8<VECTOR>(g, a.x, row * 2 * a.columns + a.gate + column, left);
-    for (int i = 0; i < EIGHT; i++) v[i] = sr_act_value(a.act, v[i]) * g[i];
+    for (int i = 0; i < EIGHT; i++) v[i] = act_value<T>(a.act, v[i]) * g[i];
     write8<VECTOR>(a.y, row * a.columns + column, v, left);
 }
 
@@ -57,8 +57,8 @@ template <class T, bool VECTOR> KERNEL(256, 2) void gated_back_rows(gated_job<T>
     read8<VECTOR>(g, a.x, second, left);
     read8<VECTOR>(d, a.dy, row * a.columns + column, left);
     for (int i = 0; i < EIGHT; i++) {
-        float in = v[i], value = sr_act_value(a.act, in);
-        v[i] = sr_act_derivative(a.act, d[i] * g[i], a.keeps_input ? in : value);
+        float in = v[i], value = act_value<T>(a.act, in);
+        v[i] = act_derivative<T>(a.act, d[i] * g[i], a.keeps_input ? in : value);
         g[i] = d[i] * value;
     }
     write8<VECTOR>(a.dx, first, v, left);

@@ -52,8 +52,8 @@ static inline size_t ceil_div(size_t a, size_t b) {
 template <class T> struct gpu_same { typedef T type; };
 
 #ifdef SR_SIMT
-sr_status gpu_launch(gpu *g, const char *op, dim grid, int threads, size_t shared_bytes,
-                     void (*call)(void *), void *arguments);
+sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int threads,
+                     size_t shared_bytes, void (*call)(void *), void *arguments);
 #else
 sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int threads,
                      size_t shared_bytes, void **arguments);
@@ -68,7 +68,8 @@ static inline sr_status launch(gpu *g, const char *op, void (*kernel)(P...), dim
 #ifdef SR_SIMT
     auto call = [=]() { kernel(args...); };
     return gpu_launch(
-        g, op, grid, threads, shared_bytes, [](void *c) { (*(decltype(call) *)c)(); }, &call);
+        g, op, (const void *)kernel, grid, threads, shared_bytes,
+        [](void *c) { (*(decltype(call) *)c)(); }, &call);
 #else
     void *list[] = {(void *)&args..., nullptr};
     return gpu_launch(g, op, (const void *)kernel, grid, threads, shared_bytes, list);

@@ -5,9 +5,11 @@
  */
 #include "kernels/cuda/gpu_cuda.h"
 
+#include <sched.h>
 #include <stdio.h>
 
 #include "core/base/mem.h"
+#include "core/base/system.h"
 #include "kernels/cuda/gpu_ops.h"
 #include "kernels/cuda/graph_cuda.h"
 #include "kernels/cuda/ring_cuda.h"
@@ -73,6 +75,20 @@ sr_status cuda_failed_later(const cuda_host *h, cudaError_t error) {
 
 enum { PLAIN_SHARED = 48 << 10 };
 
+static const void **place_of(const void **list, const void *kernel) {
+    return &list[(uintptr_t)kernel / 16 % GRANTED];
+}
+
+/* A kernel is loaded when it is first used: not by a launch that a capture records. */
+static sr_status load(cuda_host *h, const char *op, const void *kernel) {
+    const void **place = place_of(h->loaded, kernel);
+    cudaFuncAttributes unused;
+    if (*place == kernel) return SR_OK;
+    SR_TRY(cuda_check(cudaFuncGetAttributes(&unused, kernel), op));
+    *place = kernel;
+    return SR_OK;
+}
+
 /* More shared memory than every GPU has must be requested, once for a kernel: all that a block may
  * have, which costs nothing until it is used. */
 static sr_status grant(const gpu *g, const char *op, const void *kernel, size_t bytes) {
@@ -80,7 +96,7 @@ static sr_status grant(const gpu *g, const char *op, const void *kernel, size_t 
     if (bytes > g->shared_bytes)
         return sr_fail(SR_EDEVICE, "%s: a block needs %zu KB of shared memory; this GPU has %zu KB",
                        op, bytes >> 10, g->shared_bytes >> 10);
-    const void **place = &cuda_of(g)->granted[(uintptr_t)kernel / 16 % GRANTED];
+    const void **place = place_of(cuda_of(g)->granted, kernel);
     if (*place == kernel) return SR_OK;
     SR_TRY(cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                            (int)g->shared_bytes),
@@ -94,6 +110,7 @@ sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int t
     cuda_host *h = cuda_of(g);
     SR_TRY(cuda_use(h));
     h->recent[h->launches++ % RECENT] = op;
+    SR_TRY(load(h, op, kernel));
     SR_TRY(grant(g, op, kernel, shared_bytes));
     cudaError_t e = cudaLaunchKernel(kernel, dim3(grid.x, grid.y, grid.z), dim3((unsigned)threads),
                                      arguments, shared_bytes, h->stream);
@@ -101,6 +118,36 @@ sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int t
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
+
+static const double LOOK_SECONDS = 0.05;
+
+static cudaError_t state_of(const cuda_host *h, cudaEvent_t event) {
+    return event != nullptr ? cudaEventQuery(event) : cudaStreamQuery(h->stream);
+}
+
+/* What other machines do can hold the queue up, without end if one of them fails. */
+static sr_status finish_watched(const cuda_host *h, cudaEvent_t event) {
+    const sr_device *device = h->device;
+    double looked = sr_time_monotonic();
+    cudaError_t e;
+    while ((e = state_of(h, event)) == cudaErrorNotReady) {
+        double now = sr_time_monotonic();
+        if (now - looked < LOOK_SECONDS) {
+            sched_yield();
+            continue;
+        }
+        looked = now;
+        SR_TRY(device->watch(device->watcher, false));
+    }
+    SR_TRY(cuda_failed_later(h, e));
+    return device->watch(device->watcher, true);
+}
+
+sr_status cuda_finish(const cuda_host *h, cudaEvent_t event) {
+    if (h->device->watch != nullptr) return finish_watched(h, event);
+    return cuda_failed_later(h, event != nullptr ? cudaEventSynchronize(event)
+                                                 : cudaStreamSynchronize(h->stream));
+}
 
 /* Queues it: kernels that follow find no fault. */
 static sr_status clear_fault(gpu *g) {
@@ -114,14 +161,14 @@ sr_status gpu_wait(sr_device *device) {
     gpu *g = (gpu *)device->state;
     cuda_host *h = cuda_of(g);
     SR_TRY(cuda_use(h));
-    if (h->capturing)
+    if (h->recording)
         return sr_fail(SR_EDEVICE,
                        "cuda: a value was read while the update is recorded as a graph; "
                        "read it after the update, or set cuda_graph: false");
     cudaError_t e =
         cudaMemcpyAsync(h->word, g->word, sizeof *h->word, cudaMemcpyDefault, h->stream);
-    if (e == cudaSuccess) e = cudaStreamSynchronize(h->stream);
     SR_TRY(cuda_failed_later(h, e));
+    SR_TRY(cuda_finish(h, nullptr));
     g->calls = 0;
     queue_fault found = *h->word;
     if (found.key == gpu_no_fault().key) return SR_OK;
@@ -217,6 +264,7 @@ sr_status gpu_open(sr_device *device) {
         return st;
     }
     h->number = device->number;
+    h->device = device;
     g->device = device;
     g->host = h;
     device->state = g;

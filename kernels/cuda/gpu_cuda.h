@@ -12,17 +12,21 @@ struct products; /* gemm_cuda.cu */
 enum { RECENT = 8, GRANTED = 256 };
 
 struct cuda_host {
+    const sr_device *device;
     int number; /* of the device */
     cudaStream_t stream, copies;
     queue_fault *word; /* in pinned memory: the fault word as the last wait read it */
     ring *uploads;
     products *lt;               /* NULL until the first product */
     bool tf32;                  /* f32 products may use TF32 */
+    bool recording;             /* between BEGIN and RUN or DROP: nothing may be read */
     bool capturing;             /* launches are recorded in a graph */
+    bool warm;                  /* an update has run */
     struct graph *loop;         /* of the last capture, or NULL */
     const char *recent[RECENT]; /* ops launched last: recent[launches % RECENT] is the oldest */
     uint64_t launches;
-    const void *granted[GRANTED]; /* kernels that may take more shared memory, by address */
+    const void *loaded[GRANTED];  /* kernels, by address; */
+    const void *granted[GRANTED]; /* those that may take more shared memory */
 };
 
 static inline cuda_host *cuda_of(const gpu *g) {
@@ -37,6 +41,9 @@ static inline sr_status cuda_use(const cuda_host *h) {
 
 /* SR_OK, or SR_EDEVICE (SR_ENOMEM): "cuda: WHAT: the error". */
 sr_status cuda_check(cudaError_t error, const char *what);
+
+/* Waits for the stream, or for an event in it, and looks at the device's watch meanwhile. */
+sr_status cuda_finish(const cuda_host *h, cudaEvent_t event);
 
 /* For errors of work that was queued: names the ops launched last. */
 sr_status cuda_failed_later(const cuda_host *h, cudaError_t error);

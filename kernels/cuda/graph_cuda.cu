@@ -34,17 +34,21 @@ static void free_deferred(graph *g) {
 }
 
 static sr_status begin(cuda_host *h) {
-    if (h->capturing) return sr_fail(SR_EDEVICE, "cuda: a graph is already being recorded");
-    if (h->loop == nullptr) SR_TRY(sr_new(&h->loop, 1));
-    SR_TRY(cuda_check(cudaStreamBeginCapture(h->stream, cudaStreamCaptureModeRelaxed),
-                      "cannot record a graph"));
-    h->capturing = true;
+    if (h->recording) return sr_fail(SR_EDEVICE, "cuda: a graph is already being recorded");
+    if (h->warm && h->loop == nullptr) SR_TRY(sr_new(&h->loop, 1));
+    if (h->warm)
+        SR_TRY(cuda_check(cudaStreamBeginCapture(h->stream, cudaStreamCaptureModeRelaxed),
+                          "cannot record a graph"));
+    h->capturing = h->warm;
+    h->recording = true;
     return SR_OK;
 }
 
 /* Takes what was recorded; NULL when nothing was. */
 static sr_status end(cuda_host *h, cudaGraph_t *recorded) {
     *recorded = nullptr;
+    h->warm = h->warm || h->recording;
+    h->recording = false;
     if (!h->capturing) return SR_OK;
     h->capturing = false;
     return cuda_check(cudaStreamEndCapture(h->stream, recorded), "cannot record a graph");

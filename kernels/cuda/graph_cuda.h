@@ -4,6 +4,9 @@
  * Between begin and launch the stream records instead of running.  The graph of the update before
  * is updated with the new arguments, which is cheaper than making a new one; where its shape
  * differs (another number of micro-batches, say) a new one is made.  So layouts may change.
+ *
+ * The first update of a device runs as it comes: it loads the kernels and chooses the algorithms of
+ * products, which is better done with no capture open.
  */
 #ifndef SR_CUDA_GRAPH_CUDA_H
 #define SR_CUDA_GRAPH_CUDA_H

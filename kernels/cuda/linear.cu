@@ -5,7 +5,7 @@
  * Traffic   the product adds the bias and writes pre (y, without a GELU); the activation is a pass
  *           of its own, 4 T F bytes in bf16, or part of the product where that is faster.
  *           Backward: dy act' and the bias gradient in one pass of 6 T F bytes, then two products
- *           that read it.
+ *           that read it; the one for dx may add to a gradient that is there.
  */
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/gemm.h"
@@ -59,13 +59,14 @@ static sr_status before_activation(matrix *dz, gpu *g, sr_tensor *db, bool neede
 
 sr_status gpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
                               const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
-                              const sr_tensor *y, sr_act act) {
+                              const sr_tensor *y, sr_act act, bool add_x) {
     gpu *g = gpu_of(dy);
     matrix dz;
     SR_TRY(before_activation(&dz, g, db, dx != nullptr || dw != nullptr, dy,
                              sr_act_keeps_input(act) ? pre : y, act));
     if (dx != nullptr) {
         product p = product_of(matrix_of(dx), dz, matrix_of(w));
+        p.add = add_x;
         SR_TRY(gemm(g, "linear", &p));
     }
     if (dw == nullptr) return SR_OK;

@@ -148,8 +148,7 @@ void entropy_rows(entropy_job<L, T> a) {
 
 /* total = sum of weights[m] nll[m] */
 KERNEL(TOTAL_THREADS, 1)
-void entropy_total(global<float> total, global<const float> nll, global<const float> weights,
-                   int rows) {
+void entropy_total(global<float> total, readonly<float> nll, readonly<float> weights, int rows) {
     double sum = 0.0;
     for (int m = thread(); m < rows; m += TOTAL_THREADS) sum += (double)weights[m] * (double)nll[m];
     sum = join_block(shared_at<double>(0, TOTAL_THREADS), sum, add_f64());

@@ -20,7 +20,8 @@
     X(MatmulPreferenceInit_internal)                                                               \
     X(MatmulPreferenceSetAttribute)                                                                \
     X(MatmulAlgoGetHeuristic)                                                                      \
-    X(MatmulAlgoCheck)
+    X(MatmulAlgoCheck)                                                                             \
+    X(MatmulAlgoConfigSetAttribute)
 
 #define LT_POINTER(name) decltype(&cublasLt##name) name;
 struct lt_functions {

@@ -44,8 +44,7 @@ DEV void batch_offsets(const batch &over, size_t i, int64_t &y, int64_t &a, int6
 
 template <class Y, class A, class B>
 KERNEL(MATMUL_THREADS, 2)
-void matmul_elements(global<Y> y, global<const A> a, global<const B> b, matmul_plan p,
-                     size_t count) {
+void matmul_elements(global<Y> y, readonly<A> a, readonly<B> b, matmul_plan p, size_t count) {
     size_t i = (size_t)block_x() * MATMUL_THREADS + (size_t)thread();
     if (i >= count) return;
     int64_t at_y, at_a, at_b, col = (int64_t)(i % (size_t)p.n), row = (int64_t)(i / (size_t)p.n);

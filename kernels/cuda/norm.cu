@@ -107,9 +107,10 @@ sr_status gpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_te
 
 template <class T>
 static sr_status norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-                               sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *dsum,
-                               const sr_tensor *sum, const sr_tensor *gamma, const sr_tensor *mean,
-                               const sr_tensor *rstd, const drop_rows &drop) {
+                               sr_tensor *dbeta, sr_tensor *dbias, const sr_tensor *dy,
+                               const sr_tensor *dsum, const sr_tensor *sum, const sr_tensor *gamma,
+                               const sr_tensor *mean, const sr_tensor *rstd,
+                               const drop_rows &drop) {
     const sr_tensor *all[] = {dx, dresidual, dy, dsum, sum, gamma};
     norm_back<T, T> a = {};
     a.dx = out<T>(dx), a.dsum = out<T>(dresidual);
@@ -117,18 +118,19 @@ static sr_status norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *d
     a.gamma = in<float>(gamma), a.mean = in<float>(mean), a.rstd = in<float>(rstd);
     a.drop = drop;
     a.rows = (int)dy->shape[0], a.columns = (int)dy->shape[1];
-    return run_norm_back<T, T, false>(gpu_of(dy), "residual_norm", a, dgamma, dbeta,
+    return run_norm_back<T, T, false>(gpu_of(dy), "residual_norm", a, dgamma, dbeta, dbias,
                                       all_in_vectors(all, 6, dy->shape[1]));
 }
 
 sr_status gpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-                                     sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *dsum,
-                                     const sr_tensor *sum, const sr_tensor *gamma,
-                                     const sr_tensor *mean, const sr_tensor *rstd,
-                                     const sr_layout *layout, sr_dropout drop) {
+                                     sr_tensor *dbeta, sr_tensor *dbias, const sr_tensor *dy,
+                                     const sr_tensor *dsum, const sr_tensor *sum,
+                                     const sr_tensor *gamma, const sr_tensor *mean,
+                                     const sr_tensor *rstd, const sr_layout *layout,
+                                     sr_dropout drop) {
     drop_rows d;
     SR_TRY(drop_rows_of(&d, layout, drop, dy->storage->device));
     return (dy->dtype == SR_BF16 ? norm_backward<bf16>
-                                 : norm_backward<float>)(dx, dresidual, dgamma, dbeta, dy, dsum,
-                                                         sum, gamma, mean, rstd, d);
+                                 : norm_backward<float>)(dx, dresidual, dgamma, dbeta, dbias, dy,
+                                                         dsum, sum, gamma, mean, rstd, d);
 }

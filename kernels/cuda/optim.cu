@@ -21,7 +21,7 @@ enum { KEPT_OWN, KEPT_CHUNKS, KEPT_SEGMENTS };
 
 /* squares[c] = the sum of the squares of chunk c */
 KERNEL(THREADS, 6)
-void square_chunks(global<double> squares, global<const float> g, global<const sr_chunk> chunks,
+void square_chunks(global<double> squares, readonly<float> g, readonly<sr_chunk> chunks,
                    bool aligned) {
     shared<double> room = shared_at<double>(0, THREADS);
     sr_chunk c = chunks[block_x()];
@@ -41,8 +41,8 @@ void square_chunks(global<double> squares, global<const float> g, global<const s
 
 /* One block. */
 KERNEL(NORM_THREADS, 1)
-void norm_of_squares(global<float> result, global<const double> squares, int64_t count,
-                     global<const float> loss) {
+void norm_of_squares(global<float> result, readonly<double> squares, int64_t count,
+                     readonly<float> loss) {
     shared<double> room = shared_at<double>(0, NORM_THREADS);
     double sum = 0;
     for (int64_t i = thread(); i < count; i += NORM_THREADS) sum += squares[i];
@@ -178,7 +178,7 @@ DEV double share_of(const hyper &h, double averaged) {
 /* The scalars; the last kernel but one of a step also ends it. */
 KERNEL(PREPARE_THREADS, 8)
 void prepare(global<step_scalars> scalars, global<float> rates, global<float> result, step_tables t,
-             global<const double> norms, hyper h, phase p) {
+             readonly<double> norms, hyper h, phase p) {
     bool go = result[1] != 0.0f;
     if (p != MOMENTS && go) set_rate(rates, t, norms, h, p == DIRECTIONS);
     if (block_x() > 0 || thread() > 0) return;
@@ -352,8 +352,8 @@ DEV norm_pair update_chunk(const store &s, const sr_chunk &c, const step_scalars
  */
 template <pass P>
 KERNEL(THREADS, 4)
-void update_chunks(store s, step_tables t, int64_t first, global<const float> rates,
-                   global<const step_scalars> scalars, global<double> chunk_norms) {
+void update_chunks(store s, step_tables t, int64_t first, readonly<float> rates,
+                   readonly<step_scalars> scalars, global<double> chunk_norms) {
     step_scalars now = scalars[0];
     if (now.go == 0.0f) return;
     sr_chunk c = t.chunks[(size_t)first + block_x()];

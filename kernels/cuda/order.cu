@@ -88,7 +88,7 @@ KERNEL(SCAN_THREADS, 1) void scan_counts(global<int32_t> counts, int count) {
 }
 
 KERNEL(SORT_THREADS, 8)
-void place_keys(run_of_keys r, global<const int32_t> places, global<int32_t> order,
+void place_keys(run_of_keys r, readonly<int32_t> places, global<int32_t> order,
                 global<int32_t> sorted) {
     shared<int32_t> next = shared_at<int32_t>(warp() * DIGITS * 4, DIGITS);
     int run = block_x() * WARPS + warp();

@@ -8,6 +8,9 @@
  *   thread() lane() warp() threads() block_x() ... coordinates
  *   barrier() warp_barrier() shuffle_xor() vote()  called by all threads of the block or warp
  *   global<T>, shared<T>                           pointers: g[i], g + n; T may be const
+ *   readonly<T>                                    a global<const T> that is a kernel's parameter
+ *                                                  and that nothing in the launch writes through
+ *                                                  another pointer: loads may be cached and moved
  *   shared_at<T>(byte_offset, count)               a part of the launch's shared memory
  *   recast<U>(p)                                   the same memory as elements of another type
  *   load16<T>(p, i), store16<T>(p, i, v), 8, 4     vectors of bytes from element i, aligned
@@ -75,7 +78,8 @@ struct fault_at {
 #define DEV __device__ __forceinline__
 #define KERNEL(threads, min_blocks) static __global__ __launch_bounds__(threads, min_blocks)
 
-template <class T> using global = T *__restrict__;
+template <class T> using global = T *;
+template <class T> using readonly = const T *__restrict__;
 template <class T> using shared = T *;
 
 /* ---- coordinates ----------------------------------------------------------------------------- */
@@ -97,6 +101,12 @@ DEV int warps() {
 }
 DEV int block_x() {
     return (int)blockIdx.x;
+}
+/* The same, read where it stands: what is computed from it is not kept in registers before. */
+DEV int block_x_again() {
+    int b;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(b));
+    return b;
 }
 DEV int block_y() {
     return (int)blockIdx.y;

@@ -61,7 +61,7 @@ static sr_status next_segment(ring *r, cuda_host *h) {
                        (SEGMENTS - 2) * (SEGMENT >> 20));
     r->now = (r->now + 1) % SEGMENTS;
     r->used = 0;
-    return cuda_failed_later(h, cudaEventSynchronize(r->done[r->now]));
+    return cuda_finish(h, r->done[r->now]);
 }
 
 sr_status ring_captured(ring *r, cuda_host *h) {

@@ -73,7 +73,7 @@ DEV void move_piece(const move &m, int64_t to_row, int64_t from_row, int64_t col
 
 /* y[m] = x[rows[m]] */
 KERNEL(ROWS_THREADS, 4)
-void gather(move v, global<const int32_t> rows, int64_t stride, int64_t count, int64_t limit,
+void gather(move v, readonly<int32_t> rows, int64_t stride, int64_t count, int64_t limit,
             fault_at faults) {
     int64_t step = (int64_t)blocks_x() * threads();
     for (int64_t i = (int64_t)block_x() * threads() + thread(); i < count * v.width; i += step) {
@@ -86,9 +86,8 @@ void gather(move v, global<const int32_t> rows, int64_t stride, int64_t count, i
 
 /* y[sorted[p]] = x[order[p]], for the first of equal rows */
 KERNEL(ROWS_THREADS, 4)
-void put(move v, global<const int32_t> order, global<const int32_t> sorted,
-         global<const int32_t> rows, int64_t stride, int64_t count, int64_t limit,
-         fault_at faults) {
+void put(move v, readonly<int32_t> order, readonly<int32_t> sorted, readonly<int32_t> rows,
+         int64_t stride, int64_t count, int64_t limit, fault_at faults) {
     int64_t step = (int64_t)blocks_x() * threads();
     for (int64_t i = (int64_t)block_x() * threads() + thread(); i < count * v.width; i += step) {
         int64_t col, p = divide(i, v.width, &col), row = sorted[p];
@@ -169,9 +168,8 @@ DEV void load_columns(float (&v)[4], const row_table &t, int64_t row, int64_t co
 
 /* One warp per position in the order and slab of columns; the first of equal rows adds all. */
 KERNEL(ROWS_THREADS, 4)
-void scatter(addition a, global<const int32_t> order, global<const int32_t> sorted,
-             global<const int32_t> rows, int64_t stride, int64_t count, int64_t limit,
-             fault_at faults) {
+void scatter(addition a, readonly<int32_t> order, readonly<int32_t> sorted, readonly<int32_t> rows,
+             int64_t stride, int64_t count, int64_t limit, fault_at faults) {
     int64_t item = (int64_t)block_x() * warps() + warp(), slab;
     int64_t p = divide(item, a.slabs, &slab);
     if (p >= count) return;

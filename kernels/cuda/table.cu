@@ -17,6 +17,7 @@ static void fill_table(void) {
     backend.name = NAME;
     backend.real = SR_F32;
     backend.logit_multiple = 8;
+    backend.adds = true;
     backend.open = gpu_open;
     backend.close = gpu_close;
     backend.alloc = gpu_alloc;

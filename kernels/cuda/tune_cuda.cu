@@ -1,4 +1,5 @@
-/* tune_cuda.cu - the algorithm of a product: suggested by cuBLASLt, timed once, and kept.
+/* tune_cuda.cu - the algorithm of a product: suggested by cuBLASLt or cut from what it suggests
+ * (split_cuda.cu), timed once, and kept.
  *
  * The number of masked rows changes from batch to batch, so sizes are rounded up to a few
  * sizes that share an algorithm; a size that it does not take has one of its own.  Timing runs on a
@@ -16,7 +17,14 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 
-enum { CANDIDATES = 16, REPEATS = 5, RECENT_SHAPES = 512, WARM_MS = 200, WARM_RUNS = 20000 };
+enum {
+    SUGGESTIONS = 16,
+    CANDIDATES = 32,
+    REPEATS = 5,
+    RECENT_SHAPES = 512,
+    WARM_MS = 200,
+    WARM_RUNS = 20000
+};
 
 /* What decides the algorithm, with the exact sizes; all bytes are set. */
 struct shape {
@@ -34,6 +42,7 @@ struct tuner {
     uint64_t pins;           /* of `known`, when `recent` was filled */
     cudaStream_t stream;
     cudaEvent_t start, stop;
+    int processors;
     bool warned, warm;
 };
 
@@ -55,6 +64,7 @@ sr_status tuner_new(tuner **out, const lt_functions *lt, int device) {
     tuner *t = nullptr;
     SR_TRY(cuda_check(cudaGetDeviceProperties(&p, device), "cannot query the device"));
     SR_TRY(sr_new(&t, 1));
+    t->processors = p.multiProcessorCount;
     file_name(name, sizeof name, lt, &p);
     sr_status st = sr_cache_path(&path, name);
     if (st == SR_OK) st = sr_choices_open(&t->known, name, path, sizeof(cublasLtMatmulAlgo_t));
@@ -218,7 +228,7 @@ static sr_status suggest(cublasLtMatmulHeuristicResult_t *found, int *count, con
     cublasStatus_t st = prefer(p->lt, &preference, &call->product);
     if (st == CUBLAS_STATUS_SUCCESS)
         st = p->lt->MatmulAlgoGetHeuristic(p->handle, &d->operation, &d->a, &d->b, &d->c, &d->c,
-                                           &preference, CANDIDATES, found, count);
+                                           &preference, SUGGESTIONS, found, count);
     if (!lt_lacks(st)) return lt_check_product(p->lt, st, op, &call->product);
     *count = 0;
     return SR_OK;
@@ -232,8 +242,7 @@ sr_status trial_ended(cudaError_t e, const char *op, int64_t rows, int64_t colum
                    cudaGetErrorString(e), (long long)rows, (long long)columns, (long long)depth);
 }
 
-/* Whether an algorithm takes exactly this product in our workspace. */
-static bool takes(const products *p, const lt_call *call, const cublasLtMatmulAlgo_t *algorithm) {
+bool tuner_takes(const products *p, const lt_call *call, const cublasLtMatmulAlgo_t *algorithm) {
     cublasLtMatmulHeuristicResult_t result = {};
     lt_call *d = const_cast<lt_call *>(call);
     return p->lt->MatmulAlgoCheck(p->handle, &d->operation, &d->a, &d->b, &d->c, &d->c, algorithm,
@@ -365,8 +374,9 @@ static sr_status choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cu
     if (known == nullptr) {
         SR_TRY(suggest(found, &count, p, call, op));
         if ((*exists = count > 0) == false) return SR_OK;
+        count = split_candidates(found, count, CANDIDATES, p, call, p->tuner->processors);
         if (!h->capturing) /* other work would disturb the timing */
-            SR_TRY(cuda_failed_later(h, cudaStreamSynchronize(h->stream)));
+            SR_TRY(cuda_finish(h, nullptr));
         trials t;
         SR_TRY(fastest(&t, p, call, found, count, op));
         if ((*exists = t.best >= 0) == false) return SR_OK;
@@ -384,7 +394,7 @@ static sr_status choose_fitting(cublasLtMatmulAlgo_t *out, bool *exists, product
     char key[SR_CHOICE_KEY];
     key_of(key, s, false);
     SR_TRY(choose(out, exists, p, h, call, key, op));
-    if (*exists && takes(p, call, out)) return SR_OK;
+    if (*exists && tuner_takes(p, call, out)) return SR_OK;
     key_of(key, s, true);
     return choose(out, exists, p, h, call, key, op);
 }

@@ -88,6 +88,14 @@ void tuner_free(tuner *t); /* may be NULL */
 sr_status tuner_choose(cublasLtMatmulAlgo_t *out, bool *exists, products *p, cuda_host *h,
                        const lt_call *call, const char *op);
 
+/* Whether an algorithm takes exactly this product in our workspace. */
+bool tuner_takes(const products *p, const lt_call *call, const cublasLtMatmulAlgo_t *algorithm);
+
+/* Adds variants of the `count` suggestions that cut the depth, up to `room`; returns how many there
+ * are now. */
+int split_candidates(cublasLtMatmulHeuristicResult_t *found, int count, int room, const products *p,
+                     const lt_call *call, int processors);
+
 /* A number that is kept with the algorithms; 0 if there is none.  One that does not last is for
  * this process only: it could not be timed. */
 uint64_t tuner_number(const tuner *t, const char *key);

@@ -139,8 +139,14 @@ static void backward_row(const head *h, double *dq, double *dk, double *dv, cons
     }
 }
 
-sr_status ref_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const sr_tensor *qkv,
-                                 const sr_tensor *out, const sr_tensor *lse,
+static void add_rows(sr_tensor *sums, const sr_tensor *x) {
+    int64_t columns = x->shape[1];
+    for (int64_t i = 0; i < x->shape[0] * columns; i++)
+        SR_DATA(double, sums)[i % columns] += SR_DATA(double, x)[i];
+}
+
+sr_status ref_attention_backward(sr_tensor *dqkv, sr_tensor *dbias, const sr_tensor *dout,
+                                 const sr_tensor *qkv, const sr_tensor *out, const sr_tensor *lse,
                                  const sr_layout *layout, sr_attention_opts opts) {
     int64_t hidden = out->shape[1], rows = qkv->shape[0];
     SR_TRY(ref_fill(dqkv, 0));
@@ -156,5 +162,6 @@ sr_status ref_attention_backward(sr_tensor *dqkv, const sr_tensor *dout, const s
             }
         }
     }
+    if (dbias != NULL) add_rows(dbias, dqkv);
     return SR_OK;
 }

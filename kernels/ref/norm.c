@@ -80,10 +80,11 @@ sr_status ref_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_te
 }
 
 sr_status ref_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_tensor *dgamma,
-                                     sr_tensor *dbeta, const sr_tensor *dy, const sr_tensor *dsum,
-                                     const sr_tensor *sum, const sr_tensor *gamma,
-                                     const sr_tensor *mean, const sr_tensor *rstd,
-                                     const sr_layout *layout, sr_dropout drop) {
+                                     sr_tensor *dbeta, sr_tensor *dbias, const sr_tensor *dy,
+                                     const sr_tensor *dsum, const sr_tensor *sum,
+                                     const sr_tensor *gamma, const sr_tensor *mean,
+                                     const sr_tensor *rstd, const sr_layout *layout,
+                                     sr_dropout drop) {
     int64_t rows = dy->shape[0], columns = dy->shape[1];
     for (int64_t t = 0; t < rows; t++) {
         int64_t at = t * columns;
@@ -103,6 +104,8 @@ sr_status ref_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_ten
             ds[i] += SR_DATA(double, dsum)[at + i];
         for (int64_t i = 0; px != NULL && i < columns; i++)
             px[i] = ds[i] * (drop.keep < 256 ? ref_drop_row(layout, drop, t, i) : 1.0);
+        const double *sums = px != NULL ? px : ds; /* without dropout both are one tensor */
+        for (int64_t i = 0; dbias != NULL && i < columns; i++) SR_DATA(double, dbias)[i] += sums[i];
     }
     return SR_OK;
 }

@@ -54,7 +54,7 @@ double ref_drop_row(const sr_layout *layout, sr_dropout drop, int64_t t, int64_t
 }
 
 const sr_backend sr_backend_ref = {
-    SR_BACKEND_ABI, .name = "ref", .host = true,       .real = SR_F64,
+    SR_BACKEND_ABI, .name = "ref", .host = true,       .adds = true,         .real = SR_F64,
     .alloc = take,  .free = give,  .upload = transfer, .download = transfer,
 #define SR_SLOT(name, ...) .name = ref_##name,
 #include "core/tensor/slots.h"

@@ -12,9 +12,10 @@ namespace simt {
 
 enum : uint32_t {
     WHO = (1u << 11) - 1,
-    MANY = WHO,          /* several warps */
-    WARP_READS = 1024,   /* + warp: several threads of it */
-    IN_FLIGHT = 1u << 31 /* a copy that has not landed */
+    MANY = WHO,           /* several warps */
+    WARP_READS = 1024,    /* + warp: several threads of it */
+    IN_FLIGHT = 1u << 31, /* a copy that has not landed */
+    UNWRITTEN = 1u << 31  /* read through a readonly */
 };
 
 static uint32_t me(const machine *m) {
@@ -136,8 +137,16 @@ static long long offset_of(const void *p) {
     return (long long)((uintptr_t)p & 0xFFFFFFFF);
 }
 
-static inline void global_read(machine *m, note *n, const void *p, place where) {
+/* The tag of a read of the same block that joins an earlier one. */
+static inline uint32_t global_read_by(const machine *m, uint32_t before) {
+    return read_by(m, before & ~UNWRITTEN, me(m)) | (before & UNWRITTEN);
+}
+
+static inline void global_read(machine *m, note *n, const void *p, place where, bool unwritten) {
     if (__builtin_expect(n->write_block >= m->launch, 0)) {
+        if (unwritten)
+            stop(where, "reads device memory (..%08llx) through a readonly, which the launch wrote",
+                 offset_of(p));
         if (n->write_block != m->stamp)
             stop(where, "reads device memory (..%08llx) that block %u of the same launch wrote",
                  offset_of(p), n->write_block - m->launch);
@@ -152,7 +161,8 @@ static inline void global_read(machine *m, note *n, const void *p, place where) 
     else if (n->read_block != m->stamp)
         n->read_tag = MANY_BLOCKS;
     else if (n->read_tag != MANY_BLOCKS)
-        n->read_tag = read_by(m, n->read_tag, me(m));
+        n->read_tag = global_read_by(m, n->read_tag);
+    if (unwritten) n->read_tag |= UNWRITTEN;
     n->read_block = m->stamp;
 }
 
@@ -171,6 +181,9 @@ static inline void global_write(machine *m, note *n, const void *p, place where)
         if (n->read_block != m->stamp || n->read_tag == MANY_BLOCKS)
             stop(where, "writes device memory (..%08llx) that another block of the launch read",
                  offset_of(p));
+        if (n->read_tag & UNWRITTEN)
+            stop(where, "writes device memory (..%08llx) that the launch reads through a readonly",
+                 offset_of(p));
         if (!ordered(m, n->read_tag, false))
             stop(where,
                  "writes device memory (..%08llx) that " WHO_FORMAT
@@ -181,13 +194,13 @@ static inline void global_write(machine *m, note *n, const void *p, place where)
     n->write_tag = m->now | me(m);
 }
 
-void check_read(const void *p, size_t bytes, place where) {
+void check_read(const void *p, size_t bytes, place where, bool unwritten) {
     machine *m = mc;
     if (m->watch & WATCH_COUNTS) count_access(m, COUNT_READ, (uintptr_t)p, bytes, where);
     if (!(m->watch & WATCH_RACES) || bytes == 1) return;
     note *n = arena_note(p);
     if (n == nullptr) stop(where, "reads memory of the host");
-    for (note *end = n + bytes / 2; n < end; n++) global_read(m, n, p, where);
+    for (note *end = n + bytes / 2; n < end; n++) global_read(m, n, p, where, unwritten);
 }
 
 void check_atomic(const void *p, size_t bytes, place where) {

@@ -120,11 +120,32 @@ const collective mma_f16_op = {"mma_f16", run_mma<f16>};
 
 /* ---- cp.async -------------------------------------------------------------------------------- */
 
-void copy_begin(uint32_t to, const void *from, place where) {
+static void land(machine *m, flight *copy) {
+    if (copy->from != nullptr)
+        memcpy(m->shared + copy->to, copy->from, 16);
+    else
+        memset(m->shared + copy->to, 0, 16);
+    copy->landed = true;
+}
+
+/* The copies arrive in any order, each at one of the calls below or at a barrier. */
+void land_some(machine *m) {
+    fiber *f = &m->fibers[m->thread];
+    uint64_t bits = 0;
+    for (int i = 0; i < f->flying; i++) {
+        if (i % 32 == 0) {
+            m->drawn = m->drawn * 6364136223846793005u + 1442695040888963407u;
+            bits = m->drawn >> 1 ^ m->drawn >> 33;
+        }
+        if (!f->flights[i].landed && (bits >> 2 * (i % 32) & 3) == 0) land(m, &f->flights[i]);
+    }
+}
+
+void copy_begin(uint32_t to, const void *from, bool unwritten, place where) {
     fiber *f = &mc->fibers[mc->thread];
     if (mc->watch) {
         check_flight(to, where);
-        if (from != nullptr) check_read(from, 16, where);
+        if (from != nullptr) check_read(from, 16, where, unwritten);
     }
     if (f->flying == f->room) {
         int room = f->room == 0 ? 16 : f->room * 2;
@@ -134,22 +155,32 @@ void copy_begin(uint32_t to, const void *from, place where) {
     flight *copy = &f->flights[f->flying++];
     copy->to = to;
     copy->group = f->group;
-    if (from != nullptr)
-        memcpy(copy->bytes, from, 16);
-    else
-        memset(copy->bytes, 0, 16);
+    copy->landed = false;
+    copy->from = from;
+    copy->where = where;
+    if (from != nullptr) memcpy(copy->bytes, from, 16);
 }
 
 void copy_commit() {
     mc->fibers[mc->thread].group++;
+    land_some(mc);
+}
+
+/* Whoever writes the source of a copy must wait for the copy first. */
+static void check_source(const flight *copy) {
+    if (copy->from != nullptr && memcmp(copy->bytes, copy->from, 16) != 0)
+        stop(copy->where, "what is copied was written while the copy was under way; cp_wait and a "
+                          "barrier must come first");
 }
 
 void copy_wait(uint32_t left) {
     fiber *f = &mc->fibers[mc->thread];
     int done = 0;
     for (; done < f->flying && f->flights[done].group + left < f->group; done++) {
-        memcpy(mc->shared + f->flights[done].to, f->flights[done].bytes, 16);
-        if (mc->watch) check_landing(f->flights[done].to);
+        flight *copy = &f->flights[done];
+        if (mc->watch) check_source(copy);
+        if (!copy->landed) land(mc, copy);
+        if (mc->watch) check_landing(copy->to);
     }
     f->flying -= done;
     memmove(f->flights, f->flights + done, (size_t)f->flying * sizeof *f->flights);

@@ -1,7 +1,8 @@
 /* gpu_simt.cc - gpu.h on a CPU: a launch runs its blocks at once, in a pseudo-random order.
  *
  * SEQRUN_SIMT_CHECK=0 leaves out the checks for races (recipes then run faster); bounds are always
- * checked.  SEQRUN_SIMT_REPORT=1 counts accesses: report.h.
+ * checked.  SEQRUN_SIMT_REPORT=1 counts accesses: report.h.  SEQRUN_SIMT_SEED=N draws other orders
+ * of blocks and threads, and other times at which asynchronous copies arrive.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct simt_host {
     machine *machines[MAX_WORKERS];
     queue_fault word;
     unsigned watch;
+    uint64_t seed;
     bool recording; /* recording a graph: nothing may be waited for */
     uint64_t launches;
     sr_status status; /* of the first launch that failed since the last wait */
@@ -95,10 +97,18 @@ static void remember(simt_host *h, const char *op, sr_status st) {
     snprintf(h->message, sizeof h->message, "simt: %s: %s", op, sr_message());
 }
 
-sr_status gpu_launch(gpu *g, const char *op, dim grid, int threads, size_t shared_bytes,
-                     void (*call)(void *), void *arguments) {
+/* What the compiler was told of a kernel must hold for its launches. */
+static sr_status check_bounds(const char *op, bounds b, int threads) {
+    if (b.threads == 0 || threads <= b.threads) return SR_OK;
+    return sr_fail(SR_EINTERNAL, "%s: a block of %d threads; the kernel was compiled for up to %d",
+                   op, threads, b.threads);
+}
+
+sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int threads,
+                     size_t shared_bytes, void (*call)(void *), void *arguments) {
     simt_host *h = host_of(g);
     uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+    SR_TRY(check_bounds(op, bounds_of(kernel), threads));
     if (threads < WARP || threads > MAX_THREADS || threads % WARP != 0)
         return sr_fail(SR_EINTERNAL, "%s: a block of %d threads; use a multiple of 32 up to 1,024",
                        op, threads);
@@ -108,7 +118,7 @@ sr_status gpu_launch(gpu *g, const char *op, dim grid, int threads, size_t share
     if (grid.y > 65535 || grid.z > 65535 || grid.x > 0x7FFFFFFFu || blocks > 0x7FFFFFFFu)
         return sr_fail(SR_EINTERNAL, "%s: a grid of (%u, %u, %u) blocks is too large", op, grid.x,
                        grid.y, grid.z);
-    uint64_t key = ++h->launches * 0x9E3779B97F4A7C15u;
+    uint64_t key = (++h->launches + (h->seed << 32)) * 0x9E3779B97F4A7C15u;
     running r = {h,
                  grid,
                  blocks,
@@ -151,6 +161,8 @@ sr_status gpu_open(sr_device *device) {
     h->word = gpu_no_fault();
     h->watch = is_off("SEQRUN_SIMT_CHECK") ? 0u : (unsigned)WATCH_RACES;
     if (getenv("SEQRUN_SIMT_REPORT") != nullptr) h->watch |= WATCH_COUNTS;
+    if (getenv("SEQRUN_SIMT_SEED") != nullptr)
+        h->seed = strtoull(getenv("SEQRUN_SIMT_SEED"), nullptr, 10);
     g->device = device;
     g->processors = 4;
     g->shared_bytes = 227 << 10; /* of an H100 */

@@ -94,6 +94,23 @@ static void resume(machine *m, int thread) {
     abort();
 }
 
+/* ---- bounds of kernels ----------------------------------------------------------------------- */
+
+/* Where the NOPs of each kernel begin, which end where it does. */
+extern "C" __attribute__((weak, visibility("hidden")))
+const uintptr_t __start___patchable_function_entries[],
+    __stop___patchable_function_entries[];
+
+bounds bounds_of(const void *kernel) {
+    uintptr_t begin = 0, end = (uintptr_t)kernel;
+    for (const uintptr_t *at = __start___patchable_function_entries;
+         at < __stop___patchable_function_entries; at++)
+        if (*at <= end && *at > begin) begin = *at;
+    uintptr_t nops = end - begin, most = (MAX_THREADS / WARP + 1) * BOUND_STEP;
+    if (begin == 0 || nops == 0 || nops >= most) return {0, 0};
+    return {(int)(nops / BOUND_STEP) * WARP, (int)(nops % BOUND_STEP)};
+}
+
 /* ---- failing --------------------------------------------------------------------------------- */
 
 static const char *base_name(const char *path) {
@@ -186,6 +203,7 @@ void tick(machine *m) {
 
 void block_barrier(place where) {
     machine *m = mc;
+    if (m->fibers[m->thread].flying > 0) land_some(m);
     if (m->at_barrier == 0) {
         m->where = where;
         m->first_waiter = m->thread;
@@ -283,6 +301,7 @@ static void start(machine *m, int thread) {
 
 bool run_block(machine *m, uint64_t order) {
     mc = m;
+    m->drawn = order;
     begin_block(m);
     start(m, (int)(order % (uint64_t)m->threads));
     if (m->watch & WATCH_COUNTS) count_block(m);

@@ -32,10 +32,14 @@ struct collective {
     void (*run)(void *const *args);
 };
 
-/* cp.async: bytes on their way to shared memory. */
+/* cp.async: bytes on their way to shared memory.  They arrive at a drawn time before the wait, and
+ * are what is then in memory. */
 struct flight {
     uint32_t to, group;
-    uint8_t bytes[16];
+    bool landed;
+    const void *from;  /* or NULL: zeros */
+    uint8_t bytes[16]; /* there when it began */
+    place where;
 };
 
 struct fiber {
@@ -61,6 +65,13 @@ struct cell { /* of 2 bytes of shared memory */
 
 enum : unsigned { WATCH_RACES = 1, WATCH_COUNTS = 2 };
 
+/* The bounds of a kernel in one number: warps * BOUND_STEP + blocks of a multiprocessor. */
+enum : int { BOUND_STEP = 64 };
+struct bounds {
+    int threads, blocks; /* 0: unknown */
+};
+bounds bounds_of(const void *kernel);
+
 struct report;
 
 struct machine {
@@ -74,6 +85,7 @@ struct machine {
     uint32_t barrier_tag; /* what was written before this is visible to the whole block */
     uint32_t launch;      /* stamps from here on belong to this launch */
     uint32_t stamp;       /* of this block */
+    uint64_t drawn;       /* the state of its pseudo-random decisions */
     cell *cells;
     /* scheduling */
     warp_state warps[MAX_WARPS];
@@ -105,12 +117,14 @@ bool run_block(machine *m, uint64_t order);
 void tick(machine *m); /* time goes on */
 void block_barrier(place where);
 void collect(const collective *what, void *args, place where);
+void land_some(machine *m); /* some copies of the running thread arrive */
 /* Ends the block with a message: "what (file:line)". */
 [[noreturn]] void stop(place where, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- check.cc -------------------------------------------------------------------------------- */
 
-void check_read(const void *p, size_t bytes, place where); /* device memory */
+/* Device memory; unwritten: of a readonly. */
+void check_read(const void *p, size_t bytes, place where, bool unwritten = false);
 void check_write(const void *p, size_t bytes, place where);
 void check_atomic(const void *p, size_t bytes, place where);
 void check_shared_read(uint32_t at, size_t bytes, place where); /* by the running thread */

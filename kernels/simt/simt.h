@@ -10,7 +10,17 @@
 #include "kernels/simt/machine.h"
 
 #define DEV inline __attribute__((always_inline))
+
+/* The bounds of a kernel are the number of NOPs before its first instruction, which are never run;
+ * machine.cc counts them (launch_bounds). */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define KERNEL(threads, min_blocks)                                                                \
+    static __attribute__((                                                                         \
+        patchable_function_entry((threads) / simt::WARP * simt::BOUND_STEP + (min_blocks),         \
+                                 (threads) / simt::WARP * simt::BOUND_STEP + (min_blocks))))
+#else
 #define KERNEL(threads, min_blocks) static
+#endif
 
 namespace simt {
 
@@ -101,21 +111,22 @@ template <class T> struct global {
 template <class T> struct global<const T> {
     const T *p = nullptr;
     const char *low = nullptr, *high = nullptr;
+    bool unwritten = false; /* by anything in the launch: see readonly */
 
     global() = default;
     global(decltype(nullptr)) {
     }
-    global(const T *p, const void *low, const void *high)
-        : p(p), low((const char *)low), high((const char *)high) {
+    global(const T *p, const void *low, const void *high, bool unwritten = false)
+        : p(p), low((const char *)low), high((const char *)high), unwritten(unwritten) {
     }
     explicit operator bool() const {
         return p != nullptr;
     }
     global operator+(size_t n) const {
-        return {p + (ptrdiff_t)n, low, high};
+        return {p + (ptrdiff_t)n, low, high, unwritten};
     }
     global operator-(size_t n) const {
-        return {p - (ptrdiff_t)n, low, high};
+        return {p - (ptrdiff_t)n, low, high, unwritten};
     }
     global &operator+=(size_t n) {
         return *this = *this + n;
@@ -131,11 +142,22 @@ template <class T> struct global<const T> {
     }
     T operator[](index i) const {
         const T *q = at(i.i, sizeof(T), i.where);
-        if (mc->watch) check_read(q, sizeof(T), i.where);
+        if (mc->watch) check_read(q, sizeof(T), i.where, unwritten);
         return *q;
     }
     T operator*() const {
         return (*this)[0];
+    }
+};
+
+/* Of a kernel's parameters: a launch that also writes what it reads through one is reported. */
+template <class T> struct readonly : global<const T> {
+    readonly() = default;
+    readonly(decltype(nullptr)) {
+    }
+    readonly(const global<const T> &g) : global<const T>(g.p, g.low, g.high, true) {
+    }
+    readonly(const global<T> &g) : global<const T>(g.p, g.low, g.high, true) {
     }
 };
 
@@ -218,7 +240,7 @@ inline void aligned(uintptr_t at, uintptr_t to, place where) {
 template <class V, class T> V load(const global<const T> &g, size_t i, place where) {
     const T *q = g.at(i, sizeof(V), where);
     aligned((uintptr_t)q, sizeof(V), where);
-    if (mc->watch) check_read(q, sizeof(V), where);
+    if (mc->watch) check_read(q, sizeof(V), where, g.unwritten);
     V v;
     memcpy(&v, q, sizeof v);
     return v;
@@ -290,7 +312,8 @@ template <class T> T exchange(const collective *what, T v, int from, place where
     return v;
 }
 
-void copy_begin(uint32_t to, const void *from, place where); /* NULL: zeros */
+/* `from` NULL: zeros; unwritten: of a readonly. */
+void copy_begin(uint32_t to, const void *from, bool unwritten, place where);
 void copy_commit();
 void copy_wait(uint32_t left);
 void record_fault(fault_at at, fault_code code, size_t row, int64_t value, int64_t limit);
@@ -301,6 +324,7 @@ uint16_t half_from_float(float x);
 } // namespace simt
 
 using simt::global;
+using simt::readonly;
 using simt::shared;
 
 DEV int thread() {
@@ -320,6 +344,9 @@ DEV int warps() {
 }
 DEV int block_x() {
     return simt::mc->block[0];
+}
+DEV int block_x_again() {
+    return block_x();
 }
 DEV int block_y() {
     return simt::mc->block[1];
@@ -370,6 +397,9 @@ template <class T> shared<T> shared_at(int byte_offset, int count, SR_HERE) {
 template <class U, class T> global<U> recast(const global<T> &g) {
     return {(U *)g.p, g.low, g.high};
 }
+template <class U, class T> global<const U> recast(const global<const T> &g) {
+    return {(const U *)g.p, g.low, g.high, g.unwritten};
+}
 
 /* Vectors, from and to device memory or shared memory. */
 #define SR_VECTORS(name, V)                                                                        \
@@ -392,10 +422,12 @@ SR_VECTORS(4, uint32_t)
 
 template <class T, class F>
 void cp_async16(const shared<T> &to, const global<F> &from, bool valid, SR_HERE) {
+    global<const typename simt::plain<F>::type> source = from;
     uint32_t at = to.at(0, 16, {file, line});
     simt::aligned(at, 16, {file, line});
-    if (valid) simt::aligned((uintptr_t)from.p, 16, {file, line});
-    simt::copy_begin(at, valid ? from.at(0, 16, {file, line}) : nullptr, {file, line});
+    if (valid) simt::aligned((uintptr_t)source.p, 16, {file, line});
+    simt::copy_begin(at, valid ? source.at(0, 16, {file, line}) : nullptr, source.unwritten,
+                     {file, line});
 }
 DEV void cp_commit() {
     simt::copy_commit();

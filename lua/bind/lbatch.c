@@ -20,7 +20,7 @@ void lsr_account_update(lua_State *L, const sr_update *u) {
 }
 
 void lsr_pushcursor(lua_State *L, const sr_cursor *c) {
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 10);
     lsr_set_integer(L, "epoch", c->epoch);
     lsr_set_integer(L, "position", c->position);
     lsr_set_integer(L, "stage", c->stage + 1);
@@ -30,6 +30,7 @@ void lsr_pushcursor(lua_State *L, const sr_cursor *c) {
     lsr_set_integer(L, "raw_tokens", c->drawn.raw_tokens);
     lsr_set_integer(L, "real_tokens", c->drawn.real_tokens);
     lsr_set_integer(L, "masked_tokens", c->drawn.masked_tokens);
+    lsr_set_integer(L, "words", c->drawn.words);
 }
 
 static const sr_update *check_update(lua_State *L, int arg) {
@@ -50,6 +51,7 @@ static int update_info(lua_State *L) {
     lsr_set_integer(L, "tokens", u->tokens);
     lsr_set_integer(L, "slots", u->slots);
     lsr_set_integer(L, "masked", u->masked);
+    lsr_set_integer(L, "words", u->words);
     lsr_set_number(L, "imbalance", u->imbalance);
     lsr_pushcursor(L, &u->begin);
     lua_setfield(L, -2, "from");

@@ -41,6 +41,26 @@ static int op_linear(lua_State *L) {
     return 1;
 }
 
+/* group_rows(items, layout, groups, capacity or nil) -> rows, place, starts */
+static int op_group_rows(lua_State *L) {
+    sr_tensor *items = lsr_checktensor(L, 1);
+    const sr_layout *layout = lsr_checklayout(L, 2);
+    int64_t groups = lsr_checkrange(L, 3, 1, INT32_MAX - 1);
+    int64_t capacity = lsr_optrange(L, 4, 0, 1, INT64_MAX);
+    sr_tensor **rows = lsr_newtensor(L), **place = lsr_newtensor(L), **starts = lsr_newtensor(L);
+    lsr_check(L, sr_op_group_rows(rows, place, starts, items, layout, groups, capacity));
+    return 3;
+}
+
+/* grouped_linear(x, w, b or nil, starts, act) */
+static int op_grouped_linear(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1), *w = lsr_checktensor(L, 2), *b = lsr_opttensor(L, 3);
+    sr_tensor *starts = lsr_checktensor(L, 4);
+    sr_act act = (sr_act)lsr_checkoption(L, 5, "grouped_linear: act", "none", acts);
+    lsr_check(L, sr_op_grouped_linear(lsr_newtensor(L), x, w, b, starts, act));
+    return 1;
+}
+
 /* attention(qkv, layout, heads, kv_heads or nil, scale or nil, window or nil, causal, p, site,
  * layer) */
 static int op_attention(lua_State *L) {
@@ -124,6 +144,14 @@ static int op_dropout(lua_State *L) {
     return 1;
 }
 
+/* sequence_mean(x, layout) */
+static int op_sequence_mean(lua_State *L) {
+    sr_tensor *x = lsr_checktensor(L, 1);
+    const sr_layout *layout = lsr_checklayout(L, 2);
+    lsr_check(L, sr_op_sequence_mean(lsr_newtensor(L), x, layout));
+    return 1;
+}
+
 /* mlm_loss(x, word, bias or nil, labels, weights) -> total, nll, correct */
 static int op_mlm_loss(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *word = lsr_checktensor(L, 2);
@@ -143,6 +171,14 @@ static int op_cross_entropy(lua_State *L) {
     return 3;
 }
 
+/* sample(logits, keys, seed) -> ids */
+static int op_sample(lua_State *L) {
+    sr_tensor *logits = lsr_checktensor(L, 1), *keys = lsr_checktensor(L, 2);
+    uint64_t seed = (uint64_t)luaL_checkinteger(L, 3);
+    lsr_check(L, sr_op_sample(lsr_newtensor(L), logits, keys, seed));
+    return 1;
+}
+
 /* keep_probability(p) -> n/256, the probability that dropout uses */
 static int keep_probability(lua_State *L) {
     lua_pushnumber(L, check_dropout(L, 1).keep / 256.0);
@@ -151,14 +187,18 @@ static int keep_probability(lua_State *L) {
 
 static const luaL_Reg functions[] = {
     {"linear", op_linear},
+    {"group_rows", op_group_rows},
+    {"grouped_linear", op_grouped_linear},
     {"attention", op_attention},
     {"rotary", op_rotary},
     {"gated", op_gated},
     {"residual_norm", op_residual_norm},
     {"embed", op_embed},
     {"dropout", op_dropout},
+    {"sequence_mean", op_sequence_mean},
     {"mlm_loss", op_mlm_loss},
     {"cross_entropy", op_cross_entropy},
+    {"sample", op_sample},
     {NULL, NULL},
 };
 

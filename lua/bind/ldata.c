@@ -18,7 +18,8 @@ sr_dataset *lsr_checkdataset(lua_State *L, int arg) {
 
 LSR_RELEASE(dataset_gc, LSR_DATASET, sr_dataset, sr_dataset_close)
 
-/* open(path, { held, split, seed, vocab, tokenizer, cache }) -> dataset | nil, message, code */
+/* open(path, { held, split, seed, folds, fold, vocab, tokenizer, cache }) -> dataset | nil,
+ * message, code */
 static int data_open(lua_State *L) {
     static const char *const splits[] = {"tail", "keyed", NULL};
     const char *path = luaL_checkstring(L, 1);
@@ -26,6 +27,8 @@ static int data_open(lua_State *L) {
     sr_dataset_opts opts = {.held = lsr_field_number(L, 2, "held", SR_HELD_USUAL),
                             .keyed = lsr_field_choice(L, 2, "split", splits) == 1,
                             .seed = (uint64_t)lsr_field_integer(L, 2, "seed", 0),
+                            .folds = lsr_field_range(L, 2, "folds", 0, 0, 1 << 20),
+                            .fold = lsr_field_range(L, 2, "fold", 1, 1, 1 << 20) - 1,
                             .cache = (size_t)lsr_field_integer(L, 2, "cache", 0)};
     if (lua_getfield(L, 2, "vocab") != LUA_TNIL) opts.vocab = lsr_checkvocab(L, -1);
     if (lua_getfield(L, 2, "tokenizer") != LUA_TNIL) opts.tokenizer = lsr_checktokenizer(L, -1);
@@ -70,6 +73,7 @@ static int dataset_info(lua_State *L) {
         lua_newtable(L);
         lsr_set_integer(L, "units", d->part[p].count);
         lsr_set_integer(L, "tokens", d->part[p].tokens);
+        if (d->sentence_words != NULL) lsr_set_integer(L, "words", d->part[p].words);
         lua_setfield(L, -2, lsr_part_names[p]);
     }
     return 1;
@@ -121,6 +125,18 @@ static int dataset_counts(lua_State *L) {
     for (int32_t i = 0; i < size; i++) {
         lua_pushinteger(L, (lua_Integer)count[i]);
         lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+/* dataset:units(part) -> { numbers of its documents (examples), from 1 } */
+static int dataset_units(lua_State *L) {
+    const sr_dataset *d = lsr_checkdataset(L, 1);
+    const sr_portion *p = &d->part[luaL_checkoption(L, 2, "train", lsr_part_names)];
+    lua_createtable(L, (int)p->count, 0);
+    for (int64_t i = 0; i < p->count; i++) {
+        lua_pushinteger(L, (lua_Integer)p->unit[i] + 1);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 1;
 }
@@ -251,10 +267,19 @@ static int dataset_value(lua_State *L) {
 }
 
 static const luaL_Reg dataset_methods[] = {
-    {"info", dataset_info},     {"meta", dataset_meta},       {"columns", dataset_columns},
-    {"counts", dataset_counts}, {"repeats", dataset_repeats}, {"overlap", dataset_overlap},
-    {"longer", dataset_longer}, {"verify", dataset_verify},   {"tokenizer", dataset_tokenizer},
-    {"unit", dataset_unit},     {"value", dataset_value},     {NULL, NULL},
+    {"info", dataset_info},
+    {"meta", dataset_meta},
+    {"columns", dataset_columns},
+    {"counts", dataset_counts},
+    {"units", dataset_units},
+    {"repeats", dataset_repeats},
+    {"overlap", dataset_overlap},
+    {"longer", dataset_longer},
+    {"verify", dataset_verify},
+    {"tokenizer", dataset_tokenizer},
+    {"unit", dataset_unit},
+    {"value", dataset_value},
+    {NULL, NULL},
 };
 
 static const luaL_Reg data_functions[] = {

@@ -270,5 +270,6 @@ int luaopen_seqrun_core_edit(lua_State *L);
 int luaopen_seqrun_core_edit(lua_State *L) {
     open_class(L);
     luaL_newlib(L, functions);
+    lsr_open_keys(L);
     return 1;
 }

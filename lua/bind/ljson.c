@@ -1,7 +1,9 @@
 /* ljson.c - seqrun.core.json: JSON to Lua values and back.
  *
- * Reading is jansson's, strict: one value, no duplicate keys, valid UTF-8, bounded depth.  Writing
- * has stable bytes: keys in byte order, numbers in the fewest digits that round-trip.
+ * Reading is jansson's, strict: one value, no duplicate keys, valid UTF-8, bounded depth, and
+ * bounded memory: MULTIPLE bytes for each byte of the text and BASE more.  Writing has stable
+ * bytes: keys in byte order, numbers in the fewest digits that round-trip; the text is valid UTF-8
+ * without control characters, whatever the strings hold.
  */
 #include <jansson.h>
 #include <math.h>
@@ -9,14 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/limit.h"
 #include "core/base/mem.h"
+#include "core/text/utf8.h"
 #include "lua/bind/lcheck.h"
 
 int luaopen_seqrun_core_json(lua_State *L);
 
 #define ARRAY "seqrun.core.Array"
 #define ROOT "seqrun.core.Json"
-enum { MAX_DEPTH = 64 };
+enum { MAX_DEPTH = 64, MULTIPLE = 160, BASE = 1 << 20 };
+
+/* A text of so many bytes stays below BASE: those of rows and records are not watched. */
+enum { SHORT = BASE / MULTIPLE / 2 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -78,21 +85,50 @@ static int convert(lua_State *L) {
     return 1;
 }
 
-static int decode(lua_State *L, const char *text, size_t size, size_t flags, size_t *used) {
-    json_t **root = lsr_newbox(L, sizeof *root, ROOT);
+/* Whether an allocation of jansson has failed, which reports that as bad syntax. */
+static _Thread_local bool lacked;
+
+static void *json_malloc(size_t bytes) {
+    void *block = sr_mem_malloc(bytes);
+    lacked = lacked || block == NULL;
+    return block;
+}
+
+/* Parses a text into the box on top and pushes its value, or a message; nothing here raises. */
+static sr_status read_tree(lua_State *L, const char *text, size_t size, size_t flags,
+                           size_t *used) {
+    json_t **root = lua_touserdata(L, -1);
     json_error_t error;
-    flags |= JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+    lacked = false;
+    json_set_alloc_funcs(json_malloc, sr_free); /* core/store/safetensors.c has its own */
     *root = json_loadb(text, size, flags, &error);
     if (*root == NULL && json_error_code(&error) == json_error_numeric_overflow)
         *root = json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, &error);
+    if (lacked) return SR_ENOMEM;
     if (*root == NULL)
-        return lsr_result(
-            L, sr_fail(SR_EDATA, "line %d, column %d: %s", error.line, error.column, error.text));
+        return sr_fail(SR_EDATA, "line %d, column %d: %s", error.line, error.column, error.text);
     *used = (size_t)error.position;
     lua_pushcfunction(L, convert);
     lua_pushvalue(L, -2);
-    if (lua_pcall(L, 1, 1, 0) == LUA_OK) return 1;
-    return lsr_result(L, sr_fail(SR_EDATA, "%s", lua_tostring(L, -1)));
+    int status = lua_pcall(L, 1, 1, 0);
+    if (status == LUA_OK) return SR_OK;
+    return status == LUA_ERRMEM ? SR_ENOMEM : sr_fail(SR_EDATA, "%s", lua_tostring(L, -1));
+}
+
+static int decode(lua_State *L, const char *text, size_t size, size_t flags, size_t *used) {
+    sr_mem_count count;
+    lsr_newbox(L, sizeof(json_t *), ROOT);
+    flags |= JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+    if (size > SHORT) sr_mem_watch(&count, MULTIPLE * (int64_t)size + BASE);
+    sr_status st = read_tree(L, text, size, flags, used);
+    if (size > SHORT) sr_mem_watch_end(&count);
+    if (st == SR_OK) return 1;
+    if (size > SHORT && count.exceeded)
+        st = sr_fail(SR_EDATA, "%zu bytes of JSON need more than %d bytes of memory for each", size,
+                     MULTIPLE);
+    /* Raised, as by Lua: who passes over damaged JSON must not pass over this. */
+    if (st == SR_ENOMEM) return luaL_error(L, "not enough memory");
+    return lsr_result(L, st);
 }
 
 /* json.decode(text) -> value | nil, message, code */
@@ -114,22 +150,30 @@ static int json_decode_at(lua_State *L) {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* One code point, -1 for a byte that is not UTF-8.  Controls are U+0000..1F and 7F..9F. */
+static void add_code_point(luaL_Buffer *b, int32_t cp, const char *bytes, size_t size) {
+    char escape[8];
+    if (cp >= 0x20 && cp != '"' && cp != '\\' && (cp < 0x7F || cp > 0x9F)) {
+        luaL_addlstring(b, bytes, size);
+        return;
+    }
+    if (cp == '"' || cp == '\\')
+        snprintf(escape, sizeof escape, "\\%c", (char)cp);
+    else if (cp == '\n')
+        snprintf(escape, sizeof escape, "\\n");
+    else
+        snprintf(escape, sizeof escape, "\\u%04x", cp < 0 ? 0xFFFDu : (unsigned)cp & 0xFFu);
+    luaL_addstring(b, escape);
+}
+
 static void add_string(lua_State *L, luaL_Buffer *b, int at) {
     size_t size;
     const char *s = lua_tolstring(L, at, &size);
     luaL_addchar(b, '"');
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)s[i];
-        char escape[8];
-        if (c == '"' || c == '\\')
-            snprintf(escape, sizeof escape, "\\%c", c);
-        else if (c == '\n')
-            snprintf(escape, sizeof escape, "\\n");
-        else if (c < 0x20 || c == 0x7F)
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-        else
-            snprintf(escape, sizeof escape, "%c", c);
-        luaL_addstring(b, escape);
+    for (size_t i = 0, length; i < size; i += length) {
+        int32_t cp = (unsigned char)s[i];
+        length = cp < 0x80 ? 1 : (size_t)sr_utf8_decode(&cp, (const uint8_t *)s + i, size - i);
+        add_code_point(b, cp, s + i, length);
     }
     luaL_addchar(b, '"');
 }
@@ -280,7 +324,6 @@ static const luaL_Reg functions[] = {
 };
 
 int luaopen_seqrun_core_json(lua_State *L) {
-    json_set_alloc_funcs(sr_mem_malloc, sr_free);
     lsr_class(L, ROOT, NULL, root_free);
     luaL_newmetatable(L, ARRAY);
     lsr_set_bool(L, "__json_array", true);

@@ -8,6 +8,7 @@
 #include "lua/bind/lbatch.h"
 #include "lua/bind/ldata.h"
 #include "lua/bind/lcheck.h"
+#include "lua/bind/lconcepts.h"
 #include "lua/bind/lsampler.h"
 #include "lua/bind/lsolver.h"
 #include "lua/bind/ltargets.h"
@@ -182,12 +183,16 @@ static int batch_loader(lua_State *L) {
     o.target = lsr_readtargets(L, 2, o.mean, &o.targets);
     read_stages(L, &o);
     read_rates(L, &o.mask_rate);
+    lsr_readconcepts(L, 2, &o.concepts);
+    int concepts = lua_gettop(L);
     size_t size = 0;
     lua_getfield(L, 2, "plan");
     const char *plan = lua_isnil(L, -1) ? NULL : luaL_checklstring(L, -1, &size);
-    sr_loader **box = lsr_newbox_with(L, sizeof *box, LOADER, 2);
+    sr_loader **box = lsr_newbox_with(L, sizeof *box, LOADER, 3);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1); /* the data set lives at least as long */
+    lua_pushvalue(L, concepts);
+    lua_setiuservalue(L, -2, 3); /* and so do the concepts */
     lsr_push_solver(L, 2, &o.solve);
     lua_setiuservalue(L, -2, 2);
     if (o.solve.own != NULL) o.threads = 0; /* Lua runs on this thread only */
@@ -226,7 +231,8 @@ static sr_cursor read_cursor(lua_State *L, int at) {
                                  .sequences = lsr_field_integer(L, at, "sequences", 0),
                                  .raw_tokens = lsr_field_integer(L, at, "raw_tokens", 0),
                                  .real_tokens = lsr_field_integer(L, at, "real_tokens", 0),
-                                 .masked_tokens = lsr_field_integer(L, at, "masked_tokens", 0)}};
+                                 .masked_tokens = lsr_field_integer(L, at, "masked_tokens", 0),
+                                 .words = lsr_field_integer(L, at, "words", 0)}};
 }
 
 /* loader:seek(cursor) -> true | nil, message, code */
@@ -424,7 +430,11 @@ static int batch_permuted(lua_State *L) {
 }
 
 static const luaL_Reg batch_functions[] = {
-    {"loader", batch_loader}, {"permuted", batch_permuted}, {NULL, NULL}};
+    {"loader", batch_loader},
+    {"permuted", batch_permuted},
+    {"concepts", lsr_batch_concepts},
+    {NULL, NULL},
+};
 
 int luaopen_seqrun_core_batch(lua_State *L);
 int luaopen_seqrun_core_batch(lua_State *L) {
@@ -432,6 +442,7 @@ int luaopen_seqrun_core_batch(lua_State *L) {
     lsr_class(L, EPOCH, NULL, epoch_free);
     lsr_open_updates(L);
     lsr_open_samplers(L);
+    lsr_open_concepts(L);
     luaL_newlib(L, batch_functions);
     return 1;
 }

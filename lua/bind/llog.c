@@ -1,10 +1,12 @@
 /* llog.c - files that grow during a run; part of seqrun.core.train. */
+#include "core/store/alarm.h"
 #include "core/store/append.h"
 #include "core/store/events.h"
 #include "lua/bind/ltrain.h"
 
 #define APPEND "seqrun.core.Append"
 #define EVENTS "seqrun.core.Events"
+#define ALARM "seqrun.core.Alarm"
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
@@ -18,7 +20,7 @@ static int train_append(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     uint64_t size = UINT64_MAX;
     if (!lua_isnoneornil(L, 2)) size = (uint64_t)lsr_checkrange(L, 2, 0, INT64_MAX);
-    sr_append **box = lsr_newbox(L, sizeof *box, APPEND);
+    sr_append **box = lsr_newbox_with(L, sizeof *box, APPEND, 1); /* its alarm */
     sr_status st = sr_append_open(box, path, size);
     return lsr_give(L, st);
 }
@@ -35,7 +37,64 @@ static int append_sync(lua_State *L) {
     return lsr_done(L, sr_append_sync(check_append(L)));
 }
 
-LSR_RELEASE(append_close, APPEND, sr_append, sr_append_close)
+static int alarm_close(lua_State *L);
+
+/* Closes the alarm first, which writes to the file. */
+static int append_close(lua_State *L) {
+    sr_append **box = lsr_checkbox(L, 1, APPEND);
+    sr_append *file = *box;
+    lua_settop(L, 1);
+    if (lua_getiuservalue(L, 1, 1) == LUA_TUSERDATA) {
+        lua_pushcfunction(L, alarm_close);
+        lua_insert(L, 2);
+        lua_call(L, 1, 0);
+    }
+    *box = NULL;
+    sr_append_close(file);
+    return 0;
+}
+
+/* ---- alarms ---------------------------------------------------------------------------------- */
+
+/* alarm(append) -> Alarm | nil, message, code: one for a file, closed at the latest with it */
+static int train_alarm(lua_State *L) {
+    sr_append *file = check_append(L);
+    lua_settop(L, 1);
+    if (lua_getiuservalue(L, 1, 1) == LUA_TUSERDATA && *(sr_alarm **)lua_touserdata(L, 2) != NULL)
+        lsr_argerror(L, 1, "the file has an alarm already");
+    sr_alarm **box = lsr_newbox_with(L, sizeof *box, ALARM, 1);
+    lua_pushvalue(L, 1);
+    lua_setiuservalue(L, -2, 1); /* the file lives as long, */
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, 1, 1); /* and knows what is to be closed before it */
+    return lsr_give(L, sr_alarm_new(box, file));
+}
+
+static sr_alarm *check_alarm(lua_State *L) {
+    return lsr_checkobject(L, 1, ALARM, "the alarm was closed");
+}
+
+/* alarm:arm(seconds, warning, record [, command]) -> true | nil, message, code */
+static int alarm_arm(lua_State *L) {
+    sr_alarm *a = check_alarm(L);
+    return lsr_done(L, sr_alarm_arm(a, luaL_checknumber(L, 2), luaL_checkstring(L, 3),
+                                    luaL_checkstring(L, 4), luaL_optstring(L, 5, NULL)));
+}
+
+/* alarm:disarm() -> whether it has told */
+static int alarm_disarm(lua_State *L) {
+    lua_pushboolean(L, sr_alarm_disarm(check_alarm(L)));
+    return 1;
+}
+
+LSR_RELEASE(alarm_close, ALARM, sr_alarm, sr_alarm_free)
+
+static const luaL_Reg alarm_methods[] = {
+    {"arm", alarm_arm},
+    {"disarm", alarm_disarm},
+    {"close", alarm_close},
+    {NULL, NULL},
+};
 
 static const luaL_Reg append_methods[] = {
     {"write", append_write},
@@ -104,14 +163,13 @@ static int train_crc32c(lua_State *L) {
 }
 
 static const luaL_Reg functions[] = {
-    {"append", train_append},
-    {"events", train_events},
-    {"crc32c", train_crc32c},
-    {NULL, NULL},
+    {"append", train_append}, {"alarm", train_alarm}, {"events", train_events},
+    {"crc32c", train_crc32c}, {NULL, NULL},
 };
 
 void lsr_open_log(lua_State *L) {
     lsr_class(L, APPEND, append_methods, append_close);
+    lsr_class(L, ALARM, alarm_methods, alarm_close);
     lsr_class(L, EVENTS, events_methods, events_close);
     luaL_setfuncs(L, functions, 0);
 }

@@ -35,8 +35,8 @@ static ingest *check_ingest(lua_State *L) {
 }
 
 static sr_status start(ingest *i, const char *path, const char *const *paths, size_t count,
-                       const sr_ingest_opts *opts, int threads) {
-    SR_TRY(sr_source_open(&i->source, paths, count, NULL));
+                       const sr_records *records, const sr_ingest_opts *opts, int threads) {
+    SR_TRY(sr_source_open(&i->source, paths, count, &(sr_source_opts){.records = *records}));
     SR_TRY(sr_threads_new(&i->threads, threads));
     return sr_ingest_open(&i->in, path, i->source, opts, i->threads);
 }
@@ -53,8 +53,10 @@ int lsr_data_ingest(lua_State *L) {
                            .document_start = lsr_field_string(L, 4, "document_start", NULL),
                            .source = lsr_field_string(L, 4, "source", NULL)};
     int threads = (int)lsr_field_range(L, 4, "threads", 0, 0, 1024);
-    ingest *i = lsr_newbox(L, sizeof *i, INGEST);
-    sr_status st = start(i, path, paths, count, &opts, threads);
+    ingest *i = lsr_newbox_with(L, sizeof *i, INGEST, 1);
+    sr_records records = lsr_pushrecords(L, 4);
+    lua_setiuservalue(L, -2, 1);
+    sr_status st = start(i, path, paths, count, &records, &opts, threads);
     return lsr_give(L, st);
 }
 
@@ -78,6 +80,9 @@ static int ingest_counts(lua_State *L) {
     lsr_set_integer(L, "documents", (int64_t)c.documents);
     lsr_set_integer(L, "documents_empty", (int64_t)c.documents_empty);
     lsr_set_integer(L, "tokens", (int64_t)c.tokens);
+    lsr_set_integer(L, "words", (int64_t)c.words);
+    lsr_set_integer(L, "records", (int64_t)c.records);
+    lsr_set_integer(L, "left_out", (int64_t)c.left_out);
     lsr_set_integer(L, "unknown", (int64_t)c.unknown);
     lsr_set_integer(L, "bytes", (int64_t)c.bytes);
     lsr_set_integer(L, "invalid", (int64_t)c.invalid);

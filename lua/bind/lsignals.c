@@ -113,6 +113,10 @@ static int sys_status_line(lua_State *L) {
     return 0;
 }
 
+bool lsr_line_shown(void) {
+    return line_shown != 0;
+}
+
 bool lsr_caught(void) {
     return caught != 0;
 }

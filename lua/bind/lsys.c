@@ -13,6 +13,7 @@
 #include <utf8proc.h>
 #include <yaml.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "core/base/directory.h"
 #include "core/base/draft.h"
@@ -21,6 +22,7 @@
 #include "core/base/system.h"
 #include "core/base/thread.h"
 #include "lua/bind/lcheck.h"
+#include "lua/bind/lstate.h"
 #include "lua/bind/lsys.h"
 
 #include "plugins.h"
@@ -83,6 +85,14 @@ static int sys_columns(lua_State *L) {
     return 1;
 }
 
+/* rows(fd) -> height of the terminal, 24 when unknown */
+static int sys_rows(lua_State *L) {
+    struct winsize w = {0};
+    int fd = (int)lsr_checkrange(L, 1, 0, 1023);
+    lua_pushinteger(L, ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_row > 0 ? w.ws_row : 24);
+    return 1;
+}
+
 /* assume_columns([n]): what columns() returns from now on; none: the width of the terminal */
 static int sys_assume_columns(lua_State *L) {
     assumed_columns = (int)lsr_optrange(L, 1, 0, 1, 10000);
@@ -139,20 +149,52 @@ static int sys_make_dirs(lua_State *L) {
     return lsr_done(L, sr_file_make_dirs(luaL_checkstring(L, 1)));
 }
 
+/* temporary_dir() -> path | nil, message, code: a new directory of this user alone */
+static int sys_temporary_dir(lua_State *L) {
+    char **path = lsr_newbytes(L);
+    sr_status st = sr_file_make_temporary(path);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushstring(L, *path);
+    return 1;
+}
+
+/* tree_size(path) -> bytes of a file, or of all files in a directory | nil, message, code */
+static int sys_tree_size(lua_State *L) {
+    uint64_t bytes;
+    sr_status st = sr_file_tree_size(&bytes, luaL_checkstring(L, 1));
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushinteger(L, (lua_Integer)bytes);
+    return 1;
+}
+
 /* remove(path) -> true | nil, message, code: a file, or a directory with all that is in it */
 static int sys_remove(lua_State *L) {
     return lsr_done(L, sr_file_remove_tree(luaL_checkstring(L, 1)));
 }
 
+/* Whether there is something of this name.  Raises where the system cannot tell: what it then does
+ * not show is not missing (lua/seqrun/cli/init.lua knows the words). */
+static bool examine(lua_State *L, struct stat *st) {
+    const char *path = luaL_checkstring(L, 1);
+    if (stat(path, st) == 0) return true;
+    if (errno == EIO || errno == ENOMEM || errno == ESTALE) {
+        lua_pushfstring(L, LSR_CANNOT_EXAMINE "%s: %s", path, strerror(errno));
+        lua_error(L);
+    }
+    return false;
+}
+
 /* exists(path) -> boolean */
 static int sys_exists(lua_State *L) {
-    lua_pushboolean(L, sr_file_exists(luaL_checkstring(L, 1)));
+    struct stat st;
+    lua_pushboolean(L, examine(L, &st));
     return 1;
 }
 
 /* is_dir(path) -> boolean */
 static int sys_is_dir(lua_State *L) {
-    lua_pushboolean(L, sr_file_is_dir(luaL_checkstring(L, 1)));
+    struct stat st;
+    lua_pushboolean(L, examine(L, &st) && S_ISDIR(st.st_mode));
     return 1;
 }
 
@@ -212,6 +254,14 @@ static int sys_hash(lua_State *L) {
     return 1;
 }
 
+/* key(bytes, seed?) -> XXH3-64 as an integer */
+static int sys_key(lua_State *L) {
+    size_t size;
+    const char *bytes = luaL_checklstring(L, 1, &size);
+    lua_pushinteger(L, (lua_Integer)sr_hash_key(bytes, size, (uint64_t)luaL_optinteger(L, 2, 0)));
+    return 1;
+}
+
 /* hash_file(path) -> XXH3-128 as 32 hexadecimal digits | nil, message, code */
 static int sys_hash_file(lua_State *L) {
     char hex[33];
@@ -257,6 +307,7 @@ static int sys_build(lua_State *L) {
     lsr_set_string(L, "utf8proc", utf8proc_version());
     lsr_set_string(L, "unicode", utf8proc_unicode_version());
     lsr_set_string(L, "zlib", zlibVersion());
+    lsr_set_string(L, "zstd", ZSTD_versionString());
     lsr_set_string(L, "plugins", SR_PLUGINS);
     lsr_set_bool(L, "cuda", strstr(SR_PLUGINS, " cuda ") != NULL);
 #ifdef __SANITIZE_ADDRESS__
@@ -293,6 +344,7 @@ static const luaL_Reg functions[] = {
     {"sleep", sys_sleep},
     {"is_terminal", sys_is_terminal},
     {"columns", sys_columns},
+    {"rows", sys_rows},
     {"where", sys_where},
     {"is_outside", sys_is_outside},
     {"assume_columns", sys_assume_columns},
@@ -300,6 +352,8 @@ static const luaL_Reg functions[] = {
     {"write_file", sys_write_file},
     {"check_writable", sys_check_writable},
     {"make_dirs", sys_make_dirs},
+    {"temporary_dir", sys_temporary_dir},
+    {"tree_size", sys_tree_size},
     {"remove", sys_remove},
     {"exists", sys_exists},
     {"is_dir", sys_is_dir},
@@ -308,6 +362,7 @@ static const luaL_Reg functions[] = {
     {"real_path", sys_real_path},
     {"sync_dir", sys_sync_dir},
     {"hash", sys_hash},
+    {"key", sys_key},
     {"hash_file", sys_hash_file},
     {"machine", sys_machine},
     {"build", sys_build},

@@ -1,5 +1,5 @@
-/* lsys.h - the parts of seqrun.core.sys: each adds its functions to the module table on top of the
- * stack. */
+/* lsys.h - the parts of seqrun.core.sys and seqrun.core.edit: each adds its functions to the module
+ * table on top of the stack. */
 #ifndef LSR_LSYS_H
 #define LSR_LSYS_H
 
@@ -8,6 +8,10 @@
 
 void lsr_open_process(lua_State *L); /* lprocess.c */
 void lsr_open_signals(lua_State *L); /* lsignals.c */
+void lsr_open_keys(lua_State *L);    /* lkeys.c */
+
+/* Whether standard error ends with a line that is not complete (lsignals.c). */
+bool lsr_line_shown(void);
 
 /* Whether a signal came since sys.caught(true) or sys.signals() (lsignals.c). */
 bool lsr_caught(void);

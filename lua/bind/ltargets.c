@@ -17,6 +17,19 @@ static sr_mean read_mean(lua_State *L, int at, sr_mean otherwise) {
     return (sr_mean)lsr_field_choice(L, at, "mean", lsr_mean_names);
 }
 
+static void read_fim(lua_State *L, int at, sr_fim *f) {
+    if (lua_getfield(L, at, "fim") == LUA_TTABLE) {
+        int own = lua_gettop(L);
+        *f = (sr_fim){.rate = lsr_field_number(L, own, "rate", 0.0),
+                      .spm = lsr_field_number(L, own, "spm", 0.5),
+                      .characters = lsr_field_bool(L, own, "characters", false),
+                      .prefix = (int32_t)lsr_field_range(L, own, "prefix", -1, -1, INT32_MAX),
+                      .suffix = (int32_t)lsr_field_range(L, own, "suffix", -1, -1, INT32_MAX),
+                      .middle = (int32_t)lsr_field_range(L, own, "middle", -1, -1, INT32_MAX)};
+    }
+    lua_pop(L, 1);
+}
+
 /* The strings are kept alive by the table at `at`. */
 static void read_target(lua_State *L, int at, sr_target_opts *o, sr_mean mean) {
     static const char *const outside[] = {"cls", "ignore", NULL};
@@ -29,6 +42,9 @@ static void read_target(lua_State *L, int at, sr_target_opts *o, sr_mean mean) {
     o->ignore = lsr_field_number(L, at, "ignore", (double)NAN);
     o->has_ignore = !isnan(o->ignore);
     o->drop_outside = lsr_field_choice(L, at, "outside", outside) == 1;
+    o->causal = lsr_field_number(L, at, "causal", 0.0);
+    o->fixed = lsr_field_bool(L, at, "fixed", false);
+    read_fim(L, at, &o->fim);
     o->mean = read_mean(L, at, mean);
 }
 

@@ -171,5 +171,6 @@ int luaopen_seqrun_core_text(lua_State *L) {
     lsr_open_tokenizer(L);
     lsr_open_textfiles(L);
     lsr_open_rows(L);
+    lsr_open_records(L);
     return 1;
 }

@@ -25,6 +25,10 @@ const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count);
  * *box. */
 sr_source **lsr_newsource(lua_State *L);
 
+/* Pushes a box that owns what the option `records` = { field=, where=, all= } of a table means, and
+ * returns it; without the option it has no field.  `where` is a tree of base/condition.lua. */
+sr_records lsr_pushrecords(lua_State *L, int options);
+
 /* pad, unk, cls, sep, mask, NULL. */
 extern const char *const lsr_special_names[];
 
@@ -33,7 +37,8 @@ extern const char *const lsr_special_names[];
 void lsr_open_tokenizer(lua_State *L);
 void lsr_open_textfiles(lua_State *L);
 
-/* lrows.c: the same. */
+/* lrows.c, lrecords.c: the same. */
 void lsr_open_rows(lua_State *L);
+void lsr_open_records(lua_State *L);
 
 #endif

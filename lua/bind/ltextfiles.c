@@ -74,8 +74,8 @@ static int text_sentences(lua_State *L) {
     if (lua_isnil(L, 2)) lua_newtable(L), lua_replace(L, 2);
     luaL_checktype(L, 2, LUA_TTABLE);
     sr_source_opts source = {
-        (size_t)lsr_field_range(L, 2, "line_limit", SR_SOURCE_LINE, 16, 1 << 30),
-        lsr_field_bool(L, 2, "any_bytes", false)};
+        .line_limit = (size_t)lsr_field_range(L, 2, "line_limit", SR_SOURCE_LINE, 16, 1 << 30),
+        .any_bytes = lsr_field_bool(L, 2, "any_bytes", false)};
     sr_sentences_opts opts = {
         .limit = (size_t)lsr_field_range(L, 2, "limit", SR_SENTENCE_LIMIT, 16, 1 << 30)};
     lua_getfield(L, 2, "format");
@@ -146,8 +146,8 @@ static sr_vocab_train_opts train_opts(lua_State *L) {
     };
 }
 
-/* train_bpe(paths, { size=, min_frequency=, word_limit=, threads= }) -> text of a tokenizer.json,
- * counts | nil, message, code */
+/* train_bpe(paths, { size=, min_frequency=, word_limit=, threads=, records= })
+ * -> text of a tokenizer.json, counts | nil, message, code */
 static int text_train_bpe(lua_State *L) {
     sr_vocab_train_opts opts = train_opts(L);
     int threads = (int)lsr_field_range(L, 2, "threads", 0, 0, 1024);
@@ -155,9 +155,10 @@ static int text_train_bpe(lua_State *L) {
     const char *const *paths = lsr_checkpaths(L, 1, &count);
     sr_source **source = lsr_newsource(L);
     sr_threads **team = new_threads(L);
+    sr_source_opts how = {.records = lsr_pushrecords(L, 2)};
     char **text = lsr_newbytes(L);
     sr_vocab_train_counts counts = {0};
-    sr_status st = sr_source_open(source, paths, count, NULL);
+    sr_status st = sr_source_open(source, paths, count, &how);
     if (st == SR_OK) st = sr_threads_new(team, threads);
     if (st == SR_OK) st = sr_bpe_train(text, &size, *source, &opts, *team, &counts);
     if (st != SR_OK) return lsr_result(L, st);
@@ -167,7 +168,7 @@ static int text_train_bpe(lua_State *L) {
 }
 
 /* train(paths, { size=, min_frequency=, limit_alphabet=, lowercase=, keep_accents=, word_limit=,
- * threads= }) -> Vocab, counts | nil, message, code */
+ * threads=, records= }) -> Vocab, counts | nil, message, code */
 static int text_train(lua_State *L) {
     sr_vocab_train_opts opts = train_opts(L);
     int threads = (int)lsr_field_range(L, 2, "threads", 0, 0, 1024);
@@ -175,14 +176,31 @@ static int text_train(lua_State *L) {
     const char *const *paths = lsr_checkpaths(L, 1, &count);
     sr_source **source = lsr_newsource(L);
     sr_threads **team = new_threads(L);
+    sr_source_opts how = {.records = lsr_pushrecords(L, 2)};
     sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), LSR_VOCAB);
     sr_vocab_train_counts counts = {0};
-    sr_status st = sr_source_open(source, paths, count, NULL);
+    sr_status st = sr_source_open(source, paths, count, &how);
     if (st == SR_OK) st = sr_threads_new(team, threads);
     if (st == SR_OK) st = sr_vocab_train(box, *source, &opts, *team, &counts);
     if (st != SR_OK) return lsr_result(L, st);
     push_train_counts(L, &counts, *source);
     return 2;
+}
+
+/* files(paths) -> list | nil, message, code: the files that the paths mean, in the order in which
+ * they are read */
+static int text_files(lua_State *L) {
+    size_t count;
+    const char *const *paths = lsr_checkpaths(L, 1, &count);
+    sr_source **source = lsr_newsource(L);
+    sr_status st = sr_source_open(source, paths, count, NULL);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_createtable(L, (int)sr_source_files(*source), 0);
+    for (size_t i = 0; i < sr_source_files(*source); i++) {
+        lua_pushstring(L, sr_source_file(*source, i));
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
 }
 
 /* ---- encoding -------------------------------------------------------------------------------- */
@@ -258,7 +276,7 @@ static const luaL_Reg sentences_methods[] = {
 
 static const luaL_Reg functions[] = {
     {"sentences", text_sentences}, {"train", text_train}, {"train_bpe", text_train_bpe},
-    {"encode", text_encode},       {NULL, NULL},
+    {"encode", text_encode},       {"files", text_files}, {NULL, NULL},
 };
 
 void lsr_open_textfiles(lua_State *L) {

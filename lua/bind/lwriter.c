@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/data/bert_hdf5.h"
 #include "core/data/carried.h"
 #include "core/data/field.h"
 #include "lua/bind/ldata.h"
@@ -169,10 +170,35 @@ static int writer_commit(lua_State *L) {
     return lsr_done(L, sr_shard_commit(w));
 }
 
+/* writer:import(kind, paths, tokenizer) -> counts | nil, message, code: the ids of other programs'
+ * files, with all columns but those of the tokenizer */
+static int writer_import(lua_State *L) {
+    static const char *const kinds[] = {"indexed", "hdf5", NULL};
+    sr_shard_writer *w = check_writer(L);
+    int kind = lsr_checkoption(L, 2, "kind", NULL, kinds);
+    size_t count;
+    const sr_tokenizer *t = lsr_checktokenizer(L, 4);
+    const char *const *paths = lsr_checkpaths(L, 3, &count);
+    sr_ids_counts c;
+    sr_status st = kind == 0 ? sr_indexed_import(&c, w, paths, count, t)
+                             : sr_bert_hdf5_import(&c, w, paths, count, t);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_createtable(L, 0, 6);
+    lsr_set_integer(L, "files", (int64_t)c.files);
+    lsr_set_integer(L, "documents", (int64_t)c.documents);
+    lsr_set_integer(L, "sentences", (int64_t)c.sentences);
+    lsr_set_integer(L, "examples", (int64_t)c.examples);
+    lsr_set_integer(L, "tokens", (int64_t)c.tokens);
+    lsr_set_integer(L, "left_out", (int64_t)c.left_out);
+    return 1;
+}
+
 static const luaL_Reg writer_methods[] = {
-    {"column", writer_column}, {"field", writer_field}, {"append", writer_append},
-    {"values", writer_values}, {"meta", writer_meta},   {"tokenizer", writer_tokenizer},
-    {"commit", writer_commit}, {"close", writer_close}, {NULL, NULL}};
+    {"column", writer_column}, {"field", writer_field},
+    {"append", writer_append}, {"values", writer_values},
+    {"meta", writer_meta},     {"tokenizer", writer_tokenizer},
+    {"import", writer_import}, {"commit", writer_commit},
+    {"close", writer_close},   {NULL, NULL}};
 
 void lsr_open_writer(lua_State *L) {
     lsr_class(L, WRITER, writer_methods, writer_close);

@@ -3,15 +3,19 @@
  * Nodes keep their positions and scalars their text; the schema assigns types, so `no` is text for
  * a string and 1e-4 is a number for a number.  Anchors, aliases, tags, merge keys, duplicate keys
  * and second documents are rejected; all of them are reported at once.  A syntax error or an
- * exceeded limit stops the reader.
+ * exceeded limit stops the reader, as does more memory than MULTIPLE bytes for each byte of the
+ * text and BASE more.
  */
 #include <stdbool.h>
 #include <string.h>
 #include <yaml.h>
 
+#include "core/base/limit.h"
 #include "lua/bind/lcheck.h"
 
 enum {
+    MULTIPLE = 250,
+    BASE = 1 << 20,
     FILE_LIMIT = 1 << 20,
     DEPTH_LIMIT = 32,
     EVENT_LIMIT = 100000,
@@ -62,7 +66,7 @@ static void complain(lua_State *L, reading *r, const char *message) {
 static bool syntax_problem(lua_State *L, reading *r) {
     const yaml_parser_t *p = &r->parser;
     const char *what = p->problem != NULL ? p->problem : "cannot be read";
-    if (p->error == YAML_MEMORY_ERROR) what = "not enough memory";
+    if (p->error == YAML_MEMORY_ERROR) luaL_error(L, "not enough memory");
     if (p->context != NULL)
         lua_pushfstring(L, "YAML: %s, %s", p->context, what);
     else
@@ -219,6 +223,31 @@ static reading *reading_open(lua_State *L, const char *text, size_t size) {
     return r;
 }
 
+/* (reading, problems) -> root or nil, in a protected call. */
+static int read_protected(lua_State *L) {
+    reading *r = lua_touserdata(L, 1);
+    r->problems = 2;
+    if (!read_document(L, r)) lua_pushnil(L);
+    return 1;
+}
+
+/* Pushes the root or nil; raises what reading raises, except that there is too little memory. */
+static void read_watched(lua_State *L, reading *r, size_t size) {
+    sr_mem_count count;
+    lua_pushcfunction(L, read_protected);
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, r->problems);
+    sr_mem_watch(&count, MULTIPLE * (int64_t)size + BASE);
+    int problems = r->problems, status = lua_pcall(L, 2, 1, 0);
+    sr_mem_watch_end(&count);
+    r->problems = problems;
+    if (status == LUA_OK) return;
+    if (!count.exceeded) lua_error(L);
+    lua_pop(L, 1);
+    too_large(L, r, "it takes too many bytes of memory for each of its bytes", MULTIPLE);
+    lua_pushnil(L);
+}
+
 /* parse(text) -> root or nil, problems: a list of { message, line, column }, empty if the
  * text is valid. The root is also nil if the text has no document. */
 static int yaml_parse(lua_State *L) {
@@ -228,12 +257,12 @@ static int yaml_parse(lua_State *L) {
     reading *r = reading_open(L, text, size);
     lua_newtable(L);
     r->problems = lua_gettop(L);
-    bool read = false;
-    if (size > FILE_LIMIT)
+    if (size > FILE_LIMIT) {
         too_large(L, r, "the file is too long", FILE_LIMIT);
-    else
-        read = read_document(L, r);
-    if (!read) lua_pushnil(L);
+        lua_pushnil(L);
+    } else {
+        read_watched(L, r, size);
+    }
     lua_pushvalue(L, r->problems);
     return 2;
 }

@@ -43,7 +43,8 @@ static void open_standard_streams(void) {
 
 static void warn(void *context, sr_log_level level, const char *line) {
     (void)context;
-    fprintf(stderr, "seqrun: %s%s\n", level == SR_LOG_WARN ? "warning: " : "", line);
+    fprintf(stderr, "%sseqrun: %s%s\n", lsr_line_shown() ? "\n" : "",
+            level == SR_LOG_WARN ? "warning: " : "", line);
 }
 
 static void set_up_process(void) {

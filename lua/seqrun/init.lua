@@ -13,6 +13,7 @@ local PARTS = {
   advise = { "seqrun.advise" },
   checkpoint = { "seqrun.checkpoint", "seqrun.history.describe" },
   config = { "seqrun.config" },
+  continue = { "seqrun.predict.continue" },
   curriculum = { "seqrun.curriculum" },
   data = { "seqrun.data", "seqrun.analysis" },
   encode = { "seqrun.predict.encode" },

@@ -13,7 +13,7 @@ fit.time = {
   { "product", 0.80, 1.15, 1 }, { "edge", 150, 2 }, { "flash1", 0.40, 1.4, 1 }, { "flash2", 0.50, 1.4, 1 },
   { "fused", 12, 1.5 }, { "torch", 24, 1.5 }, { "norm_plain", 40, 1.5 }, { "norm_fused", 14, 1.5 },
   { "pointwise", 10, 1.5 }, { "logits", 12, 1.5 }, { "link", 0.7, 1.3, 1 }, { "hop", 10e-6, 2 },
-  { "launch", 150e-6, 2 }, { "send", 0.5, 1.5, 1 }, { "network", 0.2, 2, 1 },
+  { "launch", 150e-6, 2 }, { "send", 0.5, 1.5, 1 }, { "network", 0.5, 1.5, 1 }, { "congestion", 1, 2 },
 }
 fit.memory = {
   { "reserved", 3, 1.5 }, { "gradient", 2, 1.3 }, { "norm_plain", 12, 1.5 }, { "norm_fused", 5, 1.5 },

@@ -1,22 +1,28 @@
 -- amx.lua - products, ops and steps in bf16 in one table, for a machine with AMX: `make bench-amx`.
 --
---   build/seqrun recipes/bench/amx.lua [repeats=15] [seconds=90] [peer=true]
+--   build/seqrun recipes/bench/amx.lua [repeats=15] [seconds=90] [peer=true] [rehearse=true]
 --
 -- Runs ops.lua on one thread, in processor time, with the sizes of BERT-base and MiniLM, and step.lua on all threads
 -- with the small model, BERT-base and MiniLM on 8 to 64 tokens; prints their figures as one table in Markdown, to be
 -- committed to docs/evidence/amx.md.  It takes less than ten minutes, and half of that without PyTorch, which is
 -- measured where $PYTHON (python3 by default) has torch: peer=false leaves it out.
--- A program that takes longer than `seconds` is stopped, and the table says so.  On a processor without AMX it
--- measures the instructions that there are.
+-- A program that takes longer than `seconds` is stopped, and the table says so.  Without AMX it refuses;
+-- rehearse=true measures the instructions that there are, and build/seqrun-tiles those of AMX in C, which is slow.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path
 
 local sr = require("seqrun")
 local common = require("common")
+local core = require("seqrun.core.tensor")
 local sys = require("seqrun.core.sys")
 
-local options = common.options({ repeats = 15, seconds = 90, peer = true }, arg)
+local options = common.options({ repeats = 15, seconds = 90, peer = true, rehearse = false }, arg)
+local set, lack = core.instructions()
+if set ~= "amx" and not options.rehearse then
+  common.refuse("this needs a processor with AMX, but the cpu device computes with %s (%s); rehearse=true measures "
+    .. "those instructions", set, lack)
+end
 local python = os.getenv("PYTHON") or "python3"
 local has_peer = options.peer and os.execute(("'%s' -c 'import torch' >/dev/null 2>&1"):format(python))
 

@@ -86,18 +86,21 @@ function common.median(list)
   return (sorted[(#sorted + 1) // 2] + sorted[#sorted // 2 + 1]) / 2
 end
 
+local function width_of(text) return utf8.len(text) or #text end
+
 ---Prints rows as aligned columns.
 ---@param rows (string|number)[][] the first is the heading
 function common.print_table(rows)
   local widths = {}
   for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, #tostring(cell)) end
+    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, width_of(tostring(cell))) end
   end
   for _, row in ipairs(rows) do
     local cells = {}
     for i, cell in ipairs(row) do
-      cells[i] = (i == 1 and "%-" or "%") .. widths[i] .. "s"
-      cells[i] = cells[i]:format(cell)
+      local text = tostring(cell)
+      local room = (" "):rep(widths[i] - width_of(text))
+      cells[i] = i == 1 and text .. room or room .. text
     end
     print(table.concat(cells, "  "))
   end

@@ -54,6 +54,15 @@ local function products(o, make, visit)
   linear("feed in", H, F)
   linear("feed in, gelu", H, F, "gelu", o.layers)
   linear("feed out", F, H, nil, o.layers)
+  for _, groups in ipairs { 1, 8 } do
+    local x, w, b, starts = make.leaf(T, H), make.leaf(groups * F, H), make.leaf(groups * F), {}
+    for g = 0, groups do starts[g + 1] = T * g // groups end
+    local at, flops = sr.tensor(starts, { dtype = "i32" }), 2 * T * H * F
+    local bytes = make.element * (T * H + groups * F * H + T * F)
+    visit(("grouped_linear feed in, gelu, %d groups"):format(groups),
+      function() return sr.ops.grouped_linear(activation(x), w, b, at, { act = "gelu" }) end,
+      { flops = flops, bytes = bytes, back_flops = 2 * flops, back_bytes = 2 * bytes })
+  end
   local n = 512
   local a, b = make.random(o.heads, n, n), make.random(o.heads, n, n)
   visit("matmul batch of 512", function() return a:matmul(b) end, { flops = 2 * o.heads * n ^ 3 })
@@ -126,6 +135,8 @@ local function rows(o, make, visit)
     local y, sum = sr.ops.residual_norm(activation(x), activation(residual), gamma, nil, both)
     return y + sum
   end, { bytes = 7 * once, back_bytes = 5 * once })
+  visit("sequence_mean", function() return sr.ops.sequence_mean(activation(x), layout) end,
+    { bytes = once, back_bytes = once })
   visit("dropout", function() return sr.ops.dropout(activation(x), layout, { p = o.dropout, site = "user" }) end,
     { bytes = 2 * once, back_bytes = 2 * once })
   visit("softmax", function() return activation(x):softmax(-1) end, { bytes = 2 * once, back_bytes = 3 * once })

@@ -3,8 +3,8 @@
 --   build/seqrun recipes/bench/roofline.lua [device=h100|h200|a100] [model=base|large] [tokens=16384]
 --       [optimizer=lamb|adamw] [all=true] [measured=FILE.tsv label=DEVICE] [dump=FILE]
 --
--- Traffic and FLOP come from traffic.lua, which follows what the kernels do.  The predicted time of an op is the
--- largest of bytes / copy rate, FLOP / rate of its kind, and launches x 2.5 us.  `bound` says which.
+-- Traffic and FLOP come from traffic.lua, which follows what the kernels do; rates.lua says what is counted of an
+-- op's time.  `bound` is its largest part.
 -- Sequences have the lengths of Wikipedia at 512 tokens (hist=FILE for others), packed; precision is bf16.
 --
 -- measured=FILE adds measured times: lines of `label, model, tokens, op, us` with tabs between them, as
@@ -17,19 +17,8 @@ package.path = directory .. "/?.lua;" .. package.path
 
 local common = require("common")
 local lengths = require("lengths")
+local rates = require("rates")
 local traffic = require("traffic")
-
----Rates: bytes/s of a copy, read and write counted; FLOP/s of large products, and of attention's
----kernels for sm_80, forward and backward; `peak` is the chip's dense bf16 rate, for the MFU.
----
----copy of H100 and H200 was measured; products are the rate of a BERT layer's shapes (the largest ones
----reach 800); attention is the middle of the range that the design expects at 512 tokens.
-local DEVICES = {
-  h100 = { copy = 3.0e12, product = 600e12, attention = 235e12, attention_backward = 170e12, peak = 989e12 },
-  h200 = { copy = 4.3e12, product = 600e12, attention = 235e12, attention_backward = 170e12, peak = 989e12 },
-  a100 = { copy = 1.75e12, product = 230e12, attention = 155e12, attention_backward = 105e12, peak = 312e12 },
-}
-local LAUNCH = 2.5e-6 -- seconds that a small kernel takes behind another one
 
 local MODELS = {
   base = { hidden = 768, layers = 12, heads = 12, inner = 3072, vocabulary = 30528, positions = 512 },
@@ -51,7 +40,7 @@ local function one_of(name, list)
   return list[options[name]]
     or common.refuse("%s is '%s'; choose one of: %s", name, options[name], table.concat(known, ", "))
 end
-local device, model = one_of("device", DEVICES), one_of("model", MODELS)
+local device, model = one_of("device", rates.DEVICES), one_of("model", MODELS)
 one_of("optimizer", { lamb = true, adamw = true })
 local label = options.label ~= "" and options.label or options.device
 
@@ -68,16 +57,6 @@ local function work_of(tokens)
     end
   end
   return work
-end
-
----Seconds of an op, and what binds it.
-local function predict(op)
-  local best, bound = op.launches * LAUNCH, "launch"
-  local moved = op.bytes / device.copy
-  if moved > best then best, bound = moved, "memory" end
-  local computed = op.kind ~= "memory" and op.flops / device[op.kind] or 0
-  if computed > best then best, bound = computed, "compute" end
-  return best, bound
 end
 
 ---Microseconds by op, of this device, model and tokens; empty without a file.
@@ -99,7 +78,7 @@ local function print_ops(work, tokens)
   local measured, total = read_measured(tokens), 0
   local ops = traffic.step(work)
   for _, op in ipairs(ops) do
-    op.seconds, op.bound = predict(op)
+    op.seconds, op.bound = rates.seconds(op, device)
     total = total + op.seconds
   end
   table.sort(ops, function(a, b) return a.seconds > b.seconds end)
@@ -123,7 +102,7 @@ end
 local function summary_row(tokens)
   local work, total, share = work_of(tokens), 0, { product = 0, attention = 0, memory = 0 }
   for _, op in ipairs(traffic.step(work)) do
-    local seconds = predict(op)
+    local seconds = rates.seconds(op, device)
     local kind = op.kind:match("^attention") or op.kind
     total, share[kind] = total + seconds, share[kind] + seconds
   end
@@ -157,8 +136,9 @@ end
 
 print(("BERT-%s, %s, bf16, %s; %.1f M parameters; predicted, not measured"):format(options.model,
   options.device:upper(), options.optimizer, traffic.parameters(work_of(512)) / 1e6))
-print(("copy %.2f TB/s, products %.0f TFLOP/s, attention %.0f forward and %.0f backward\n"):format(device.copy / 1e12,
-  device.product / 1e12, device.attention / 1e12, device.attention_backward / 1e12))
+print(("copy %.2f TB/s; TFLOP/s: products %.0f on a full chip, attention %.0f forward and %.0f backward at 512 tokens; "
+  .. "a launch %.1f us\n"):format(device.copy / 1e12, device.product / 1e12, device.attention / 1e12,
+  device.backward / 1e12, rates.LAUNCH * 1e6))
 local rows = {
   {
     "tokens", "sequences", "step ms", "real k tokens/s", "MFU %", "products ms", "attention ms", "rest ms",

@@ -1,56 +1,128 @@
--- saving.lua - how long training waits for a checkpoint: written at once, or in the background from a copy.
+-- saving.lua - does a curriculum or token dropping save data?  Arms, seeds, budgets; held-out loss and a task.
 --
---   build/seqrun recipes/bench/saving.lua [model=base|large] [layers=0] [repeats=3] [out=runs/bench_saving]
+--     build/seqrun recipes/bench/saving.lua              5 arms, 3 seeds, 100 % and 50 % of the tokens: 40 minutes
+--     build/seqrun recipes/bench/saving.lua arms=all size=1.5           8 arms, 3 million tokens: two hours
+--     build/seqrun recipes/bench/saving.lua arms=baseline,composed seeds=1 size=0.01 out=runs/try      a rehearsal
+--     build/seqrun recipes/bench/saving.lua hours=2               stop before the run that begins after 2 hours
+--     build/seqrun recipes/bench/saving.lua only=report
+--     build/seqrun recipes/bench/saving.lua part=finetune init=minilm train=MRPC/train.tsv dev=MRPC/dev.tsv
 --
--- The state is that of a BERT with AdamW: weights and both moments, 12 bytes a parameter.
+-- Every arm trains a small BERT on two novels and the definitions of WordNet (Debian's package wordnet-base) until the
+-- same number of effective tokens, 2 million at size 1, with the same decay over them, on the same examples with new
+-- masks in every update, drawn by the same sampler (batch.ramp=32).  With task=true it is then fine-tuned to say to
+-- which domain a definition belongs; the definitions that accuracy is measured on are part of the text, without their
+-- domains, for all arms alike.  data=FILE.sqr trains on that instead.  part=finetune is in saving_finetune.lua.
 --
--- waits     until the call returns, with save.background=false: the checkpoint is durable then
--- copies    the same in the background: the stall of a step
--- durable   from the call in the background until the checkpoint is durable; the threads are otherwise idle
+-- With peak=2e-3 and warmup=60 some seeds collapse and predict one word for ever; at 1e-3 and 200 they learn.
+-- Repeating the command goes on where it stopped, also in the middle of a run.
 
 local directory = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = directory .. "/?.lua;" .. package.path
 
-local checkpoint = require("seqrun.checkpoint")
+local arms = require("saving_arms")
 local common = require("common")
+local experiment = require("experiment")
+local report = require("saving_report")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
-local options = common.options({ model = "base", layers = 0, repeats = 3, out = "runs/bench_saving" }, arg)
-local sizes = { base = { 768, 12, 12 }, large = { 1024, 24, 16 } }
-local size = sizes[options.model] or common.refuse("model must be base or large, got '%s'", options.model)
+local options = experiment.open("saving", {
+  part = "pretrain", data = "", arms = "", shares = "", tokens = 2e6, task = false, layers = 4, hidden = 128,
+  evaluations = 6, peak = 1e-3, warmup = 200, tune_epochs = 4, tune_peak = 1e-3,
+  init = "", train = "", dev = "",
+  words = "task=pair,columns.header=false,columns.text=4,columns.pair=5,columns.label=1",
+  tune_tokens = 3e5, tune_batch = 32, max_len = 128, score = "accuracy",
+}, { "part", "data", "tokens", "layers", "hidden", "peak", "warmup", "evaluations", "tune_epochs", "tune_peak", "init",
+  "train", "dev", "words", "tune_tokens", "tune_batch", "max_len", "score" }, arg)
 
-local bert = sr.nn.bert {
-  vocab_size = 30522, hidden_size = size[1], num_hidden_layers = options.layers > 0 and options.layers or size[2],
-  num_attention_heads = size[3], intermediate_size = 4 * size[1], max_position_embeddings = 512, heads = { "mlm" },
-}
-bert:initialise(1)
-local optimizer = sr.optim.adamw(bert.params)
-optimizer:state() -- allocates the moments
+local finetune = options.part == "finetune"
+if options.shares == "" then options.shares = finetune and "1" or "1,0.5" end
+if finetune then return require("saving_finetune")(options) end
+if options.part ~= "pretrain" then common.refuse("part=%s: it is pretrain or finetune", options.part) end
 
-sr.must(sys.make_dirs(options.out))
-local lock = sr.must(checkpoint.lock(options.out))
-local saver = checkpoint.saver(options.out)
-local times = { waits = math.huge, copies = math.huge, durable = math.huge }
-local function take(name, since) times[name] = math.min(times[name], sys.now() - since) end
-
-for i = 1, options.repeats do
-  local parts = { step = 2 * i, model = bert.params, opt = optimizer, config = bert:hf_config() }
-  local began = sys.now()
-  sr.must(saver:save(parts))
-  take("waits", began)
-  parts.step = 2 * i + 1
-  began = sys.now()
-  if not saver:begin(parts) then common.refuse("there is no memory for a copy of the state") end
-  take("copies", began)
-  sr.must(saver:wait())
-  take("durable", began)
+local names = options.arms == "" and arms.USUAL or options.arms == "all" and arms.NAMES
+  or experiment.words(options.arms)
+for _, name in ipairs(names) do
+  if not arms.TITLES[name] then
+    common.refuse("unknown arm '%s'; there are all,%s", name, table.concat(arms.NAMES, ","))
+  end
 end
-lock:close()
-sys.remove(options.out)
+local tokens_of_all = options.tokens * options.size
 
-local gib = 12 * bert.params:count() / 2 ^ 30
-print(("%s, %.2f GiB of state, the least of %d"):format(options.model, gib, options.repeats))
-for _, name in ipairs { "waits", "copies", "durable" } do
-  print(("  %-8s %6.2f s  %5.2f GiB/s"):format(name, times[name], gib / times[name]))
+---The rarity of the examples that a seed draws.
+local function rarity(path, seed)
+  local folder = ("%s/metrics-%d"):format(options.out, seed)
+  local file = ("%s/%s.rarity.metric"):format(folder, path:match("([^/]*)%.sqr$") or path:match("[^/]*$"))
+  if sys.exists(file) then return file end
+  sr.must(sys.make_dirs(folder))
+  local corpus = sr.must(sr.data.open(path, { held = 0.05 }))
+  sr.must(sr.data.analyze { data = corpus, metrics = { "rarity" }, out = folder, max_len = 128, seed = seed })
+  return file
 end
+
+---Arguments that all arms share.
+local function usual(path, seed, tokens)
+  local warmup = math.min(options.warmup, math.max(1, tokens // 5000)) -- an update has about 2,000 tokens
+  return {
+    experiment.RECIPES .. "curriculum.lua", "data.file=" .. path, "seed=" .. seed, "rate.by=effective_tokens",
+    ("rate.total=%d"):format(tokens), "rate.decay=linear", ("rate.peak=%g"):format(options.peak),
+    ("rate.warmup=%d"):format(warmup), ("model.num_hidden_layers=%d"):format(options.layers),
+    ("model.hidden_size=%d"):format(options.hidden), ("model.intermediate_size=%d"):format(4 * options.hidden),
+    "save.every=0", "save.minutes=3", "batch.ramp=32", "log.every=10",
+    ("eval.every=%d"):format(math.max(1, math.ceil(tokens / 2000 / options.evaluations))),
+  }
+end
+
+local function pretrain(folder, name, tokens, seed, path)
+  local words = usual(path, seed, tokens)
+  local own = arms.words(name, { tokens = tokens, rarity = rarity(path, seed) })
+  experiment.train(options, folder, table.move(own, 1, #own, #words + 1, words))
+end
+
+---Fine-tunes what an arm has pretrained on the domains of definitions.
+local function tune(folder, seed)
+  local task = options.out .. "/task"
+  if not sys.exists(task .. "/dev.tsv") then
+    experiment.run { experiment.RECIPES .. "data/wordnet.lua", "out=" .. task, "--quiet" }
+  end
+  experiment.train(options, folder .. "/task", {
+    experiment.RECIPES .. "finetune.lua", "task=classify", "preset=demo", "init.from=" .. folder,
+    "data.train=" .. task .. "/train.tsv", "data.dev=" .. task .. "/dev.tsv", "data.folder=" .. options.out,
+    "eval.epochs=0", ("epochs=%g"):format(options.tune_epochs), ("rate.peak=%g"):format(options.tune_peak),
+    "seed=" .. seed,
+  })
+end
+
+---What a finished run has; nil if it has not ended.
+local function result(folder, name, share, seed)
+  if not experiment.finished(folder) then return nil end
+  local curve, task = experiment.curve(folder), experiment.curve(folder .. "/task")
+  local last, scored = curve[#curve], task[#task] or {}
+  return {
+    folder = folder, curve = curve, arm = name, share = share, seed = seed, loss = last.mlm_loss, step = last.step,
+    effective_tokens = last.effective_tokens, raw_tokens = last.raw_tokens, train_seconds = last.train_seconds,
+    accuracy = scored.accuracy or scored.classify_accuracy,
+  }
+end
+
+local shares, runs = experiment.numbers(options.shares), {}
+local path = options.data ~= "" and options.data or options.only == "" and experiment.data(options.out, "text")
+if options.data ~= "" and not sys.exists(path) then common.refuse("data=%s: there is no such file", path) end
+for _, seed in ipairs(options.seeds) do
+  for _, share in ipairs(shares) do
+    for _, name in ipairs(names) do
+      local folder = ("%s/%s-%g-%d"):format(options.out, name, share, seed)
+      if experiment.goes_on(options) then
+        pretrain(folder, name, math.floor(tokens_of_all * share), seed, path)
+        if options.task then tune(folder, seed) end
+      end
+      runs[#runs + 1] = result(folder, name, share, seed)
+    end
+  end
+end
+
+print(("\n%s; %d layers, hidden size %d, %.3g effective tokens"):format(common.machine(), options.layers,
+  options.hidden, tokens_of_all))
+report.print(runs, shares)
+report.write_curves(options.out .. "/curves.tsv", runs)
+experiment.draw(options.out .. "/saving.svg", "data efficiency", report.panels(runs, shares))

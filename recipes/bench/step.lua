@@ -1,9 +1,10 @@
--- step.lua - a full training step over the same examples in seven arrangements.
+-- step.lua - a full training step over the same examples in eleven arrangements.
 --
 --   build/seqrun recipes/bench/step.lua [model=small|minilm|base|large|modernbert] [precision=f32|bf16|both]
 --       [packs=4] [updates=2] [repeats=3] [device=cpu|cuda] [optimizer=adamw|lamb] [only=packed,sorted]
 --       [tsv=FILE label=h100] [hist=FILE|8-64] [peer=true] [compile=true] [keep=0.5] [longest=512] [layers=L] [micro=1]
---       [reduce=exact|library] [shard=true] [overlap=false] [bucket=16] [clock=wall|cpu]
+--       [reduce=exact|library] [shard=true] [overlap=false] [bucket=16] [clock=wall|cpu] [fused=false]
+--       [deal=cost|random]
 --
 -- padded   one sequence per row of S slots; padding goes through every op including attention, as in
 --          programs whose batch is a rectangle with a mask
@@ -13,6 +14,10 @@
 -- joined   packs of S without a mask: sequences attend to their neighbours, as in programs that concatenate texts.
 --          It trains another model, and is here for its time
 -- single   one sequence at a time, no padding
+-- longest  sequences one after the other without padding, but attention computes S x S scores of each
+-- bucketed the same with attention at lengths rounded up to multiples of 128, as kernels for some lengths have it
+-- exact    the same with attention at each length
+-- dealt    exact, in a batch for each rank: sequences are assigned as the key `balance` does (deal)
 -- packed   packs of S, packed attention
 --
 -- A step is forward, backward and AdamW over one update; all arrangements see the same sequences, masks
@@ -26,6 +31,7 @@
 -- has none of them, shrinks with their tokens; all else, the optimizer too, stays.  Should be at most 1.05 times that.
 -- micro=N cuts packed updates into micro-batches of N packs.  Several ranks share these out (recipes/bench/ranks.lua
 -- starts them): reduce, overlap and bucket are the keys of `ranks`, shard is optimizer.shard.
+-- fused=false computes layers op by op (step_plain.lua).
 -- longest=128 cuts sequences to this length.  hist=8-64 draws lengths from 8 to 64, all equally often, instead of
 -- those of a file; hist=8192-8192 makes packs of one sequence of 8,192 tokens.
 -- clock=cpu counts the CPU time of the process, ours and the peer's: with threads=1, for a machine that others use too.
@@ -66,7 +72,7 @@ local options = common.options({
   model = "small", precision = "f32", packs = 4, updates = 2, repeats = 3, threads = 0, seed = 1, only = "", dump = "",
   device = "", optimizer = "adamw", tsv = "", label = "", peer = "", compile = false,
   keep = 1, longest = 0, layers = 0,
-  clock = "wall", micro = 0, reduce = "exact", shard = false, overlap = true, bucket = 16,
+  clock = "wall", micro = 0, reduce = "exact", shard = false, overlap = true, bucket = 16, fused = true, deal = "cost",
   hist = directory .. "/data/wikipedia_512.hist",
 }, arg)
 
@@ -111,9 +117,10 @@ local function in_turns(functions, repeats)
 end
 
 ---The batches of one update in one arrangement.
-local function arrange(update, how, capacity, vocabulary)
+local function arrange(update, how, capacity, config)
   return arms.arrange(update, how, {
-    capacity = capacity, vocabulary = vocabulary, seed = options.seed, micro = math.tointeger(options.micro),
+    capacity = capacity, vocabulary = config.vocab_size, seed = options.seed, micro = math.tointeger(options.micro),
+    ranks = world.size, hidden = config.hidden_size, deal = options.deal,
   })
 end
 
@@ -129,7 +136,7 @@ local function measure_dropping(bert, optimizer, updates, capacity)
     pass(bert, batches)
   end
   for _, update in ipairs(updates) do
-    local batches = arrange(update, "packed", capacity, bert.config.vocab_size)
+    local batches = arrange(update, "packed", capacity, bert.config)
     local step_time, full, short, outer = in_turns({
       function() optimizer:step { rate = 1e-5, clip = 1.0 } sr.synchronize() end,
       function() with(nil, batches) end, function() with(token_drop, batches) end, function() pass(ends, batches) end,
@@ -149,9 +156,9 @@ end
 
 ---Real tokens per second of one arrangement; each update counts with the best of its repeats.
 local function measure(bert, optimizer, updates, how, capacity)
-  local vocabulary, seconds, tokens = bert.config.vocab_size, 0, 0
+  local seconds, tokens = 0, 0
   for _, update in ipairs(updates) do
-    local batches = arrange(update, how, capacity, vocabulary)
+    local batches = arrange(update, how, capacity, bert.config)
     seconds = seconds + common.best(function() step(bert, optimizer, batches) end, options.repeats,
       options.clock == "cpu" and os.clock or nil)
     for _, batch in ipairs(batches) do tokens = tokens + batch.layout:tokens() end
@@ -192,6 +199,7 @@ local function compare(precision)
   config.precision = precision
   if options.layers > 0 then config.num_hidden_layers = options.layers end
   local bert = sr.nn.bert(config):initialise(1)
+  if not options.fused then require("step_plain")(bert) end
   local make_optimizer = assert(sr.optim[options.optimizer], "bench: optimizer must be adamw or lamb")
   local optimizer = make_optimizer(bert.params, { world = world, shard = options.shard })
   if world.size > 1 then

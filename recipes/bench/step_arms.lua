@@ -5,7 +5,9 @@ local sr = require("seqrun")
 local arms = {}
 
 ---In the order in which they are printed.
-arms.ORDER = { "padded", "rows", "sorted", "dense", "joined", "single", "packed" }
+arms.ORDER = {
+  "padded", "rows", "sorted", "dense", "joined", "single", "longest", "bucketed", "exact", "dealt", "packed",
+}
 
 ---Token ids, types, masked rows and labels of sequences at given starts.  The content of a sequence is
 ---a function of its uid, so that every arrangement sees the same.
@@ -109,6 +111,34 @@ local function rectangle_attention(slots, rows, seed)
   return function(qkv, _, o) return sr.ops.attention(qkv, whole, o) end
 end
 
+---The rows of each sequence followed by others, to a multiple of `step`, and where its own rows are then.
+local function bucket_rows(sequences, starts, step)
+  local lens, into, back = {}, {}, {}
+  for s, sequence in ipairs(sequences) do
+    lens[s] = (sequence.length + step - 1) // step * step
+    for i = 0, lens[s] - 1 do
+      if i < sequence.length then back[starts[s] + i + 1] = #into end
+      into[#into + 1] = starts[s] + math.min(i, sequence.length - 1)
+    end
+  end
+  return lens, into, back
+end
+
+---Attention of sequences without padding between them, computed at their lengths rounded up to multiples of `step`, as
+---by kernels that know a few lengths: rows are copied there and back.  The mask is omitted here too.
+local function bucketed_attention(sequences, starts, rows, step, seed)
+  local lens, into, back = bucket_rows(sequences, starts, step)
+  for r = #back + 1, rows do back[r] = 0 end -- slack
+  local unit, int = 128, { dtype = "i32" }
+  local padded = (#into + unit - 1) // unit * unit
+  for r = #into + 1, padded do into[r] = 0 end
+  local layout = sr.layout { lens = lens, rows = padded, seed = seed }
+  local there, again = sr.tensor(into, int):keep(), sr.tensor(back, int):keep()
+  return function(qkv, _, o)
+    return sr.ops.gather_rows(sr.ops.attention(sr.ops.gather_rows(qkv, there), layout, o), again)
+  end
+end
+
 -- ---- arrangements --------------------------------------------------------------------------------
 
 ---One sequence per row of `slots`.
@@ -184,6 +214,30 @@ function make.packed(_, update, totals, o)
   return batches
 end
 
+---Sequences one after the other, without padding; `step`: attention at lengths rounded up to its multiples.
+local function unpadded(sequences, totals, o, step)
+  local starts, at = {}, 0
+  for s, sequence in ipairs(sequences) do starts[s], at = at, at + sequence.length end
+  local batch = batch_of(sequences, starts, (at + 127) // 128 * 128, totals, o)
+  if step then batch.attention = bucketed_attention(sequences, starts, batch.layout:rows(), step, o.seed) end
+  return batch
+end
+
+function make.longest(all, _, totals, o) return { unpadded(all, totals, o, o.capacity) } end
+function make.bucketed(all, _, totals, o) return { unpadded(all, totals, o, 128) } end
+function make.exact(all, _, totals, o) return { unpadded(all, totals, o) } end
+
+---A batch for each rank, without padding; sequences are assigned to them as the key `balance` does.
+function make.dealt(all, _, totals, o)
+  local items, lists, batches = {}, {}, {}
+  for i, sequence in ipairs(all) do items[i] = { sequence.length } end
+  for g = 1, o.ranks do lists[g] = {} end
+  local groups = sr.pack.assign(items, o.ranks, { per_token = 1, per_square = 1 / (6 * o.hidden) }, o.deal)
+  for i, g in ipairs(groups) do table.insert(lists[g], all[i]) end
+  for g, list in ipairs(lists) do batches[g] = unpadded(list, totals, o) end
+  return batches
+end
+
 local function with_attention(kind)
   return function(all, update, totals, o)
     local batches = make.packed(all, update, totals, o)
@@ -197,7 +251,8 @@ make.joined = with_attention(rectangle_attention)
 ---The batches of one update.  A batch may have an `attention` of its own, which the encoder is to use.
 ---@param update { length: integer, uid: integer }[][] packs
 ---@param how string one of arms.ORDER
----@param o { capacity: integer, vocabulary: integer, seed: integer, micro: integer }
+---@param o { capacity: integer, vocabulary: integer, seed: integer, micro: integer, ranks: integer, hidden: integer,
+---  deal: "cost"|"random" }
 ---@return table[]
 function arms.arrange(update, how, o)
   local totals, all = { masked = 0, sequences = 0 }, {}

@@ -1,11 +1,13 @@
 -- traffic.lua - what one training step of BERT moves and computes on a GPU, op by op.
 --
--- The list follows the calls of a step as kernels/cuda carries them out: a product adds its bias; an
--- activation, a bias gradient and the sum of two gradients are passes of their own.  Bytes are those that
--- must cross device memory, each operand once per pass; what a pass leaves in the cache is counted again.
+-- The list follows the calls of a step as kernels/cuda carries them out: a product adds its bias, and the
+-- product for dx adds to the gradient that the residual has; an activation is a pass of its own; bias gradients are
+-- summed by the pass that writes what they sum: those of q, k and v by attention.  Bytes are those that must cross
+-- device memory, each operand once per pass; what a pass leaves in the cache is counted again.
 --
 -- An op: name, calls, launches of a call, bytes and flops of all calls together, kind: "product",
--- "attention", "attention_backward" or "memory".
+-- "attention", "attention_backward" or "memory"; the share of a copy's rate that such a pass is expected to reach;
+-- the shapes of products; the FLOP of attention by sequence, and its heads.
 
 local traffic = {}
 
@@ -24,6 +26,19 @@ local traffic = {}
 local ELEMENT = 2 -- bytes of an activation or weight in bf16
 local REAL = 4 -- of what is always f32
 local TILE = 64 -- rows and columns of a tile of attention
+
+-- Of the rate of a copy: what passes are expected to reach.
+local SHARE = {
+  plain = 0.95, -- fills, sums, copies
+  activation = 0.90,
+  norm = 0.88, -- two barriers a row
+  norm_back = 0.80, -- and sums in shared memory
+  columns = 0.90, -- sums over rows
+  optimizer = 0.90,
+  loss = 0.85,
+  rows = 0.60, -- rows in any order; sums of rows by key
+  product = 0.90,
+}
 
 ---Parameters, as the store holds them.
 ---@param w seqrun.Work
@@ -44,89 +59,110 @@ function traffic.model_flops(w)
   return w.layers * layer + 6 * w.masked * (H * H + H * w.vocabulary) + 6 * #w.lengths * (H * H + 2 * H)
 end
 
----Score elements of attention: useful ones, and those of the tiles that are computed.
-local function scores(lengths)
-  local useful, computed = 0, 0
-  for _, n in ipairs(lengths) do
-    local up = (n + 15) // 16 * 16 -- a tile is left out by strips of 16 rows
-    useful, computed = useful + n * n, computed + up * ((n + TILE - 1) // TILE * TILE)
+---Score elements that the tiles of a sequence compute.
+local function scores(n)
+  local up = (n + 15) // 16 * 16 -- a tile is left out by strips of 16 rows
+  return up * ((n + TILE - 1) // TILE * TILE)
+end
+
+---FLOP of attention by sequence, of all calls, and together.
+local function by_sequence(lengths, flops_each)
+  local list, total = {}, 0
+  for i, n in ipairs(lengths) do
+    list[i] = { length = n, flops = flops_each * scores(n) }
+    total = total + list[i].flops
   end
-  return useful, computed
+  return list, total
 end
 
 ---Collects ops by name, in the order of their first call.
 local function collector()
   local list, by_name = {}, {}
-  local function add(name, kind, calls, launches, bytes, flops)
+  local function add(name, kind, share, calls, launches, bytes)
     local op = by_name[name]
     if not op then
-      op = { name = name, kind = kind, calls = 0, launches = 0, bytes = 0, flops = 0 }
+      op = { name = name, kind = kind, share = SHARE[share], calls = 0, launches = 0, bytes = 0, flops = 0 }
       by_name[name], list[#list + 1] = op, op
     end
     op.calls, op.launches = op.calls + calls, op.launches + calls * launches
-    op.bytes, op.flops = op.bytes + calls * bytes, op.flops + calls * (flops or 0)
+    op.bytes = op.bytes + calls * bytes
+    return op
   end
   return list, add
 end
 
+---A product (m, n, k) that moves `bytes`.
+local function product(add, name, calls, m, n, k, bytes)
+  local op = add(name, "product", "product", calls, 1, bytes)
+  op.flops = op.flops + calls * 2 * m * n * k
+  op.products = op.products or {}
+  table.insert(op.products, { calls = calls, m = m, n = n, k = k })
+end
+
 ---y (rows, outputs) = x (rows, inputs) w^T + b, and an activation in a pass of its own.
-local function linear(add, name, calls, rows, inputs, outputs, gelu)
-  local flops = 2 * rows * inputs * outputs
+---@param is? { gelu?: boolean, residual?: boolean, summed?: boolean } residual: dx is added to the gradient of x as the
+---  residual; summed: the op above sums the bias gradient
+local function linear(add, name, calls, rows, inputs, outputs, is)
+  is = is or {}
   local x, w, y = ELEMENT * rows * inputs, ELEMENT * inputs * outputs, ELEMENT * rows * outputs
-  add(name .. " product", "product", calls, 1, x + w + y, flops)
-  if gelu then add(name .. " gelu", "memory", calls, 1, 2 * y) end
-  add(name .. " backward: dx", "product", calls, 1, x + w + y, flops)
-  add(name .. " backward: dw", "product", calls, 1, x + y + 2 * REAL * inputs * outputs, flops)
-  if gelu then
-    add(name .. " backward: gelu, db", "memory", calls, 2, 3 * y)
-  else
-    add(name .. " backward: db", "memory", calls, 2, y)
+  product(add, name .. " product", calls, rows, outputs, inputs, x + w + y)
+  if is.gelu then add(name .. " gelu", "memory", "activation", calls, 1, 2 * y) end
+  product(add, name .. " backward: dx", calls, rows, inputs, outputs, (is.residual and 2 or 1) * x + w + y)
+  product(add, name .. " backward: dw", calls, outputs, inputs, rows, x + y + 2 * REAL * inputs * outputs)
+  if is.gelu then
+    add(name .. " backward: gelu, db", "memory", "activation", calls, 2, 3 * y)
+  elseif not is.summed then
+    add(name .. " backward: db", "memory", "columns", calls, 2, y)
   end
 end
 
 local function norm(add, name, calls, rows, hidden, residual)
   local row = ELEMENT * rows * hidden
   local passes = residual and 4 or 2
-  add(name, "memory", calls, 1, passes * row + 2 * REAL * rows)
-  add(name .. " backward", "memory", calls, 2, (residual and 4 or 3) * row + 2 * REAL * rows)
+  add(name, "memory", "norm", calls, 1, passes * row + 2 * REAL * rows)
+  add(name .. " backward", "memory", "norm_back", calls, 2, (residual and 4 or 3) * row + 2 * REAL * rows)
 end
 
 ---Rows that a head reads, and their gradient back among all rows: zeros, sums, rounding.
 local function head_rows(add, rows, count, hidden)
-  add("head rows: gather", "memory", 1, 1, 2 * ELEMENT * count * hidden)
-  add("head rows: scatter", "memory", 1, 7, (ELEMENT + 2 * REAL) * count * hidden)
-  add("head rows: fill, round", "memory", 1, 2, (2 * REAL + ELEMENT) * rows * hidden)
+  add("head rows: gather", "memory", "rows", 1, 1, 2 * ELEMENT * count * hidden)
+  add("head rows: scatter", "memory", "rows", 1, 7, (ELEMENT + 2 * REAL) * count * hidden)
+  add("head rows: fill, round", "memory", "plain", 1, 2, (2 * REAL + ELEMENT) * rows * hidden)
 end
 
 local function encoder(add, w)
   local T, H, L = w.rows, w.hidden, w.layers
   local row = ELEMENT * T * H
-  local _, computed = scores(w.lengths)
-  add("embed", "memory", 1, 1, 3 * row + 16 * T)
-  linear(add, "qkv", L, T, H, 3 * H)
-  add("attention", "attention", L, 1, 4 * row + REAL * T * w.heads, 4 * H * computed)
-  add("attention backward", "attention_backward", L, 1, 8 * row + REAL * T * w.heads, 10 * H * computed)
-  linear(add, "projection", L, T, H, H)
-  linear(add, "inner", L, T, H, w.inner, true)
-  linear(add, "outer", L, T, w.inner, H)
+  add("embed", "memory", "norm", 1, 1, 3 * row + 16 * T)
+  linear(add, "qkv", L, T, H, 3 * H, { residual = true, summed = true })
+  -- the kernel, and one that clears the rows of slack; backward, one that adds up the sums of tiles, a sequence or
+  -- some short ones each, for the bias
+  local op = add("attention", "attention", "plain", L, 2, 4 * row + REAL * T * w.heads)
+  op.sequences, op.flops = by_sequence(w.lengths, L * 4 * H)
+  local sums = 2 * REAL * 3 * H * #w.lengths
+  op = add("attention backward", "attention_backward", "plain", L, 3, 8 * row + REAL * T * w.heads + sums)
+  op.sequences, op.flops = by_sequence(w.lengths, L * 10 * H)
+  op.heads = w.heads
+  linear(add, "projection", L, T, H, H, { summed = true })
+  linear(add, "inner", L, T, H, w.inner, { gelu = true, residual = true })
+  linear(add, "outer", L, T, w.inner, H, { summed = true })
   norm(add, "residual_norm", 2 * L, T, H, true)
-  add("sum of gradients", "memory", 2 * L, 1, 3 * row)
   local distinct = math.min(T, w.vocabulary)
-  add("embed backward", "memory", 1, 12, 2 * row + 2 * REAL * T * H + 2 * REAL * (distinct + w.positions) * H)
+  add("embed backward", "memory", "rows", 1, 12, 2 * row + 2 * REAL * T * H + 2 * REAL * (distinct + w.positions) * H)
 end
 
 local function masked_lm(add, w)
   local M, H, V = w.masked, w.hidden, w.vocabulary
   local logits = M * V
   head_rows(add, w.rows, M, H)
-  linear(add, "transform", 1, M, H, H, true)
+  linear(add, "transform", 1, M, H, H, { gelu = true })
   norm(add, "transform norm", 1, M, H, false)
-  local flops, x, word = 2 * logits * H, ELEMENT * M * H, ELEMENT * V * H
-  add("decoder product", "product", 1, 1, x + word + REAL * logits, flops) -- f32 logits, a chunk at a time
-  add("decoder loss", "memory", 1, 2, (REAL + ELEMENT) * logits) -- read twice, then from the cache; gradient
-  add("decoder backward: dx", "product", 1, 1, x + word + ELEMENT * logits, flops)
-  add("decoder backward: dw", "product", 1, 1, x + ELEMENT * logits + 2 * REAL * V * H, flops)
-  add("decoder backward: db", "memory", 1, 2, ELEMENT * logits)
+  local x, word = ELEMENT * M * H, ELEMENT * V * H
+  product(add, "decoder product", 1, M, V, H, x + word + REAL * logits) -- f32 logits, a chunk at a time
+  add("decoder loss", "memory", "loss", 1, 2, (REAL + ELEMENT) * logits) -- read twice, then from the cache; gradient
+  product(add, "decoder backward: dx", 1, M, H, V, x + word + ELEMENT * logits)
+  product(add, "decoder backward: dw", 1, V, H, M, x + ELEMENT * logits + 2 * REAL * V * H)
+  add("decoder backward: db", "memory", "columns", 1, 2, ELEMENT * logits)
 end
 
 local function next_sentence(add, w)
@@ -138,25 +174,25 @@ end
 
 local function optimizer(add, w)
   local P = traffic.parameters(w)
-  add("gradient norm", "memory", 1, 2, REAL * P)
+  add("gradient norm", "memory", "optimizer", 1, 2, REAL * P)
   if w.optimizer == "lamb" then
-    add("lamb moments", "memory", 1, 2, 6 * REAL * P) -- reads w, m, v, g, writes m, v
-    add("lamb step", "memory", 1, 2, (4 * REAL + ELEMENT) * P) -- reads w, m, v, writes w and its bf16 copy
+    add("lamb moments", "memory", "optimizer", 1, 2, 6 * REAL * P) -- reads w, m, v, g, writes m, v
+    add("lamb step", "memory", "optimizer", 1, 2, (4 * REAL + ELEMENT) * P) -- reads w, m, v, writes w and its bf16 copy
   else
-    add("adamw step", "memory", 1, 2, (7 * REAL + ELEMENT) * P)
+    add("adamw step", "memory", "optimizer", 1, 2, (7 * REAL + ELEMENT) * P)
   end
-  add("zero gradients", "memory", 1, 1, REAL * P)
+  add("zero gradients", "memory", "plain", 1, 1, REAL * P)
 end
 
 ---The ops of a step, of one micro-batch.
 ---@param w seqrun.Work
----@return { name: string, kind: string, calls: integer, launches: integer, bytes: number, flops: number }[]
+---@return table[]
 function traffic.step(w)
   local list, add = collector()
   encoder(add, w)
   masked_lm(add, w)
   next_sentence(add, w)
-  add("sum of gradients", "memory", 1, 1, 3 * ELEMENT * w.rows * w.hidden) -- of the two heads
+  add("sum of gradients", "memory", "plain", 1, 1, 3 * ELEMENT * w.rows * w.hidden) -- of the two heads
   optimizer(add, w)
   return list
 end

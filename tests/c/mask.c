@@ -161,6 +161,84 @@ static void check_words_by_place(void) {
     }
 }
 
+/* Two concepts: the ids 10 11 (stage 1), and 10 11 12 (stage 2). */
+static sr_concepts *two_concepts(void) {
+    const int32_t ids[] = {10, 11, 12, 10, 11}, len[] = {3, 2}, stage[] = {2, 1};
+    sr_concepts *c;
+    CHECK_OK(sr_concepts_new(&c, ids, len, stage, 2, NULL, V));
+    return c;
+}
+
+static void check_matching(void) {
+    sr_concepts *c = two_concepts();
+    uint8_t continues[V] = {0};
+    continues[20] = 1;
+    const int32_t ids[] = {10, 11, 12, 10, 11, 20, 10, 11};
+    sr_wording w = {ids, NULL, continues, 8};
+    int64_t form = -1;
+    CHECK(sr_concepts_at(&form, c, &w, 0, 1) == 2 && form == 1);
+    CHECK(sr_concepts_at(&form, c, &w, 0, 2) == 3 && form == 0);
+    CHECK(sr_concepts_at(NULL, c, &w, 1, 2) == 0);
+    CHECK(sr_concepts_at(NULL, c, &w, 3, 2) == 0); /* it would end inside a word */
+    CHECK(sr_concepts_at(NULL, c, &w, 6, 2) == 2); /* at the end of the text */
+    const uint8_t goes_on[] = {0, 0, 0, 1, 0, 0, 0, 0};
+    w.goes_on = goes_on;
+    CHECK(sr_concepts_at(NULL, c, &w, 3, 2) == 0 && sr_concepts_at(NULL, c, &w, 0, 2) == 2);
+    sr_concepts_free(c);
+    const int32_t bad[] = {V}, one[] = {1}, zero[] = {0};
+    CHECK_FAILS(sr_concepts_new(&c, bad, one, one, 1, NULL, V), SR_EINVAL,
+                "outside the vocabulary");
+    CHECK_FAILS(sr_concepts_new(&c, one, one, zero, 1, NULL, V), SR_EINVAL, "stage 0");
+    CHECK_FAILS(sr_concepts_new(&c, one, zero, one, 1, NULL, V), SR_EINVAL, "0 tokens");
+}
+
+/* Concepts are masked whole, replaced alike, first, and within their share; the number stays. */
+static void check_concepts(void) {
+    sr_concepts *c = two_concepts();
+    uint8_t continues[V] = {0}, roles[LEN];
+    sr_masker m = plain;
+    m.continues = continues, m.concepts = (sr_concept_masks){.table = c, .share = 1};
+    CHECK_OK(sr_masker_check(&m));
+    int kept = 0, hidden = 0;
+    for (uint32_t uid = 0; uid < 2000; uid++) {
+        int32_t ids[LEN], before[LEN], scratch[LEN], p[20], l[20], n, in = 0;
+        bool masked[LEN] = {false};
+        for (int i = 0; i < LEN; i++) ids[i] = 13 + i % (V - 13);
+        for (int i = 10; i < 90; i += 10) ids[i] = 10, ids[i + 1] = 11;
+        ids[0] = 2, ids[LEN - 1] = 3;
+        memcpy(before, ids, sizeof ids);
+        m.concepts.share = uid % 2 == 0 ? 1 : 0.4;
+        sr_mask_draw_concepts(p, l, &n, ids, LEN, NULL, uid, 0, &m, 1, scratch, roles);
+        for (int i = 0; i < n; i++) masked[p[i]] = l[i] == before[p[i]];
+        for (int i = 10; i < 90; i += 10) {
+            if (roles[i] == 0) continue;
+            in += 2;
+            CHECK(masked[i] && masked[i + 1] && (ids[i] == 4) == (ids[i + 1] == 4));
+            hidden += ids[i] == 4, kept += ids[i] == 10;
+        }
+        CHECK(n == 15 && in == (uid % 2 == 0 ? 14 : 6));
+    }
+    CHECK(hidden > 7800 && hidden < 8200 && kept > 850);
+    int32_t a[LEN], b[LEN], scratch[LEN], p[20], l[20], n;
+    m.concepts.share = 0;
+    sequence(a, LEN);
+    memcpy(b, a, sizeof a);
+    sr_mask_draw_concepts(p, l, &n, a, LEN, NULL, 7, 3, &m, 2, scratch, roles);
+    sr_mask_draw(p, l, &n, b, LEN, NULL, 7, 3, &plain, scratch);
+    CHECK(memcmp(a, b, sizeof a) == 0);
+    int64_t late[] = {3, 9}, wrong[] = {9, 9};
+    m.concepts.from = late, m.concepts.stages = 2;
+    CHECK(sr_concept_masks_at(&m.concepts, 2) == 0 && sr_concept_masks_at(&m.concepts, 3) == 1 &&
+          sr_concept_masks_at(&m.concepts, 9) == 2);
+    m.concepts.from = wrong;
+    CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "stage 2 begins with update 9");
+    m.concepts.from = late, m.concepts.share = 2;
+    CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "share is 2");
+    m.concepts.share = 1, m.continues = NULL;
+    CHECK_FAILS(sr_masker_check(&m), SR_EINVAL, "continue a word");
+    sr_concepts_free(c);
+}
+
 static void check_refusals(void) {
     sr_masker m = plain;
     m.prob = 0;
@@ -183,6 +261,8 @@ int main(void) {
     check_keys();
     check_whole_words();
     check_words_by_place();
+    check_matching();
+    check_concepts();
     check_refusals();
     return CHECK_DONE();
 }

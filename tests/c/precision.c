@@ -167,10 +167,11 @@ static sr_status toy_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, co
 /* The tape saved the weight: its alias has the same handle. */
 static sr_status toy_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db,
                                      const sr_tensor *dy, const sr_tensor *x, const sr_tensor *w,
-                                     const sr_tensor *pre, const sr_tensor *y, sr_act act) {
+                                     const sr_tensor *pre, const sr_tensor *y, sr_act act,
+                                     bool add_x) {
     CHECK(w->weight != NULL);
     SR_TRY(check_layout(w));
-    return sr_backend_cpu.linear_backward(dx, dw, db, dy, x, w, pre, y, act);
+    return sr_backend_cpu.linear_backward(dx, dw, db, dy, x, w, pre, y, act, add_x);
 }
 
 static sr_backend toy;

@@ -11,6 +11,7 @@
 #include "core/base/file.h"
 #include "core/base/io.h"
 #include "core/base/mem.h"
+#include "core/data/shard_format.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
 
@@ -110,6 +111,34 @@ static void damage_is_found(void) {
     CHECK_OK(sr_file_replace(other, bytes, size + 1));
     CHECK(read_sample(other, 200) == SR_EDATA);
     CHECK(sr_mem_live() == live);
+    sr_free(whole);
+}
+
+/* A header that is whole, but of another version, another block size or another byte order. */
+static void other_headers_are_named(void) {
+    static const struct {
+        uint32_t version, block;
+        const char *words;
+    } headers[] = {
+        {2, SR_SHARD_BLOCK, "format version 2 is not 1; use the version of seqrun that wrote it"},
+        {1, 4096, "blocks of 4096 bytes are not of 65536"},
+        {0x01000000, 0x00000100, "a big-endian data set; prepare it again"},
+        {0x02000000, 0x00000100, "a big-endian data set"},
+    };
+    void *whole;
+    size_t size;
+    CHECK_OK(write_sample(path, 200));
+    CHECK_OK(sr_file_read(&whole, &size, path, 1 << 20));
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        unsigned char *bytes = whole;
+        memcpy(bytes + 8, &headers[i].version, 4);
+        memcpy(bytes + 12, &headers[i].block, 4);
+        uint64_t hash = sr_shard_hash(bytes, 24, SR_SEED_HEADER);
+        memcpy(bytes + 24, &hash, 8);
+        CHECK_OK(sr_file_replace(other, bytes, size));
+        CHECK_FAILS(read_sample(other, 200), SR_EDATA, headers[i].words);
+        CHECK(strstr(sr_message(), other) != NULL);
+    }
     sr_free(whole);
 }
 
@@ -237,6 +266,7 @@ int main(void) {
     comes_back();
     a_missing_file_says_how_to_make_one();
     damage_is_found();
+    other_headers_are_named();
     damage_is_found_in_every_block();
     blocks_keep_their_places();
     shrinks_while_open();

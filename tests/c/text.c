@@ -146,6 +146,46 @@ static sr_status scenario_sentences(void) {
     return st;
 }
 
+static const char *records_path;
+
+/* Lines of records, of which a condition leaves out one. */
+static sr_status scenario_records(void) {
+    static char lang[] = "lang", en[] = "en", score[] = "score", half[] = "0.5";
+    sr_condition is_english = {.kind = SR_WHERE_COMPARE, .name = lang, .text = en};
+    sr_condition is_good = {.kind = SR_WHERE_COMPARE,
+                            .name = score,
+                            .text = half,
+                            .compare = SR_MORE,
+                            .numeric = true,
+                            .number = 0.5};
+    sr_condition both = {.kind = SR_WHERE_AND, .left = &is_english, .right = &is_good};
+    sr_source_opts opts = {.line_limit = 16, .records = {.field = "text", .where = &both}};
+    sr_source *s;
+    sr_line line = {.ends = true};
+    size_t size = 0;
+    SR_TRY(sr_source_open(&s, &records_path, 1, &opts));
+    sr_status st;
+    do {
+        st = sr_source_line(s, &line);
+        size += line.size;
+    } while (st == SR_OK && line.bytes != NULL);
+    sr_source_counts c = sr_source_count(s);
+    if (st == SR_OK && (size != 50 || c.records != 3 || c.left_out != 1)) st = SR_EINTERNAL;
+    sr_source_close(s);
+    return st;
+}
+
+static void make_records(char path[]) {
+    static const char text[] =
+        "{\"text\": \"The cat sat on the mat.\\nThe dog.\", \"lang\": \"en\", \"score\": 0.75}\n"
+        "{\"text\": \"no\", \"lang\": \"en\", \"score\": 0.25}\n"
+        "{\"lang\": \"en\", \"score\": 1, \"text\": \"\\u00e9t\\u00e9, a long line.\"}\n";
+    int fd = mkstemps(path, 6);
+    CHECK(write(fd, text, sizeof text - 1) == (ssize_t)sizeof text - 1);
+    close(fd);
+    records_path = path;
+}
+
 static sr_status swallow(void *context, const void *bytes, size_t size) {
     (void)bytes;
     *(size_t *)context += size;
@@ -329,12 +369,15 @@ static void make_gz(char path[]) {
 
 int main(void) {
     char path[] = "/tmp/seqrun-text-XXXXXX";
+    char records[] = "/tmp/seqrun-text-XXXXXX.jsonl";
     make_gz(path);
+    make_records(records);
     hostile_vocabularies();
     too_many_lines();
     lookups();
     starve("vocabulary and tokens", scenario_vocab);
     starve("sentences", scenario_sentences);
+    starve("records", scenario_records);
     starve("training", scenario_train);
     starve("encoding", scenario_encode);
     every_character();
@@ -343,5 +386,6 @@ int main(void) {
     shared_tokenizer();
     buffer_changes_hands();
     unlink(path);
+    unlink(records);
     return CHECK_DONE();
 }

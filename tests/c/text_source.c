@@ -113,6 +113,29 @@ static void gzipped(void) {
     CHECK_FAILS(read_lines(got, sizeof got, at("bad.gz"), NULL), SR_EDATA, "damaged");
 }
 
+/* Zstandard as gzip: several frames, frames that are skipped, cuts at every byte. */
+static void zstandard(void) {
+    char got[4096];
+    run("printf 'one\\ntwo' | zstd -q --check > $D/z.zst; cp $D/z.zst $D/any");
+    CHECK_LINES(at("any"), NULL, "^one|two|");
+    run("printf '\\120\\052\\115\\030\\003\\000\\000\\000abc' > $D/skip; cat $D/skip $D/z.zst "
+        "$D/skip $D/z.zst > $D/two.zst");
+    CHECK_LINES(at("two.zst"), NULL, "^one|twoone|two|");
+    struct stat st;
+    CHECK(stat(at("z.zst"), &st) == 0);
+    for (int cut = 4; cut < st.st_size; cut++) {
+        FILE *in = fopen(at("z.zst"), "rb"), *out = fopen(at("cut.zst"), "wb");
+        for (int i = 0; i < cut; i++) fputc(fgetc(in), out);
+        fclose(in), fclose(out);
+        CHECK_FAILS(read_lines(got, sizeof got, at("cut.zst"), NULL), SR_EDATA, "truncated");
+    }
+    run("cp $D/z.zst $D/tail.zst; echo rubbish >> $D/tail.zst");
+    CHECK_FAILS(read_lines(got, sizeof got, at("tail.zst"), NULL), SR_EDATA, "unexpected data");
+    run("cp $D/z.zst $D/bad.zst; printf XX | dd of=$D/bad.zst bs=1 seek=9 conv=notrunc "
+        "status=none");
+    CHECK_FAILS(read_lines(got, sizeof got, at("bad.zst"), NULL), SR_EDATA, "damaged");
+}
+
 static void rubbish(void) {
     char got[4096];
     static char block[200000];
@@ -255,6 +278,7 @@ int main(void) {
     lines();
     directories();
     gzipped();
+    zstandard();
     rubbish();
     failing_storage();
     gigabyte_line();

@@ -133,6 +133,21 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
                : CUBLAS_STATUS_SUCCESS;
 }
 
+/* The number of parts is kept in the second word. */
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    const void *value, size_t size) {
+    int32_t number;
+    if (size != sizeof number) return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(&number, value, size);
+    if (attribute == CUBLASLT_ALGO_CONFIG_SPLITK_NUM)
+        algo->data[1] = (uint64_t)number;
+    else if (attribute != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME ||
+             number != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 /* ---- products -------------------------------------------------------------------------------- */
 
 static float load(int32_t type, const void *data, int64_t i) {
@@ -203,10 +218,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     const operation *o = (const operation *)desc;
     const layout *a = (const layout *)adesc, *b = (const layout *)bdesc, *c = (const layout *)cdesc;
     float factor = *(const float *)alpha, keep = *(const float *)beta;
-    (void)handle, (void)workspace, (void)bytes, (void)stream;
+    (void)handle, (void)workspace, (void)bytes;
     if (C != D || cdesc != ddesc || !fits(o, a, b, c)) return CUBLAS_STATUS_INVALID_VALUE;
     cublasStatus_t taken = takes((int)algo->data[0], c);
     if (taken != CUBLAS_STATUS_SUCCESS) return taken;
+    if (lacks("whole products") && algo->data[1] != 3 && !(c->rows == 8 && c->cols == 8))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    (*(void (**)(cudaStream_t))stream)(stream); /* after what is queued: queue.h */
     int64_t depth = o->ta ? a->rows : a->cols;
     if (depth * c->rows * c->cols > 1 << 24) return CUBLAS_STATUS_SUCCESS; /* only to be timed */
     float twice = lacks("right bias") ? 2.0f : 1.0f;

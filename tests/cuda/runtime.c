@@ -1,14 +1,12 @@
-/* runtime.c - a CUDA runtime without a GPU, for tests: memory is the host's, copies are done at
- * once, kernels are not run.  The objects of seqrun_cuda.so linked with it show what the host code
- * asks of CUDA and cuBLASLt (lt.c): products, uploads, graphs, errors. */
+/* runtime.c - a CUDA runtime without a GPU, for tests: memory is the host's, copies are done by
+ * queue.c, kernels are not run.  The objects of seqrun_cuda.so linked with it show what the host
+ * code asks of CUDA and cuBLASLt (lt.c): products, uploads, graphs, errors. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int recording;         /* a graph, */
-static cudaStream_t recorded; /* of this stream */
-static struct cudaGraph_st { int unused; } *graph = (struct cudaGraph_st *)&recording;
+#include "queue.h"
 
 /* SEQRUN_FAKE: what this machine lacks. */
 static int lacks(const char *what) {
@@ -73,6 +71,7 @@ cudaError_t cudaMalloc(void **data, size_t bytes) {
     return cudaSuccess;
 }
 cudaError_t cudaFree(void *data) {
+    queue_finish_all();
     free(data);
     return cudaSuccess;
 }
@@ -93,102 +92,148 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
     memcpy(to, from, bytes);
     return cudaSuccess;
 }
+
+/* A graph is a list of work.  Without SEQRUN_FAKE_ORDER it is done while it is recorded. */
+struct CUgraph_st {
+    work *list;
+    size_t count;
+};
+static cudaGraph_t recording; /* NULL: none is */
+static cudaStream_t recorded; /* the stream that is recorded */
+
+static cudaError_t put(cudaStream_t stream, work w) {
+    if (recording != NULL && stream == recorded && queue_is_late()) {
+        recording->list = realloc(recording->list, (recording->count + 1) * sizeof w);
+        recording->list[recording->count++] = w;
+    } else {
+        queue_put(stream, w);
+    }
+    return cudaSuccess;
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream) {
-    (void)stream;
-    return cudaMemcpy(to, from, bytes, kind);
+    (void)kind;
+    return put(stream, (work){.kind = WORK_COPY, .to = to, .from = from, .bytes = bytes});
 }
 cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream) {
-    (void)stream;
-    for (size_t row = 0; row < height; row++) memset((char *)to + row * pitch, value, width);
-    return cudaSuccess;
+    return put(stream, (work){.kind = WORK_FILL,
+                              .to = to,
+                              .bytes = width,
+                              .pitch = pitch,
+                              .rows = height,
+                              .value = value});
 }
 
 /* ---- streams, events, graphs ----------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     (void)flags;
-    *stream = malloc(1);
+    *stream = queue_new();
     return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    free(stream);
+    queue_free(stream);
     return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (lacks("memory rights")) return cudaErrorIllegalAddress;
-    return recording && stream == recorded ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
-    (void)stream, (void)event, (void)flags;
+    if (recording != NULL && stream == recorded) return cudaErrorStreamCaptureUnsupported;
+    queue_finish(stream);
     return cudaSuccess;
 }
-/* Time is counted in launches of kernels. */
-static int launches;
-
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    if (stream->first == NULL && !lacks("an end")) return cudaStreamSynchronize(stream);
+    queue_finish(stream); /* by the next time */
+    return cudaErrorNotReady;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+    (void)flags;
+    if (lacks("waits of streams")) return cudaSuccess;
+    return put(stream, (work){.kind = WORK_WAIT, .event = event, .ticket = event->recorded});
+}
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     (void)flags;
-    *event = calloc(1, sizeof launches);
+    *event = calloc(1, sizeof **event);
     return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t *event) {
     return cudaEventCreateWithFlags(event, 0);
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    queue_finish_all(); /* what waits for it, too */
     free(event);
     return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    (void)stream;
-    memcpy(event, &launches, sizeof launches);
-    return cudaSuccess;
+    return put(stream, (work){.kind = WORK_RECORD, .event = event, .ticket = ++event->recorded});
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-    (void)event;
+    if (!lacks("waits of the host")) queue_finish_event(event);
     return lacks("safe trials") ? cudaErrorIllegalAddress : cudaSuccess;
 }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+    if (event->done == event->recorded) return cudaEventSynchronize(event);
+    queue_finish_event(event); /* by the next time */
+    return cudaErrorNotReady;
+}
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t stop) {
-    int from, to;
-    memcpy(&from, start, sizeof from);
-    memcpy(&to, stop, sizeof to);
+    int from = start->kernels, to = stop->kernels;
     if (lacks("safe passes") && to > from) return cudaErrorIllegalAddress;
     *ms = 1.0f + (float)(lacks("slow kernels") ? 0 : to - from);
     return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
     (void)mode;
-    recording = 1;
+    if (lacks("graphs")) return cudaErrorNotSupported;
+    recording = calloc(1, sizeof *recording);
     recorded = stream;
     return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
     (void)stream;
-    recording = 0;
-    *out = (cudaGraph_t)graph;
+    *out = recording;
+    recording = NULL;
+    return cudaSuccess;
+}
+static cudaGraph_t copy_of(cudaGraph_t from) {
+    cudaGraph_t copy = calloc(1, sizeof *copy);
+    size_t bytes = from->count * sizeof *from->list;
+    copy->count = from->count;
+    copy->list = malloc(bytes + 1);
+    if (bytes > 0) memcpy(copy->list, from->list, bytes);
+    return copy;
+}
+static cudaError_t free_graph(cudaGraph_t g) {
+    free(g->list);
+    free(g);
     return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t from,
                                  unsigned long long flags) {
     (void)flags;
-    *ready = (cudaGraphExec_t)from;
+    *ready = (cudaGraphExec_t)copy_of(from);
     return cudaSuccess;
 }
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t ready, cudaGraph_t from,
                                 cudaGraphExecUpdateResultInfo *info) {
-    (void)ready, (void)from, (void)info;
+    cudaGraph_t old = (cudaGraph_t)ready, copy = copy_of(from);
+    (void)info;
+    free(old->list);
+    *old = *copy;
+    free(copy);
     return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready) {
-    (void)ready;
-    return cudaSuccess;
+    return free_graph((cudaGraph_t)ready);
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t done) {
-    (void)done;
-    return cudaSuccess;
+    return free_graph(done);
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream) {
-    (void)ready, (void)stream;
+    cudaGraph_t g = (cudaGraph_t)ready;
+    for (size_t i = 0; i < g->count; i++) queue_put(stream, g->list[i]);
     return cudaSuccess;
 }
 
@@ -198,9 +243,26 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
     (void)kernel, (void)attribute;
     return value > 99 << 10 && lacks("shared memory") ? cudaErrorInvalidValue : cudaSuccess;
 }
+/* While nothing is recorded; in a capture a launch would have to load it. */
+static const void *loaded[1024];
+static int loads;
+
+static int is_loaded(const void *kernel) {
+    for (int i = 0; i < loads; i++)
+        if (loaded[i] == kernel) return 1;
+    return 0;
+}
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel) {
+    memset(attributes, 0, sizeof *attributes);
+    if (!is_loaded(kernel) && loads < 1024) loaded[loads++] = kernel;
+    return cudaSuccess;
+}
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                              size_t shared, cudaStream_t stream) {
-    (void)kernel, (void)grid, (void)block, (void)arguments, (void)shared, (void)stream;
+    static int launches;
+    (void)kernel, (void)grid, (void)block, (void)arguments, (void)shared;
+    if (!is_loaded(kernel)) return cudaErrorNotReady;
+    put(stream, (work){.kind = WORK_KERNEL});
     launches++;
     return lacks("safe kernels") && launches == 4 ? cudaErrorIllegalAddress : cudaSuccess;
 }

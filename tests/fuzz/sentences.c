@@ -32,7 +32,8 @@ static void check_sentence(const sr_sentence *s, size_t limit) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     if (size < 2) return 0;
-    sr_source_opts source = {16 + (size_t)(bytes[0] & 15), (bytes[0] & 16) != 0};
+    sr_source_opts source = {.line_limit = 16 + (size_t)(bytes[0] & 15),
+                             .any_bytes = (bytes[0] & 16) != 0};
     sr_sentences_opts opts = {bytes[0] & 32 ? SR_TEXT_LINES : SR_TEXT_PROSE,
                               16 + (size_t)(bytes[0] >> 6) * 50};
     step = 1 + (size_t)bytes[1];

@@ -111,24 +111,6 @@ def gradients(model):
     return as_written(model, zero)
 
 
-def follow(model, compute, sequences):
-    """20 steps of AdamW: loss and norm of the gradient before clipping."""
-    model = copy.deepcopy(model)
-    some = list(model.parameters())
-    optimizer = torch.optim.AdamW([{"params": [p for p in some if p.ndim > 1], "weight_decay": 0.01},
-                                   {"params": [p for p in some if p.ndim == 1], "weight_decay": 0.0}],
-                                  lr=1e-3, betas=(0.9, 0.999), eps=1e-6)
-    rows = []
-    for _ in range(20):
-        optimizer.zero_grad()
-        loss = compute(model, sequences)[0]
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(some, 1.0)
-        optimizer.step()
-        rows.append([loss.item(), norm.item()])
-    return rows
-
-
 def error(found, wanted):
     return ((found.double() - wanted).abs().max() / wanted.abs().max()).item()
 
@@ -218,7 +200,7 @@ def write(name):
     tensors |= {"grad." + key: value for key, value in gradients(exact).items()}
     golden = {"family": model.config.model_type, "sequences": sequences, "loss": loss.item()}
     exact.zero_grad()
-    golden["adamw"] = follow(exact, compute, sequences)
+    golden["adamw"] = families.follow(exact, compute, sequences)
     with torch.no_grad():
         low = compute(copy.deepcopy(model).bfloat16(), sequences)
     golden["bf16"] = {"logits": error(low[1], logits.detach()), "hidden": error(low[2], hidden)}

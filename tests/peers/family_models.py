@@ -2,6 +2,8 @@
 
 Weights are so large that attention is far from flat, norms and biases far from 1 and 0: errors show.
 """
+import copy
+
 import torch
 import transformers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
@@ -216,3 +218,21 @@ def write_tokenizer(name, folder):
     assert tok.get_vocab_size() == V
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tok, **names)
     fast.save_pretrained(folder)
+
+
+def follow(model, compute, sequences):
+    """20 steps of AdamW: loss and norm of the gradient before clipping."""
+    model = copy.deepcopy(model)
+    some = list(model.parameters())
+    optimizer = torch.optim.AdamW([{"params": [p for p in some if p.ndim > 1], "weight_decay": 0.01},
+                                   {"params": [p for p in some if p.ndim == 1], "weight_decay": 0.0}],
+                                  lr=1e-3, betas=(0.9, 0.999), eps=1e-6)
+    rows = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = compute(model, sequences)[0]
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(some, 1.0)
+        optimizer.step()
+        rows.append([loss.item(), norm.item()])
+    return rows

@@ -46,11 +46,11 @@ struct problem {
     float deviation;
 };
 
-enum { LAYER = 5, SEED = 11 };
+enum { LAYER = 5, SEED = 11, START = 3 /* what dbias holds before */ };
 
 template <class T> struct solution {
     sr_layout *layout;
-    sr_tensor *qkv, *dout, *out, *lse, *dqkv;
+    sr_tensor *qkv, *dout, *out, *lse, *dqkv, *dbias;
     double *o, *l, *dx; /* expected */
 };
 
@@ -130,6 +130,9 @@ template <class T> static void prepare(solution<T> *s, const problem *p) {
     const int64_t shape[] = {p->heads, p->rows};
     CHECK_OK(sr_tensor_new(&s->lse, device, SR_F32, 2, shape));
     memset(data_of<void>(s->lse), 0xFF, (size_t)(p->heads * p->rows) * 4);
+    const int64_t width[] = {3 * hidden};
+    CHECK_OK(sr_tensor_new(&s->dbias, device, SR_F32, 1, width));
+    for (int64_t i = 0; i < 3 * hidden; i++) data_of<float>(s->dbias)[i] = START;
     s->o = (double *)calloc((size_t)(p->rows * hidden), sizeof(double));
     s->l = (double *)calloc((size_t)(p->rows * p->heads), sizeof(double));
     s->dx = (double *)calloc((size_t)(3 * p->rows * hidden), sizeof(double));
@@ -139,7 +142,7 @@ template <class T> static void prepare(solution<T> *s, const problem *p) {
 
 template <class T> static void clear(solution<T> *s) {
     sr_layout_release(s->layout);
-    sr_tensor *all[] = {s->qkv, s->dout, s->out, s->lse, s->dqkv};
+    sr_tensor *all[] = {s->qkv, s->dout, s->out, s->lse, s->dqkv, s->dbias};
     for (sr_tensor *t : all) sr_tensor_release(t);
     free(s->o);
     free(s->l);
@@ -170,6 +173,7 @@ template <class T> static void run(const solution<T> *s, const problem *p) {
     CHECK_OK(attention_forward<T>(&j));
     j.dqkv = s->dqkv;
     j.dout = s->dout;
+    j.dbias = s->dbias;
     CHECK_OK(attention_backward<T>(&j));
     CHECK_OK(sr_device_wait(device));
 }
@@ -209,12 +213,27 @@ template <class T> static void check_lse(const solution<T> *s, const problem *p)
     if (!(most < 1e-5 * p->deviation * p->deviation)) printf("lse: %g\n", most);
 }
 
+/* dbias: sums of what is in dqkv, which `runs` passes have added. */
+template <class T> static void check_bias(const solution<T> *s, int runs) {
+    const int64_t width = s->dqkv->shape[1];
+    double most = 0, largest = 0;
+    for (int64_t c = 0; c < width; c++) {
+        double sum = 0;
+        for (int64_t r = 0; r < s->dqkv->shape[0]; r++) sum += at<T>(s->dqkv, r * width + c);
+        largest = fmax(largest, fabs(sum));
+        most = fmax(most, fabs(data_of<float>(s->dbias)[c] - START - runs * sum));
+    }
+    CHECK(most < 4e-6 * fmax(largest, START));
+    if (!(most < 4e-6 * fmax(largest, START))) printf("dbias: %g of %g\n", most, largest);
+}
+
 template <class T> static void check_problem(const problem *p, double forward, double backward) {
     solution<T> s;
     prepare(&s, p);
     run(&s, p);
     const int64_t hidden = (int64_t)p->heads * p->d;
     check_lse(&s, p);
+    check_bias(&s, 1);
     const double e[] = {error_of<T>(s.out, s.o, 0, hidden), error_of<T>(s.dqkv, s.dx, 0, hidden),
                         error_of<T>(s.dqkv, s.dx, hidden, 2 * hidden),
                         error_of<T>(s.dqkv, s.dx, 2 * hidden, 3 * hidden)};
@@ -263,6 +282,7 @@ static void modes() {
         g()->processors = 1000; /* one block has 64 rows of it */
         run(&s, &p);
         CHECK(memcmp(kept, data_of<void>(s.dqkv), bytes) == 0);
+        check_bias(&s, 2);
         g()->processors = before;
         free(kept);
         clear(&s);

@@ -11,6 +11,7 @@
 #include "tests/support/fail.h"
 
 static sr_device *device;
+static const sr_backend *backend;
 
 static gpu *g() {
     return (gpu *)device->state;
@@ -63,7 +64,10 @@ enum bug {
     SAME_WORD,
     OTHER_BLOCK,
     READ_BY_OTHERS,
-    UNALIGNED
+    UNALIGNED,
+    SOURCE_WRITTEN,
+    WRITTEN_BEFORE,
+    WRITTEN_AFTER
 };
 
 /* Each thread passes a number to its neighbour in another warp, twice. */
@@ -183,6 +187,60 @@ KERNEL(32, 1) void copies(global<float> y, global<const float> x, bug planted) {
     y[t] = first * 100.0f + second;
 }
 
+/* A copy whose source another thread overwrites. */
+KERNEL(64, 1) void copy_and_write(global<float> x, global<float> y, bug planted) {
+    shared<float> s = shared_at<float>(0, 256);
+    int t = thread(), other = (t ^ 32) * 4;
+    float before = x[t * 4];
+    barrier();
+    cp_async16(s + t * 4, x + t * 4, true);
+    cp_commit();
+    if (planted == RIGHT) cp_wait<0>();
+    barrier();
+    x[other] = before + 1.0f;
+    barrier();
+    cp_wait<0>();
+    y[t] = s[t * 4];
+}
+
+/* Without checks: what arrives depends on the draw, unless the kernel waits. */
+static int kinds_of_results(bug planted) {
+    sr_device *before = device;
+    bool stale = false, fresh = false;
+    setenv("SEQRUN_SIMT_CHECK", "0", 1);
+    for (int seed = 0; seed < 8; seed++) {
+        char text[8];
+        snprintf(text, sizeof text, "%d", seed);
+        setenv("SEQRUN_SIMT_SEED", text, 1);
+        CHECK_OK(sr_device_open(&device, backend, 0, nullptr));
+        sr_tensor *x = zeros(SR_F32, 256), *y = zeros(SR_F32, 64);
+        CHECK_OK(launch(g(), "copy_and_write", copy_and_write, 1, 64, 1024, out<float>(x),
+                        out<float>(y), planted));
+        expect("copy_and_write", nullptr);
+        for (int i = 0; i < 64; i++) (data_of<float>(y)[i] == 0.0f ? stale : fresh) = true;
+        sr_tensor_release(y);
+        sr_tensor_release(x);
+        sr_device_close(device);
+    }
+    unsetenv("SEQRUN_SIMT_CHECK");
+    unsetenv("SEQRUN_SIMT_SEED");
+    device = before;
+    return stale + fresh;
+}
+
+static void sources_of_copies() {
+    sr_tensor *x = zeros(SR_F32, 256), *y = zeros(SR_F32, 64);
+    CHECK_OK(launch(g(), "copy_and_write", copy_and_write, 1, 64, 1024, out<float>(x),
+                    out<float>(y), RIGHT));
+    expect("copy_and_write", nullptr);
+    CHECK_OK(launch(g(), "copy_and_write", copy_and_write, 1, 64, 1024, out<float>(x),
+                    out<float>(y), SOURCE_WRITTEN));
+    expect("copy_and_write", "was written while the copy was under way");
+    CHECK(kinds_of_results(RIGHT) == 1 && kinds_of_results(SOURCE_WRITTEN) == 2);
+    sr_tensor_release(y);
+    sr_tensor_release(x);
+}
+
 static void copies_in_flight() {
     sr_tensor *y = zeros(SR_F32, 32), *x = zeros(SR_F32, 128);
     for (int i = 0; i < 128; i++) data_of<float>(x)[i] = (float)i;
@@ -221,6 +279,34 @@ KERNEL(32, 1) void blocks_meet(global<int32_t> y, bug planted) {
         barrier();
         y[i] = neighbour;
     }
+}
+
+/* x may be y. */
+KERNEL(64, 1) void reads_only(global<float> y, readonly<float> x, bug planted) {
+    int t = thread();
+    if (planted == WRITTEN_BEFORE) y[t] = 1.0f;
+    float before = x[t];
+    if (planted == WRITTEN_AFTER) y[t] = before;
+}
+
+static void constant_memory() {
+    sr_tensor *x = zeros(SR_F32, 64), *y = zeros(SR_F32, 64);
+    static const struct {
+        bug planted;
+        const char *words;
+    } cases[] = {{RIGHT, nullptr},
+                 {WRITTEN_BEFORE, "through a readonly, which the launch wrote"},
+                 {WRITTEN_AFTER, "that the launch reads through a readonly"}};
+    for (auto &c : cases) {
+        CHECK_OK(launch(g(), "reads_only", reads_only, 1, 64, 0, out<float>(x), in<float>(x),
+                        c.planted));
+        expect("reads_only", c.words);
+        CHECK_OK(launch(g(), "reads_only", reads_only, 1, 64, 0, out<float>(y), in<float>(x),
+                        c.planted));
+        expect("reads_only of another tensor", nullptr);
+    }
+    sr_tensor_release(y);
+    sr_tensor_release(x);
 }
 
 KERNEL(32, 1) void vectors(global<float> y, int shift) {
@@ -346,6 +432,26 @@ static void scratch_memory() {
     CHECK(memcmp(copy.p, host, sizeof host) == 0);
 }
 
+template <int WARPS> KERNEL(WARPS * 32, 2) void bounded(global<int32_t> y) {
+    y[thread()] = threads();
+}
+
+/* What the compiler is told of a kernel, a template too, holds for its launches. */
+static void bounds_of_launches() {
+    sr_tensor *y = zeros(SR_I32, 1024);
+    CHECK_OK(launch(g(), "bounded", bounded<3>, 1, 96, 0, out<int32_t>(y)));
+    CHECK_OK(launch(g(), "bounded", bounded<3>, 1, 64, 0, out<int32_t>(y)));
+    CHECK(launch(g(), "bounded", bounded<3>, 1, 128, 0, out<int32_t>(y)) == SR_EINTERNAL);
+    CHECK(strcmp(sr_message(),
+                 "bounded: a block of 128 threads; the kernel was compiled for up to 96") == 0);
+    CHECK_OK(launch(g(), "bounded", bounded<32>, 1, 1024, 0, out<int32_t>(y)));
+    CHECK(launch(g(), "vectors", vectors, 1, 64, 0, out<float>(y), 0) == SR_EINTERNAL);
+    simt::bounds b = simt::bounds_of((const void *)bounded<32>);
+    CHECK(b.threads == 1024 && b.blocks == 2);
+    expect("bounded", nullptr);
+    sr_tensor_release(y);
+}
+
 KERNEL(256, 1) void meet(int rounds) {
     float x = 1.0f;
     for (int i = 0; i < rounds; i++) x = shuffle_xor(x, 1);
@@ -384,8 +490,6 @@ static void expect_row(FILE *report, const char *begin, const char *access, int 
     if (!found) printf("no row %s ... %s", begin, wanted);
     CHECK(found);
 }
-
-static const sr_backend *backend;
 
 static void counts() {
     char path[] = "/tmp/simt-checks-XXXXXX";
@@ -464,7 +568,10 @@ int main() {
     shared_memory();
     warps_of_a_block();
     copies_in_flight();
+    sources_of_copies();
     device_memory();
+    constant_memory();
+    bounds_of_launches();
     products<bf16>([](float x) { return (uint16_t)sr_bf16_from_f32(x); });
     products<f16>(simt::half_from_float);
     halves();

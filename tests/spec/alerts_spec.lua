@@ -12,7 +12,7 @@ local function noted(options)
   local screen = { warn = function(_, _, kind, step) told[#told + 1] = kind .. " " .. step end }
   local one = alerts.new {
     options = { spike = 10, stall = 60, disk = 0, stop = false, run = nil }, folder = ".", screen = screen,
-    records = { event = function() end }, each_step = true,
+    records = { event = function() end, alarm = function() end }, each_step = true,
   }
   for key, value in pairs(options or {}) do one.options[key] = value end
   return one, told
@@ -78,6 +78,81 @@ describe("alerts", function()
   end)
 end)
 
+describe("an alarm", function()
+  local train = require("seqrun.core.train")
+
+  it("tells in time while nothing ends, once, with a record and a command, and not when disarmed", function()
+    local dir = program.folder()
+    local file = assert(train.append(dir .. "/lines"))
+    local alarm = assert(train.alarm(file))
+    assert.is_false(alarm:disarm())
+    assert(alarm:arm(60, "not told", "never\n"))
+    assert.is_false(alarm:disarm())
+    assert(alarm:arm(0.05, "told by a test of alarms", "late\n", "echo done > " .. dir .. "/command"))
+    for _ = 1, 200 do
+      if sys.exists(dir .. "/command") then break end
+      sys.sleep(0.05)
+    end
+    assert.is_true(alarm:disarm())
+    assert.is_false(alarm:disarm())
+    assert(file:write("next\n"))
+    alarm:close()
+    file:close()
+    assert.equal("late\nnext\n", sys.read_file(dir .. "/lines"))
+    assert.has_error(function() alarm:disarm() end)
+    local other = assert(train.append(dir .. "/others"))
+    local armed = assert(train.alarm(other))
+    assert.error_matches(function() train.alarm(other) end, "the file has an alarm already")
+    assert(armed:arm(0.05, "not told", "late\n"))
+    other:close() -- its alarm before it
+    assert.has_error(function() armed:disarm() end)
+    armed:close()
+    armed = nil -- luacheck: ignore
+    collectgarbage()
+    sys.remove(dir)
+  end)
+
+  it("tells of data that do not come and of a step that does not end, at that step", function()
+    local dir = program.folder()
+    local file = assert(train.append(dir .. "/metrics.jsonl"))
+    local told = {}
+    local one = alerts.new {
+      options = { spike = 10, stall = 0.3, disk = 0, stop = false }, folder = dir, each_step = false,
+      screen = { warn = function(_, _, kind, step) told[#told + 1] = kind .. " " .. step end },
+      records = { event = function() end, alarm = function() return train.alarm(file) end },
+    }
+    local function until_told(count) -- on a busy machine steps before it may have been long
+      for _ = 1, 400 do
+        if #sr.must(sr.metrics.read(dir)) >= count then return end
+        sys.sleep(0.05)
+      end
+    end
+    local function step(number, waited, told_with_data, told_by_then)
+      local at = { step = number, seconds = number }
+      one:wait_for_data(at)
+      until_told(told_with_data or 0)
+      one:compute(at)
+      until_told(told_by_then or 0)
+      one:step(at, { rate = 1 }, waited, true)
+    end
+    one.options.stall = 1000 -- these may take what they like
+    for number = 1, 4 do step(number, 0) end
+    one.options.stall = 0.3
+    step(5, 0.8, 1)
+    step(6, 0, 1, 2)
+    step(7, 0.8) -- told a few steps before
+    one:close()
+    file:close()
+    local events = {}
+    for _, event in ipairs(sr.must(sr.metrics.read(dir))) do
+      events[#events + 1] = ("%s %s %d"):format(event.event, event.alert, event.step)
+    end
+    assert.same({ "alert data 5", "alert step 6" }, events)
+    assert.same({}, told) -- nothing twice
+    sys.remove(dir)
+  end)
+end)
+
 describe("alerts of a run #slow", function()
   local dir, corpus
   setup(function()
@@ -89,7 +164,7 @@ describe("alerts of a run #slow", function()
   it("are lines, events and a command; they stop it only with alert.stop", function()
     local out, file = dir .. "/high", dir .. "/alerts.txt"
     local function run(...)
-      return program.run(small.words(corpus, "rate.peak=1000", "rate.warmup=0", "--max-steps", "12", ...))
+      return program.run(small.words(corpus, "rate.peak=3", "rate.warmup=0", "--max-steps", "12", ...))
     end
     local code, _, err = run("--out", out, "alert.run=echo $SEQRUN_ALERT $SEQRUN_STEP $SEQRUN_RUN >> " .. file)
     assert.matches("alert: loss: step %d+: the loss is %S+, above the [%d.]+ of the beginning; rate.peak may be", err)

@@ -74,7 +74,7 @@ describe("wrong arguments #bindings", function()
   end)
 
   it("of data.prepare are named: tables are no text", function()
-    for _, name in ipairs { "a.jsonl", "b.csv", "c.tsv.gz" } do
+    for _, name in ipairs { "a.json", "b.csv", "c.tsv.gz", "d.parquet.zst" } do
       local made, message, code = sr.data.prepare { inputs = { name }, out = "x.sqr", vocab = { size = 100 } }
       assert.same({ nil, "config" }, { made, code })
       assert.matches(name:gsub("%p", "%%%0") .. ": a table of records, not text; extract its texts", message)
@@ -90,10 +90,10 @@ describe("wrong arguments #bindings", function()
       return sr.data.prepare { inputs = { folder .. "/texts/" }, out = folder .. "/x.sqr", vocab = { size = 100 } }
     end
     assert.is_truthy(prepared())
-    program.write(folder, "texts/more/B.JSONL.gz", "{}")
+    program.write(folder, "texts/more/B.JSON.gz", "{}")
     local made, message, code = prepared()
     assert.same({ nil, "config" }, { made, code })
-    assert.matches("/texts/more/B.JSONL.gz: a table of records, not text; move it out of the directory", message)
+    assert.matches("/texts/more/B.JSON.gz: a table of records, not text; move it out of the directory", message)
     sys.remove(folder)
   end)
 

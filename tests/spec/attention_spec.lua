@@ -28,15 +28,7 @@ local function with(v, more)
   return options
 end
 
-local function on(device, fn)
-  local before = sr.device()
-  sr.use(device)
-  local scope <close> = sr.scope()
-  local good, result = pcall(fn)
-  sr.use(before)
-  if not good then error(result, 0) end
-  return result
-end
+local on = require("tests.support.devices").on
 
 describe("attention on ref", function()
   for _, v in ipairs(VARIANTS) do

@@ -235,6 +235,29 @@ describe("a failed allocation", function()
   end)
 end)
 
+describe("a temporary directory", function()
+  local make = require("seqrun.base.scratch")
+
+  it("is new, of this user alone, where TMPDIR says, and goes when it is closed", function()
+    local one, other = make(), make()
+    assert.not_equal(one.path, other.path)
+    local pipe <close> = assert(io.popen(("stat -c %%a '%s'"):format(one.path)))
+    assert.equal("700", pipe:read("l"))
+    assert(sys.write_file(one.path .. "/file", "text"))
+    for _, place in ipairs { one, other } do
+      do local closed <close> = place end -- luacheck: ignore
+      assert.is_false(sys.exists(place.path))
+    end
+    local asks = scratch .. "/asks.lua"
+    assert(sys.write_file(asks, 'print(require("seqrun.core.sys").temporary_dir())'))
+    local program = sys.real_path("/proc/self/exe")
+    local said <close> = assert(io.popen(("TMPDIR=%s/none %s %s"):format(scratch, program, asks)))
+    local told = said:read("a")
+    assert.matches("^nil", told)
+    assert.matches("none/seqrun%-[^\n]*its directory does not exist[^\n]*storage", told)
+  end)
+end)
+
 describe("system facts", function()
   it("cover the machine, the build and the process", function()
     local machine, build = sys.machine(), sys.build()

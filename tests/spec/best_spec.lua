@@ -171,6 +171,19 @@ describe("seeds", function()
     assert.equal(0.0, seeds.spreads({ { f1 = 0.5 } }).f1.deviation)
   end)
 
+  it("show scores first, losses last, no counters, and one name for an accuracy", function()
+    local line = {
+      type = "eval", step = 9, seconds = 3, sequences = 40, real_tokens = 999, masked = 7, flops = 1e9, accuracy = 0.9,
+      label_accuracy = 0.9, label_loss = 0.3, f1 = 0.8, matthews = 0.7,
+    }
+    local spreads = seeds.spreads { line, line }
+    assert.same({ "f1", "accuracy", "matthews", "label_loss" }, seeds.order(spreads))
+    assert.same({ "accuracy", "f1", "matthews", "label_loss" }, seeds.order(spreads, "label_accuracy"))
+    assert.same({ "mlm_loss", "mlm_accuracy" }, seeds.order(seeds.spreads { { mlm_loss = 2, mlm_accuracy = 0.4 } },
+      "mlm_loss"))
+    assert.is_nil(spreads.label_accuracy)
+  end)
+
   it("are runs of their own, which stop early and keep their best checkpoint", function()
     local words, rows = task_model.words(), { "text,label" }
     for i = 1, 24 do rows[i + 1] = ("%s %s,%s"):format(words[i], words[i % 7 + 1], i % 2 == 0 and "a" or "b") end

@@ -450,7 +450,7 @@ describe("targets", function()
       { { { name = "label", reads = "rows" } }, "has values per example; use reads: sequences or spans" },
       { { { name = "label", reads = "spans" } }, "a span is two integers" },
       { { { name = "label", reads = "words" } }, "reads 'words' must be rows, sequences or spans" },
-      { { { name = "label", kind = "clm" } }, "unknown kind 'clm'; choose mlm, nsp or column" },
+      { { { name = "label", kind = "clm" } }, "unknown kind 'clm'; choose mlm, causal, tokens, nsp or column" },
       { { { name = "label", colum = "x" } }, "did you mean 'column'" },
       { { { column = "label" } }, "targets%[1%] needs a name" },
       { { name = "label" }, "put the table of one target in braces" },

@@ -58,6 +58,9 @@ describe("a launcher", function()
     local slurm = launcher("SLURM_STEP_NUM_TASKS=8 SLURM_PROCID=3 SLURM_LOCALID=1")
     assert.is_truthy(slurm:find("srun", 1, true) and slurm:find('ranks\\?":8'), slurm)
     assert.is_nil(launcher("SLURM_NTASKS=8 SLURM_PROCID=0"):find("srun")) -- a batch script
+    local named = launcher("PMIX_NAMESPACE=12058625 PMIX_RANK=0") -- as a process without mpirun sets it itself
+    assert.is_truthy(named:find("mpirun"))
+    assert.is_nil(named:find("12058625"))
   end)
 
   it("decides which GPU a rank takes", function()

@@ -285,6 +285,31 @@ local function suite(device, add)
     end
   end)
 
+  it_on_gpu("sums the gradient of the bias of the layer below, as that layer does itself", function()
+    for _, size in ipairs { 32, 64, 128 } do
+      local c = { lens = { 20, 150, 5, 64 }, rows = 256, heads = 2, size = size }
+      local found = {}
+      for _, used in ipairs { "once", "twice" } do -- twice: the layer sums
+        sr.use(gpu)
+        local scope <close> = sr.scope()
+        local layout, uids = layout_of(c)
+        local function leaf(rows, salt)
+          local list = numbers({ lens = { rows } }, sr.layout { lens = { rows } }, { 1 }, 8, salt, 0.5)
+          return sr.tensor(list):reshape(rows, 8):to("bf16")
+        end
+        local b = sr.zeros(6 * size, { dtype = "bf16" }):requires_grad_()
+        local qkv = sr.ops.linear(leaf(256, 3), leaf(6 * size, 4):requires_grad_(), b)
+        local y = sr.ops.attention(qkv, layout, { heads = 2, dropout = 0.1, layer = 3 })
+        local dy = sr.tensor(numbers(c, layout, uids, 2 * size, 2, 1)):reshape(256, 2 * size)
+        local loss = (y:to("f32") * dy):sum()
+        if used == "twice" then loss = loss + qkv:to("f32"):sum() * 0 end
+        loss:backward()
+        found[used] = b:grad():to("f32"):totable()
+      end
+      assert.is_true(distance(found.once, found.twice, 1, 0, 1, 1e-12) < 1e-5)
+    end
+  end)
+
   it_on_gpu("keeps the NaN of a sequence from all others", function()
     for _, kind in ipairs { { "bf16", 64 }, { "bf16", 128 }, { "f32", 16 } } do
       local dtype, size = kind[1], kind[2]

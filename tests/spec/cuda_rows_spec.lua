@@ -88,6 +88,27 @@ for _, device in ipairs(sr.devices()) do
     assert.is_true(on(device, once) == on(device, once))
   end
 
+  test("GELU in bf16 on " .. device .. " is right to its rounding, far from zero too", function()
+    ---Values and derivatives at the multiples of 1/16 from -8 to 8, which bf16 has.
+    local function gelu(dtype)
+      return function()
+        local list, rows = {}, {}
+        for i = -128, 127 do list[i + 129] = i / 16 end
+        for i = 1, 8 do
+          rows[i] = {}
+          for j = 1, 8 do rows[i][j] = i == j and 1 or 0 end
+        end
+        local x = sr.tensor(list):reshape(32, 8):to(dtype):requires_grad_()
+        local y = sr.ops.linear(x, sr.tensor(rows):to(dtype), sr.zeros(8):to(dtype), { act = "gelu" })
+        y:sum():backward()
+        return numbers(y, x:grad())
+      end
+    end
+    local right, got = on("cpu", gelu("f32")), on(device, gelu("bf16"))
+    assert.equal(512, #right)
+    for i, value in ipairs(right) do assert.near(value, got[i], 2 ^ -8 * math.abs(value) + 1e-6) end
+  end)
+
   describe("norms on " .. device .. ":", function()
     for _, width in ipairs { 1, 7, 8, 64, 250, 768, 1024 } do
       test(("rows of %d"):format(width), function()

@@ -87,6 +87,15 @@ describe("recipes/embed.lua", function()
     assert.equal(0, code, err)
     for found in out:gmatch("[^\n]+") do assert.matches("w25", found) end
     assert.equal(3, select(2, out:gsub("\n", "")))
+    code, out, err = program.run { "recipes/search.lua", "mdel=x", "a question" }
+    assert.same({ 2, "" }, { code, out })
+    assert.matches("search: unknown key 'mdel'; there are model, texts and top", err)
+    code, out, err = program.run { "predict", path("pairs"), data } -- its columns have the usual names
+    assert.equal(0, code, err)
+    assert.equal(120, select(2, out:gsub('"similarity"', "")))
+    code, out, err = program.run { "export", path("pairs"), path("sent") }
+    assert.equal(0, code, err)
+    assert.matches('load it   SentenceTransformer%("', out)
   end)
 
   it("learns hard negatives, scored pairs and a teacher's vectors #slow", function()
@@ -94,6 +103,10 @@ describe("recipes/embed.lua", function()
       "embed.directions=both", "embed.matryoshka=[8,32]", "token_drop.keep=0.5",
       "token_drop.layers=[0,1]", "batch.micro_packs=1")
     assert.matches("80 pairs with 80 hard negatives", text)
+    local listed = ('{"anchor":"w1 w%d","positive":"w2 w%d","negative":["w9","w8 w%d"]}\n'):rep(8)
+    listed = listed:gsub("%%d", function() return "3" end)
+    _, text = train(write("listed.jsonl", listed), "listed", "epochs=1")
+    assert.matches("8 pairs with 16 hard negatives", text)
     local scored = scored_file("scored.tsv", 100)
     local line = train(scored, "scored", "data.dev=" .. scored, "epochs=6")
     assert.is_true(line.spearman > 0.8, line.spearman)

@@ -14,25 +14,9 @@ local IN_F64 = 1e-6 -- golden values are f32
 local GRADIENT = 3e-5 -- in f32: the weights are so large that rounding grows from layer to layer
 local TIMES = 2 -- of PyTorch's error in bf16
 
----Runs a body on a device, in a scope.
-local function on(device, body)
-  local before = sr.device()
-  sr.use(device)
-  local scope <close> = sr.scope()
-  local good, message = pcall(body)
-  sr.use(before)
-  if not good then error(message, 0) end
-end
+local on = devices.on
 
-local function error_of(got, wanted)
-  got = got:detach():to(wanted:dtype()):reshape(wanted:size())
-  return (got - wanted):abs():max():item() / wanted:abs():max():item()
-end
-
-local function close(what, got, wanted, tolerance)
-  local error_ratio = error_of(got, wanted)
-  assert.is_true(error_ratio <= tolerance, ("%s: %.3e"):format(what, error_ratio))
-end
+local close = families.close
 
 local function near(what, got, wanted, tolerance)
   local allowed = tolerance * math.max(1, math.abs(wanted))

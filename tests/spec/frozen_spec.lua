@@ -9,12 +9,15 @@ local sys = require("seqrun.core.sys")
 local FROZEN = "tests/data/frozen"
 
 ---The recipe of each run; its directory keeps the name that it had.
-local RECIPES = { run = "pretrain", curriculum = "curriculum" }
+local RECIPES = { run = "pretrain", curriculum = "curriculum", averaged = "pretrain" }
 
 ---Losses of the last four steps, and the losses of the last evaluation, as the version that wrote them went on.
 local RECORDED = {
   run = {
     { 5.985805988311768, 5.97176718711853, 5.980754375457764, 5.955775499343872 }, 5.301918792724609, 2035,
+  },
+  averaged = { -- on two ranks, resumed here on one
+    { 5.9858057498931885, 5.971766948699951, 5.980754613876343, 5.955775499343872 }, 5.301918792724609, 2035,
   },
   curriculum = {
     { 5.954339265823364, 5.958238124847412, 5.957722187042236, 5.92891263961792 }, 5.304785664876302, 2000,
@@ -68,6 +71,28 @@ describe("a data set of an earlier version", function()
   end)
 end)
 
+describe("an index of DeepSpeed of an earlier version", function()
+  it("has its rows", function()
+    local index = sr.must(sr.data.index.open(folder .. "/lengths"))
+    assert.equal(3, index:info().rows)
+    assert.same({ { 3, 1, 2 }, {}, { -7, 1 << 40 } }, { index:row(0), index:row(1), index:row(2) })
+  end)
+end)
+
+describe("the hashes of checked steps and the average of an earlier version", function()
+  it("are read", function()
+    local count = 0
+    for _, line in ipairs(sr.must(sr.metrics.read(folder .. "/averaged"))) do
+      if line.type == "verify" then count = count + (line.equal and #line.weights_hash == 32 and 1 or 0) end
+    end
+    assert.equal(2, count)
+    local plain = sr.must(sr.encode.open(folder .. "/averaged")):one("the house")
+    local mean = sr.must(sr.encode.open(folder .. "/averaged", { average = true })):one("the house")
+    assert.same({ 16, 16 }, { #plain, #mean })
+    assert.not_equal(plain[1], mean[1])
+  end)
+end)
+
 describe("a metric file, a plan and a certificate of an earlier version", function()
   it("have their values", function()
     local metric = sr.must(sr.data.metric(folder .. "/text.rarity.metric"))
@@ -98,6 +123,81 @@ describe("a file of a later version is refused:", function()
     local code, _, err = run { root .. "/recipes/" .. RECIPES.run .. ".lua", "--resume=later", "--quiet" }
     assert.equal(3, code)
     assert.matches("format version 9 is not 1", err)
+  end)
+end)
+
+-- Of .sqr and .metric, tests/c/shard.c has the cases.
+describe("a file of another machine or program is refused by name:", function()
+  local INDEX = "MMIDIDX\0\0"
+
+  ---What refuses a file of these bytes.
+  local function refused(name, bytes, open)
+    local path = program.write(folder, name, bytes)
+    local opened, message, code = open(path)
+    assert.same({ nil, "data" }, { opened, code })
+    assert.truthy(message:find(path, 1, true), message)
+    return message
+  end
+
+  local function index(bytes)
+    program.write(folder, "other.bin", ("\0"):rep(64))
+    return refused("other.idx", bytes, function(path) return sr.data.index.open((path:gsub("%.idx$", ""))) end)
+  end
+
+  it("a data set", function()
+    local text = assert(sys.read_file(folder .. "/text.sqr"))
+    local swapped = text:sub(1, 8) .. text:sub(9, 12):reverse() .. text:sub(13, 16):reverse() .. text:sub(17)
+    assert.matches("a big%-endian data set", refused("other.sqr", swapped, sr.data.open))
+    assert.matches("not a data set %(no .sqr header at byte 0%)", refused("other.sqr", text:sub(2), sr.data.open))
+    local metric = function(path) return sr.data.metric(path) end
+    assert.matches("a big%-endian data set", refused("other.metric", swapped, metric))
+  end)
+
+  it("an index of DeepSpeed: big-endian, another version, with 32-bit positions, of the older format", function()
+    assert.matches("a big%-endian index", index(INDEX .. string.pack(">I8I1I8I8", 1, 4, 0, 0)))
+    assert.matches("version 7 of the index is not 1", index(INDEX .. string.pack("<I8I1I8I8", 7, 4, 0, 0)))
+    local short = INDEX .. string.pack("<I8I1I8I8", 1, 4, 2, 0) .. string.pack("<i4i4i4i4", 1, 1, 0, 4)
+    assert.matches("numbers of rows and documents that do not fit its size", index(short))
+    assert.matches("an index of fairseq's or Megatron's older format %(TNTIDX%)",
+      index("TNTIDX\0\0" .. string.pack("<I8I8I8I8I8", 1, 4, 8, 1, 2)))
+  end)
+
+  it("tensors: a header whose size is big-endian or of 32 bits", function()
+    local header = '{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}'
+    local function tensors(bytes)
+      return refused("other.safetensors", bytes, function(path) return sr.checkpoint.read_tensors(path) end)
+    end
+    local rest = header .. "\0\0\0\0"
+    assert.matches("the size of its header is big%-endian", tensors(string.pack(">I8", #header) .. rest))
+    assert.matches("the header extends beyond the file", tensors(string.pack("<I4", #header) .. rest))
+    assert.matches("not a valid safetensors file", tensors("PK\3\4" .. ("\0"):rep(60)))
+  end)
+end)
+
+describe("what is kept beside runs", function()
+  it("of another version is made anew: the rows of seqrun runs", function()
+    local runs, cache = folder .. "/many", folder .. "/cache"
+    for i = 1, 101 do
+      local place = ("%s/%d"):format(runs, i)
+      assert(sys.make_dirs(place))
+      program.write(place, "metrics.jsonl", '{"type":"train","step":1,"loss":2}\n')
+      program.write(place, "config.yaml", "seed: 1\n")
+      program.write(place, "ended.json", '{"state":"finished","step":1,"seconds":1}')
+    end
+    local function rows()
+      local words = { "runs", runs, "--sort", "name", "--columns", "state,loss", "--format", "csv" }
+      local code, out, err = program.run(words, { before = ("XDG_CACHE_HOME='%s'"):format(cache) })
+      assert.equal(0, code, err)
+      return out
+    end
+    local first = rows()
+    local kept = cache .. "/seqrun/runs/" .. assert(sys.list(cache .. "/seqrun/runs"))[1]
+    local text = assert(sys.read_file(kept))
+    assert.equal("seqrun runs 1\n", text:sub(1, 14))
+    assert.equal(first, rows())
+    assert(sys.write_file(kept, (text:gsub("runs 1", "runs 9", 1):gsub("2%.0", "9.0"))))
+    assert.equal(first, rows())
+    assert.equal("seqrun runs 1\n", assert(sys.read_file(kept)):sub(1, 14))
   end)
 end)
 

@@ -28,7 +28,7 @@ local function run(code, env)
 end
 
 describe("help", function()
-  it("has an example of every entry, which runs", function()
+  it("has an example of every entry, which runs #slow", function()
     local env = repl.environment()
     local quiet = setmetatable({ print = function() end, plot = plot.plot }, { __index = env })
     local missing, failed = {}, {}

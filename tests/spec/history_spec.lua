@@ -120,6 +120,40 @@ describe("the history of a run", function()
     assert.same({ 99.0, -5.0, 70 }, { most, least, norm })
   end)
 
+  it("has the same config read whole and entry by entry, with what other runs have in common", function()
+    local out = folder .. "/first"
+    local whole, keys = history.config(out .. "/config.yaml")
+    for _ = 1, 2 do assert.same({ whole, keys }, { history.config(out .. "/config.yaml", true) }) end
+    local other = {
+      "a: 1\nb:\n  c: [1, x]\n  d: {e: none}\n# a comment\n\nf: \"x # y\"\n", "a: 1\nb:\n  - 1\n  - 2\n", "a: 1\n",
+      "a:\n  b: 1\na: 2\n", "a: 1\n...\n", "--- \na: 1\n", "{a: 1, b: 2}\n",
+      "a: |\n  text\n  more\nb: 2\n", "a: 'x\nb: 1'\n", "a: >\nb: 1", "", "# nothing\n", "a:1\nb: 2\n",
+      "[1, 2]\n", "a: 1\n b: 2\n", '"a": 1\nb: 2\n',
+      "a: 1\nb: &x 2\n", "a: [1,\n  2]\n", "a b: 1\nc: 2\n", "a: b\n  c\nd: 1\n", "a\n", "a: x\nb\n",
+    }
+    for i, text in ipairs(other) do
+      local path = program.write(folder, "config.yaml", text)
+      assert.same({ history.config(path) }, { history.config(path, true) }, i .. ": " .. text)
+    end
+  end)
+
+  it("thins evaluations and events too, and keeps the best and what differs", function()
+    local rows, event = {}, '{"type":"event","event":"alert","step":%d}\n{"type":"verify","step":%d,"equal":%s}\n'
+    for step = 1, 30000 do
+      local line = '{"type":"eval","step":%d,"f1":%.4f,"label_loss":%.4f,"accuracy":0.5}\n'
+      rows[#rows + 1] = line:format(step, step == 7777 and 0.99 or 0.5, step == 9999 and 0.01 or 1.0)
+      rows[#rows + 1] = event:format(step, step, tostring(step ~= 12345))
+    end
+    local dir = made("many", table.concat(rows))
+    local found = assert(history.open(dir))
+    assert.is_true(#found.evals <= 20000 and #found.events <= 20000)
+    assert.same({ 1, 30000 }, { found.evals[1].step, found.evals[#found.evals].step })
+    local best, least, differs = 0, 1, 0
+    for _, line in ipairs(found.evals) do best, least = math.max(best, line.f1), math.min(least, line.label_loss) end
+    for _, one in ipairs(found.events) do differs = differs + (one.equal == false and 1 or 0) end
+    assert.same({ 0.99, 0.01, 1 }, { best, least, differs })
+  end)
+
   it("refuses what is not a run, and says what to give instead #slow", function()
     local function refused(path, part)
       local found, message = history.open(path)

@@ -9,6 +9,24 @@ local OPEN = {
   encode = { open = sr.encode.open, heads = { "mlm" } },
   fill = { open = sr.fill.open, heads = { "mlm" } },
   predict = { open = sr.predict.open, heads = { sr.nn.heads.classify { labels = { "no", "yes" } } } },
+  score = { open = sr.score.open, heads = { "mlm" } },
+}
+
+---Values that an option of a kind refuses.
+local BAD = {
+  integer = { -5, 0, 0 / 0, 3.5, "x", math.huge, {}, false }, number = { "x", {}, true, 0 / 0 },
+  boolean = { 1, "yes", {}, 0 }, string = { 1, {}, true }, choice = { "max", 1, {}, true },
+}
+
+---The other options, by function: the kind of each.
+local OPTIONS = {
+  encode = { pool = "choice", normalise = "boolean", prompt = "string", average = "boolean" },
+  fill = { top = "integer", words = "boolean", average = "boolean" },
+  predict = {
+    nbest = "integer", stride = "integer", longest_answer = "integer", null_threshold = "number", head = "string",
+    average = "boolean",
+  },
+  score = { average = "boolean" },
 }
 
 describe("a model that is opened for inference", function()
@@ -56,7 +74,16 @@ describe("a model that is opened for inference", function()
       assert.matches("did you mean 'max_len'", refusal { max_lne = 8 })
       assert.matches("precision must be one of f32, bf16, got 'f16'", refusal { precision = "f16" })
       for _, options in ipairs { { max_len = 4 }, { max_len = 64, rows = 1 }, { max_len = 8.0, rows = 64.0 } } do
-        assert.is_table(sr.must(one.open(paths[name], options)):one("[MASK] is here"))
+        local text = name == "score" and "is" or "[MASK] is here"
+        assert.is_table(sr.must(one.open(paths[name], options)):one(text))
+      end
+    end)
+
+    it(("by sr.%s.open has each option of its kind"):format(name), function()
+      for key, kind in pairs(OPTIONS[name]) do
+        for _, value in ipairs(BAD[kind]) do
+          assert.matches(("inference_spec.lua:%%d+: %s.open: %s must be "):format(name, key), refusal { [key] = value })
+        end
       end
     end)
 

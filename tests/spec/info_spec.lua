@@ -18,8 +18,9 @@ end
 
 ---The output and the result of the command.
 local function run(path, options)
-  local args, printed, real = { path = path }, {}, print
+  local args, printed, real = { path = path, format = "table" }, {}, print
   for key, value in pairs(options or {}) do args[key] = value end
+  if args.json then args.format = "json" end
   _G.print = function(text) printed[#printed + 1] = tostring(text) end -- luacheck: ignore 121 122
   local results = table.pack(pcall(info.run, args))
   _G.print = real -- luacheck: ignore 121 122

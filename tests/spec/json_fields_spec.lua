@@ -100,6 +100,9 @@ local CASES = {
   end,
   ["export "] = function() return { "export", run, dir .. "/exported", "--force" } end,
   ["fill (JSON lines)"] = function() return { "fill", run, "-t", "the [MASK] sees" } end,
+  ["fill --causal (JSON lines)"] = function()
+    return { "fill", "--causal", "tests/data/causal/gpt2", "-t", "the his", "--tokens", "3" }
+  end,
   ["import "] = function() return { "import", dir .. "/exported", dir .. "/imported" } end,
   ["info of a run"] = function() return { "info", run } end,
   ["info of a checkpoint"] = function() return { "info", model } end,
@@ -120,6 +123,7 @@ local CASES = {
   ["pack --compare"] = function() return { "pack", corpus, "--max-len", "48", "--compare" } end,
   ["pack --check"] = function() return { "pack", corpus, "--max-len", "48", "--check", dir .. "/proof.txt" } end,
   ["predict (JSON lines, by task)"] = function() return { "predict", model, "--text" }, { input = "the\n" } end,
+  ["repro "] = function() return { "repro", run, "--out", dir .. "/again" } end,
   ["report "] = function() return { "report", run, dir .. "/copy" } end,
   ["runs "] = function() return { "runs", dir } end,
   ["score (JSON lines)"] = function()

@@ -86,7 +86,7 @@ describe("annotations", function()
     end)
     describes_every_function(path)
   end
-  for _, class in ipairs { "layout", "scope", "tensor", "safetensors" } do -- each in a file of its own
+  for _, class in ipairs { "layout", "scope", "tensor", "safetensors", "saving" } do -- each in a file of its own
     describes_every_function("lua/seqrun/meta/" .. class .. ".lua")
   end
 

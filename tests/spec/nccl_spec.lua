@@ -81,6 +81,26 @@ describe("the engine of NCCL", function()
     assert.is_truthy(err:find("all_reduce: NCCL failed: unhandled system error; NCCL_DEBUG=WARN", 1, true), err)
   end)
 
+  test("makes the kernels that follow a wait wait, not the host", function()
+    local late = require("tests.support.devices").plugin("late")
+    local settings = ("SEQRUN_CUDA_DRIVER=%s SEQRUN_PLUGINS=%s"):format(library, late)
+    local calls, code, err = run(settings, { "tests/support/nccl_calls.lua", "late" })
+    assert.equal(0, code, err)
+    local _, waits = table.concat(calls, "\n"):gsub("EventRecord on own stream\nStreamWaitEvent on device's stream", "")
+    assert.equal(2, waits)
+  end)
+
+  test("ends a wait for the device when calls have failed", function()
+    local fake = program.path:gsub("[^/]*$", "tests/fake")
+    if not sys.exists(fake .. "/seqrun_cuda.so") then return pending("nvcc not found") end
+    local settings = ("NCCL_FAILS=Later SEQRUN_FAKE='an end' SEQRUN_CUDA_DRIVER=%s LD_LIBRARY_PATH=%s"
+      .. " SEQRUN_PLUGINS=%s/seqrun_cuda.so"):format(library, fake, fake)
+    local _, code, err = run(settings, { "tests/support/nccl_later.lua" })
+    assert.equal(4, code, err)
+    assert.is_truthy(err:find("the host goes on", 1, true), err)
+    assert.is_truthy(err:find("wait: NCCL failed: unhandled system error", 1, true), err)
+  end)
+
   test("takes any answer of a stream but done and busy for a failure", function()
     local late = require("tests.support.devices").plugin("late")
     local settings = ("NCCL_FAILS=StreamQuery SEQRUN_CUDA_DRIVER=%s SEQRUN_PLUGINS=%s"):format(library, late)

@@ -404,6 +404,7 @@ end
 -- ---- ops on a layout -------------------------------------------------------------------------
 
 for _, each in ipairs(require("tests.spec.opcases_layout")) do case(each) end
+for _, each in ipairs(require("tests.spec.opcases_group")) do case(each) end
 
 -- ---- losses ----------------------------------------------------------------------------------
 
@@ -453,6 +454,20 @@ for _, shape in ipairs { { 1, 5, 8 }, { 7, 33, 16 }, { 40, 600, 32 }, { 0, 9, 8 
       return { total, nll, correct }
     end,
     tolerance = 5e-6,
+  }
+end
+for _, shape in ipairs { { 1, 3 }, { 40, 7 }, { 9, 1000 }, { 0, 4 } } do
+  local rows, classes = table.unpack(shape)
+  case {
+    name = ("sample of %d rows, %d classes"):format(rows, classes),
+    make = function(r) return { ["*logits"] = r.normal { rows, classes } } end,
+    shapes = { logits = { rows, classes } },
+    run = function(sr, t)
+      local layout, list = sr.layout { lens = { 5, 60 }, uids = { 9, 3 }, rows = 128, seed = 4 }, {}
+      for m = 1, rows do list[m] = m end
+      return { sr.ops.sample(t.logits, list, layout) }
+    end,
+    difference = false,
   }
 end
 case {

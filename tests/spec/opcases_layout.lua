@@ -98,6 +98,28 @@ case {
   run = function(sr, t) return { sr.ops.attention(t.qkv, sr.layout { lens = { 2 } }, { heads = 1 }) } end,
 }
 
+for _, entry in ipairs(LAYOUTS) do
+  local rows = rows_of(entry[2])
+  for _, columns in ipairs { 1, 40, 150 } do -- in one stripe of columns, and in two
+    case {
+      name = ("sequence_mean, %s, %d columns"):format(entry[1], columns),
+      make = function(r) return { x = r.normal { rows, columns } } end,
+      run = function(sr, t) return { sr.ops.sequence_mean(t.x, sr.layout(with_seed(entry[2]))) } end,
+      slow = rows > 300,
+    }
+  end
+end
+case {
+  name = "sequence_mean of no sequence at all, and of a transposed tensor",
+  make = function(r) return { x = r.normal { 3, 5 } } end,
+  run = function(sr, t)
+    return {
+      sr.ops.sequence_mean(t.x, sr.layout { lens = {}, rows = 3 }),
+      sr.ops.sequence_mean(t.x:t(), sr.layout { lens = { 4 }, starts = { 1 }, rows = 5 }),
+    }
+  end,
+}
+
 ---Heads, shared heads, their size, theta; sizes around those of vectors.
 local TURNS = { { 2, 2, 16, 10000 }, { 4, 2, 6, 1000 }, { 1, 1, 64, 160000 } }
 for _, entry in ipairs(LAYOUTS) do
@@ -127,6 +149,62 @@ case {
   end,
   bf16 = 2 ^ -7, -- it is rounded twice
 }
+
+-- As in an encoder: h has a gradient as the residual when that of the first layer is added, and the norm sums the
+-- gradient of the last bias, unless something else uses what has the bias.
+for _, dropout in ipairs { 0, 0.1 } do
+  for _, used in ipairs { "once", "twice" } do
+    local shape, rows = LAYOUTS[6][2], rows_of(LAYOUTS[6][2])
+    case {
+      name = ("two layers with a residual, dropout %g, their result used %s"):format(dropout, used),
+      make = function(r)
+        return {
+          x = r.normal { rows, 40 }, w1 = r.normal({ 48, 40 }, 0.2), b1 = r.normal { 48 },
+          w2 = r.normal({ 40, 48 }, 0.2), b2 = r.normal { 40 }, gamma = r.positive { 40 }, beta = r.normal { 40 },
+        }
+      end,
+      run = function(sr, t)
+        local l, h = sr.layout(with_seed(shape)), t.x * 2
+        local y = sr.ops.linear(sr.ops.linear(h, t.w1, t.b1, { act = "gelu" }), t.w2, t.b2)
+        local options = { eps = 0.25, dropout = dropout, layer = 1, site = "feed", layout = l }
+        local outputs = { owned(sr, l, sr.ops.residual_norm(y, h, t.gamma, t.beta, options)) }
+        if used == "twice" then outputs[2] = owned(sr, l, y) end
+        return outputs
+      end,
+      tolerance = 1e-5,
+      difference = 2e-6,
+      bf16 = 2 ^ -6, -- it is rounded at three places
+    }
+  end
+end
+
+-- Attention sums the gradient of the bias of the layer that made its input, unless something else uses that, too.
+local MIXED = { lens = { 5, 17, 1, 150, 48 }, starts = { 2, 8, 30, 40, 200 }, rows = 250 }
+for _, kind in ipairs {
+  { heads = 1, size = 32 }, { heads = 2, size = 64, dropout = 0.1 }, { heads = 1, size = 128 },
+  { heads = 2, size = 64, window = 70 }, { heads = 4, size = 32, kv_heads = 2 }, { heads = 2, size = 5 },
+  { heads = 1, size = 32, twice = true },
+} do
+  local columns = (kind.heads + 2 * (kind.kv_heads or kind.heads)) * kind.size
+  case {
+    name = ("attention sums for the layer below, %d heads of %d, dropout %g, window %d, %d shared%s"):format(kind.heads,
+      kind.size, kind.dropout or 0, kind.window or -1, kind.kv_heads or 0, kind.twice and ", used twice" or ""),
+    make = function(r)
+      return { x = r.normal { 250, 6 }, w = r.normal({ columns, 6 }, 0.4), b = r.normal { columns } }
+    end,
+    run = function(sr, t)
+      local l, qkv = sr.layout(with_seed(MIXED)), sr.ops.linear(t.x, t.w, t.b)
+      local options = { heads = kind.heads, dropout = kind.dropout or 0, layer = 3 }
+      options.window, options.kv_heads = kind.window, kind.kv_heads
+      local outputs = { sr.ops.attention(qkv, l, options) }
+      if kind.twice then outputs[2] = owned(sr, l, qkv) end
+      return outputs
+    end,
+    tolerance = 1e-5,
+    difference = false, -- of its parts, above
+    bf16 = 2 ^ -6, -- it is rounded at three places
+  }
+end
 
 for _, entry in ipairs(LAYOUTS) do
   local rows = rows_of(entry[2])

@@ -96,7 +96,12 @@ describe("a task in a file of the user's", function()
     assert.equal(0, code)
     assert.matches("\n  scale  %(number; default 1%)\n", out)
     assert.matches("\n  rate.peak  %(number >= 0; default 0.002%)\n", out)
-    local again, _, err = program.run { "recipes/finetune.lua", "--resume=" .. folder .. "/run", "--quiet" }
+    local words = { "recipes/finetune.lua", "--resume=" .. folder .. "/run", "--quiet" }
+    local again, _, err = program.run(words) -- the config of a run names no code
+    assert.equal(2, again)
+    assert.matches("names the task .*, a file of code; if you trust it, repeat task=", err)
+    words[#words + 1] = "task=" .. task
+    again, _, err = program.run(words)
     assert.equal(0, again, err)
   end)
 

@@ -1,6 +1,7 @@
 -- Predictions and vectors: the same in company and alone, in the order of the input; what cannot be used is told.
 
 local json = require("seqrun.core.json")
+local precision = require("seqrun.predict.precision")
 local program = require("tests.support.program")
 local sr = require("seqrun")
 local task_model = require("tests.support.task_model")
@@ -207,9 +208,15 @@ describe("the command", function()
     assert.equal(0, code)
     assert.matches("trained on pairs %(columns.pair=reply%).* pass %-%-pair\n$", err)
     code, _, err = program.run({ "predict", path, "--pair" }, { input = "the\nthe\tit\n" })
-    os.remove(path .. "/trainer/config.yaml")
     assert.equal(3, code)
     assert.matches("1 field; expected text, pair", err)
+    local out
+    code, out, err = program.run({ "predict", path, "--format", "jsonl" }, -- objects have the columns of the run
+      { input = '{"text":"the","reply":"it is"}\n{"text":"the","pair":"it is"}\n' })
+    os.remove(path .. "/trainer/config.yaml")
+    local list = lines_of(out)
+    assert.same({ 3, "string" }, { code, type(list[1].label) }, err)
+    assert.matches("^no 'reply', which columns.pair names", list[2].error)
   end)
 
   it("predict reads the named columns of a table, and writes a submission", function()
@@ -332,8 +339,8 @@ describe("the command", function()
 
   it("sr.encode gives the vectors of the command", function()
     for _, options in ipairs { {}, { pool = "cls", normalise = false } } do
-      local words = options.pool and { "encode", path, "--pool", "cls", "--raw" } or { "encode", path }
-      local _, out = program.run(words, { input = "the\nit is here\n" })
+      local words = options.pool and { "--pool", "cls", "--raw" } or {}
+      local _, out = program.run({ "encode", path, table.unpack(words) }, { input = "the\nit is here\n" })
       local wanted, encode = lines_of(out), sr.must(sr.encode.open(path, options))
       local seen = 0
       for vector, item in encode:each { "the", { text = "it is here" } } do
@@ -359,6 +366,44 @@ describe("the command", function()
       local _, out = program.run({ "encode", path, "--raw", "--pool", pool }, { input = "the\nit is here\n" })
       for k, value in ipairs(lines_of(out)[2].embedding) do assert.near(wanted[k], value, 1e-5) end
     end
+  end)
+
+  it("encode --precision auto computes in bf16 where the device multiplies it and vectors stay close", function()
+    local input = { input = "the\nit is here\n" }
+    local function vectors(...)
+      local code, out, err = program.run({ "encode", path, ... }, input)
+      assert.equal(0, code, err)
+      return lines_of(out), err
+    end
+    local exact, nothing = vectors()
+    local found, told = vectors("--precision", "auto")
+    assert.equal("", nothing)
+    if not precision.multiplies_bf16() then
+      assert.same({ "", exact }, { told, found })
+      return
+    end
+    local most = tonumber(told:match("computing in bf16, which changes vectors by up to ([%d.]+) %%"))
+    assert.is_true(most > 0 and most <= 1)
+    assert.same(vectors("--precision", "bf16"), found)
+    for i, item in ipairs(exact) do
+      local apart = 0 -- of vectors of length 1
+      for k, x in ipairs(item.embedding) do apart = apart + (x - found[i].embedding[k]) ^ 2 end
+      assert.is_true(apart > 0 and math.sqrt(apart) <= 1.5 * precision.TOLERANCE)
+    end
+  end)
+
+  it("the precision is f32 where vectors in bf16 would be too far, or none at all", function()
+    local f32, bf16 = sr.must(sr.nn.pretrained(path)), sr.must(sr.nn.pretrained(path, { precision = "bf16" }))
+    local other, tokenizer = sr.must(sr.nn.pretrained(path)), task_model.tokenizer()
+    f32.training, bf16.training, other.training = false, false, false
+    assert.equal(0, precision.error(f32, f32, tokenizer))
+    local rounding = precision.error(f32, bf16, tokenizer)
+    assert.is_true(rounding > 1e-4 and rounding < precision.TOLERANCE)
+    local words = other.encoder:words()
+    words:detach():copy_(sr.zeros(table.unpack(words:shape())))
+    assert.is_true(precision.error(f32, other, tokenizer) > precision.TOLERANCE)
+    words:detach():copy_(sr.zeros(table.unpack(words:shape())) / 0)
+    assert.equal(math.huge, precision.error(f32, other, tokenizer))
   end)
 
   it("encode does what a directory of sentence-transformers says, or refuses", function()

@@ -156,6 +156,22 @@ describe("the host code of cuda", function()
     assert.is_nil(cached():find("f32 f32 NN", 1, true))
   end)
 
+  it("also tries algorithms that cut the depth of a product with few elements", function()
+    sys.remove(folder .. "/cache")
+    local deep = "return ones({ 3, %d }):matmul(ones { %d, 5 }):to('cpu'):max():item(), core.choices()"
+    local out = chosen(deep:format(2000, 2000), "whole products")
+    assert.matches("^2000%.0", out)
+    assert.matches("f32 f32 NN 16 16 2048 x1 a[%d.]+\t01" .. ("00"):rep(7) .. "03", out)
+    -- parts of less than 512 are not tried, nor where there are many elements
+    for _, depth in ipairs { 1500, 100 } do
+      local code, _, err = evaluate(('sr.use("cuda"), sr.ones(3, %d):matmul(sr.ones(%d, 5))'):format(depth, depth),
+        "whole products")
+      assert.equal(0, code, err)
+      assert.matches("cuBLASLt has no product of shape %(3, 5, " .. depth .. "%)", err)
+    end
+    sys.remove(folder .. "/cache")
+  end)
+
   it("takes an invalid call for a mistake, not for a product that is missing", function()
     sys.remove(folder .. "/cache")
     local code, _, err = evaluate('sr.use("cuda"), sr.ones(3, 2):matmul(sr.ones(2, 5))', "sense")
@@ -341,6 +357,60 @@ describe("the host code of cuda", function()
       .. 'assert(core.capture("run")) x:item() '
       .. 'assert(core.capture("begin") and core.capture("drop") and core.capture("run")) return tostring(e) end)()')
     assert.matches("a value was read while the update is recorded as a graph", out)
+  end)
+
+  describe("where work is done late, by streams in a drawn order,", function()
+    -- 50 MiB through a ring of 32, of all kinds of pieces; every third one while a graph is recorded
+    local UPLOADS = [[(function()
+      local core = require("seqrun.core.tensor")
+      sr.use("cuda")
+      local sizes, held, wrong = { 100, 30000, 400000, 700000, 9 }, {}, 0
+      for i = 1, 60 do
+        local x = sr.full({ sizes[i % #sizes + 1] }, i, { device = "cpu" })
+        if i % 3 == 0 then assert(core.capture("begin")) end
+        held[i] = x:to("cuda")
+        if i % 3 == 0 then assert(core.capture("run")) end
+      end
+      for i, t in ipairs(held) do
+        local back = t:to("cpu")
+        if back:min():item() ~= i or back:max():item() ~= i then wrong = wrong + 1 end
+      end
+      return wrong
+    end)()]]
+
+    local function wrong(seed, lacks)
+      local code, out, err = evaluate(UPLOADS, ("%s' SEQRUN_FAKE_ORDER='%d"):format(lacks or "", seed))
+      assert.equal(0, code, err)
+      return assert(tonumber(out), out)
+    end
+
+    it("uploads arrive where they should, when they should #slow", function()
+      for seed = 1, require("tests.support.long") and 100 or 8 do assert.equal(0, wrong(seed), "seed " .. seed) end
+    end)
+
+    it("a missing wait shows, of a stream or of the host #slow", function()
+      for _, lacks in ipairs { "waits of streams", "waits of the host" } do
+        assert.is_true(wrong(1, lacks) + wrong(2, lacks) + wrong(3, lacks) > 0, lacks)
+      end
+    end)
+
+    it("products are right #slow", function()
+      for seed = 1, 3 do
+        local code, out, err = run({ "tests/cuda/products.lua" }, "' SEQRUN_FAKE_ORDER='" .. seed)
+        assert.equal(0, code, err)
+        assert.matches("^products are right: %d+\n$", out)
+      end
+    end)
+  end)
+
+  it("records no graph before an update has run", function()
+    local updates = 'sr.use("cuda"), (function() local core = require("seqrun.core.tensor") '
+      .. 'for i = 1, %d do assert(core.capture("begin")) sr.ones(i) assert(core.capture("run")) end end)()'
+    assert.equal(0, (evaluate(updates:format(1), "graphs")))
+    local code, _, err = evaluate(updates:format(2), "graphs")
+    assert.not_equal(0, code)
+    assert.is_truthy(err:find("cuda: cannot record a graph: an error", 1, true), err)
+    evaluates(updates:format(3))
   end)
 
   it("uploads more than its ring holds", function()

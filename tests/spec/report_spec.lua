@@ -131,6 +131,20 @@ describe("a report", function()
       local text = page_of(out)
       check_page(text)
       holds(text, { "<h2>Predictions</h2>", part, "Worst mistakes" })
+      if kind == "tokens" then -- the wrong words with their tags, as they stand in the file
+        local scores = assert(json.decode(sys.read_file(out .. "/scores.json")))
+        local tags, count = {}, 0
+        local rows = assert(sys.read_file(data.dev))
+        for word, tag in rows:gmatch("(%S+) %S+ (%S+)\n") do tags[word .. " " .. tag] = true end
+        for _, mistake in ipairs(scores.heads[1].mistakes) do
+          for pair in mistake.label:gmatch("[^,]+") do
+            assert.truthy(tags[pair:match("^%s*(.-)$")], pair)
+            count = count + 1
+          end
+          assert.equal(select(2, mistake.label:gsub(",", "")), select(2, mistake.predicted:gsub(",", "")))
+        end
+        assert.is_true(count > 0)
+      end
     end
   end)
 
@@ -144,6 +158,27 @@ describe("a report", function()
     local note = "scores are not of the same held-out examples or masks: seed differs"
     holds(page_of(seed(1), seed(2), seed(3)), { "mean ± deviation", "4.000 ± 1.000", note })
     assert.is_nil(page_of(first, second):find("± deviation", 1, true))
+  end)
+
+  it("has means of each group of a sweep", function()
+    local dirs = {}
+    for _, rate in ipairs { "1e-3", "1e-4" } do
+      for i = 1, 2 do
+        dirs[#dirs + 1] = made(("sweep/rate.peak=%s/seed-%d"):format(rate, i), {
+          ["config.yaml"] = ("seed: %d\nrate:\n  peak: %s\n"):format(i, rate), ["run.log"] = "",
+          ["metrics.jsonl"] = ('{"type":"eval","step":1,"mlm_loss":%g}\n'):format(i + 1000 * rate),
+        })
+      end
+    end
+    local text = page_of(table.unpack(dirs))
+    check_page(text)
+    holds(text, { "mean ± deviation, rate.peak=0.001", "2.500 ± 0.707", "mean ± deviation, rate.peak=0.0001",
+      "1.600 ± 0.707", "2 seeds" })
+  end)
+
+  it("draws evaluations in another style than training", function()
+    local text = page_of(first)
+    holds(text, { "dash", "dashes with dots are evaluations" })
   end)
 
   it("escapes names, values and texts", function()

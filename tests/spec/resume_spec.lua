@@ -104,6 +104,36 @@ describe("a resumed run", function()
     assert.equal(took, sys.read_file(path):match("\nprecision: (%S+)"))
   end)
 
+  it("changes the rate on request only, from there on, and records it whenever it is resumed from before", function()
+    local out = folder .. "/rate"
+    assert.equal(0, (run("--out", out, "--max-steps", "3", "log.every=1")))
+    local code, said = run("--out", out, "--resume", "--max-steps", "5", "rate.peak=1e-4")
+    assert.equal(2, code)
+    assert.matches("these keys may not change on resume\n  rate.peak: .*add %-%-new%-rate to change the rate from "
+      .. "here on", said)
+    code, said = run("--out", out, "--resume", "--new-rate", "--max-steps", "5", "rate.peak=1e-4", "mask.max=3")
+    assert.equal(2, code)
+    assert.is_nil(said:find("new-rate", 1, true))
+    code, said = run("--out", out, "--resume", "--new-rate", "--max-steps", "5", "rate.peak=1e-4")
+    assert.equal(0, code, said)
+    assert.matches("changed on resume: rate.peak: %S+, was", assert(sys.read_file(out .. "/run.log")))
+    local before, after = small.metrics(out)[3].lr, small.metrics(out)[4].lr
+    assert.is_true(after < before / 2, ("%g %g"):format(before, after))
+    local function events() return small.metrics(out, "event") end
+    assert.equal(1, #events())
+    assert.same({ "schedule", 4, "0.0001" }, { events()[1].event, events()[1].step,
+      events()[1].changed["rate.peak"].to })
+    sys.remove(("%s/step-%09d"):format(out, 5))
+    code, said = run("--out", out, "--resume", "--max-steps", "5", "rate.peak=1e-4") -- from step 3
+    assert.equal(0, code, said)
+    assert.equal(1, #events())
+    assert.equal(0, (run("--out", out, "--resume", "--max-steps", "6", "rate.peak=1e-4"))) -- from step 5, which has it
+    assert.equal(1, #events())
+    code, said = run("--out", folder .. "/none", "--new-rate", "--max-steps", "1")
+    assert.equal(2, code)
+    assert.matches("%-%-new%-rate goes with %-%-resume", said)
+  end)
+
   it("can stop at every step", function()
     local out = folder .. "/every"
     assert.equal(0, (run("--out", out, "--max-steps", "1")))

@@ -153,7 +153,7 @@ describe("a run", function()
     assert.equal(wanted + 3 * 6 * (h * h + 2 * h), bert:flops(batch))
     local code, out = run("--out", folder .. "/mfu", "--max-steps", "2", "peak_flops=1e10")
     assert.equal(0, code)
-    assert.truthy(out:find("mfu        %d+%.%d%% of the peak %(6 x parameters x tokens: %d+%.%d%%%)"), out)
+    assert.truthy(out:find("mfu        %d+%.%d%% of the peak\n"), out)
     local is_too_low = require("seqrun.run.measure.peak").is_too_low
     assert.same({ true, false, false, false },
       { is_too_low(nil, 1.2), is_too_low(nil, 0.9), is_too_low(nil, nil), is_too_low(1e9, 1.2) })
@@ -484,10 +484,14 @@ describe("a run", function()
       collectgarbage()
       return (sys.memory())
     end
-    steps(300) -- until pools and buffers reach their final size
-    local before = steps(100)
-    local after = steps(600)
-    assert.is_true(after - before < 2 << 20, ("%d bytes more after 600 steps"):format(after - before))
+    local before = steps(300) -- until pools and buffers reach their final size
+    -- What leaks grows in every round; pages that the kernel took away come back in some.
+    local least = math.huge
+    for _ = 1, 4 do
+      local after = steps(200)
+      least, before = math.min(least, after - before), after
+    end
+    assert.is_true(least < 512 << 10, ("%d bytes more after each 200 steps"):format(least))
     loader:close()
   end)
 end)

@@ -1,5 +1,6 @@
 -- The simt device: the CUDA kernels on the CPU.
 
+local long = require("tests.support.long")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
@@ -17,6 +18,32 @@ local function on_simt(body)
     if not good then error(message, 0) end
   end
 end
+
+---Seeds of drawn orders: `few` of them, 100 in `make test-long`.
+local function seeds(few)
+  local list = {}
+  for seed = 1, long and 100 or few do list[seed] = seed end
+  return list
+end
+
+describe("in any order of blocks, threads and copies, on simt", function()
+  local function passes(pattern, ...)
+    local words = { "tests/run.lua", "only=" .. pattern }
+    for _, name in ipairs { ... } do words[#words + 1] = ("tests/spec/%s_spec.lua"):format(name) end
+    for _, seed in ipairs(seeds(1)) do
+      local code, out, err = program.run(words, { before = "SEQRUN_SIMT_SEED=" .. seed })
+      assert.equal(0, code, ("seed %d: %s%s"):format(seed, out:sub(-2000), err))
+      assert.matches("[1-9]%d* passed, 0 failed", out)
+    end
+  end
+
+  if long then -- `ops` has all cases in one order
+    it_on_simt("every op case passes #slow", function() passes("simt in .* against ref", "ops") end)
+  end
+  it_on_simt("a sequence has the same bits alone and packed #slow", function()
+    passes("simt.* the same bits alone, packed", "cuda_attention")
+  end)
+end)
 
 describe("simt", function()
   it_on_simt("runs elementwise kernels on tensors of any strides", on_simt(function()
@@ -38,11 +65,13 @@ describe("ten steps of the pretraining recipe #slow", function()
 
   local runs = 0
   ---Losses and gradient norms of ten steps.
-  local function train(device, precision)
+  local function train(device, precision, seed)
     runs = runs + 1
     local out = ("%s/%d"):format(folder, runs)
+    local before = seed and "SEQRUN_SIMT_SEED=" .. seed or ""
     local status, text = program.run(small.words(corpus, "--out", out, "--max-steps", "10", "device=" .. device,
-      "precision=" .. precision, "data.held=0", "batch.sequences=8", "model.hidden_size=64")) -- heads of 32 columns
+      "precision=" .. precision, "data.held=0", "batch.sequences=8", "model.hidden_size=64"), -- heads of 32 columns
+      { before = before })
     assert.equal(0, status, text)
     local losses, norms = {}, {}
     for i, line in ipairs(small.metrics(out)) do losses[i], norms[i] = line.loss, line.grad_norm end
@@ -63,6 +92,15 @@ describe("ten steps of the pretraining recipe #slow", function()
       assert.is_true(losses[10] < losses[1])
     end)
   end
+
+  it_on_simt("gives the same bits in any order of blocks, threads and copies", function()
+    local first
+    for _, seed in ipairs(seeds(2)) do
+      local drawn = { train("simt", "bf16", seed) }
+      first = first or drawn
+      assert.same(first, drawn, "seed " .. seed)
+    end
+  end)
 
   it_on_simt("gives the same bits twice", function()
     assert.same({ train("simt", "bf16") }, { train("simt", "bf16") })

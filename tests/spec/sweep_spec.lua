@@ -90,6 +90,33 @@ describe("the best of a sweep", function()
   end)
 end)
 
+describe("the budget of a sweep", function()
+  it("is of a clock that nobody sets", function()
+    local again, sweep = require("seqrun.run.again"), require("seqrun.run.sweep")
+    local code, time, now, runs = again.code, sys.time, sys.time(), 0
+    local dir <close> = require("seqrun.base.scratch")()
+    again.code = function()
+      runs = runs + 1
+      return 0
+    end
+    sys.time = function()
+      now = now + 1e6 -- somebody sets the clock of the day
+      return now
+    end
+    local _, axes = settings.read { "a=1,2,3" }
+    local good, rows, whole = pcall(function()
+      return sweep.new {
+        folder = dir.path .. "/out", file = "recipes/pretrain.lua", fixed = {}, trials = settings.trials(axes, {}),
+        seeds = 2, rungs = {}, eta = 2, budget = 60, told = function() end,
+      }:run()
+    end)
+    again.code, sys.time = code, time
+    assert.is_true(good, tostring(rows))
+    assert.same({ 6, true }, { runs, whole })
+    assert.is_true(assert(json.decode(sys.read_file(dir.path .. "/out/sweep.json"))).seconds < 60)
+  end)
+end)
+
 describe("seqrun sweep #slow", function()
   local dir, words
   setup(function()
@@ -105,6 +132,17 @@ describe("seqrun sweep #slow", function()
     table.move({ ... }, 1, select("#", ...), #list + 1, list)
     return program.run(list)
   end
+
+  it("stops at Ctrl-C, which the run hears too, and counts no trial as failed", function()
+    local list = table.move(words, 1, #words, 1, {})
+    for _, word in ipairs { "rate.total=100000000", "rate.peak=1e-3,1e-2", "attach=false", "--out", dir .. "/ctrl" } do
+      list[#list + 1] = word
+    end
+    local code, _, err = program.run(list, { before = "timeout --preserve-status -s INT 4" }) -- to all of the group
+    assert.equal(75, code, err)
+    assert.matches("sweep: stopped in [^\n]*/seed%-1; repeat the command to continue", err)
+    assert.is_nil(next(assert(json.decode(sys.read_file(dir .. "/ctrl/sweep.json"))).failed))
+  end)
 
   it("runs trials over seeds, continues, and says why a trial failed", function()
     local out = dir .. "/out"

@@ -260,7 +260,8 @@ describe("byte-level BPE that is trained here", function()
   end)
 
   it("is refused below the number of bytes", function()
-    local code, _, message = program.run { "vocab", "--model", "bpe", "--size", "200", "--out", folder .. "/x", DATA }
+    local code, _, message = program.run { "vocab", "--model", "bpe", "--size", "200", "--out", folder .. "/x",
+      "tests/data/tokenizer/text.txt" }
     assert.equal(2, code)
     assert.matches("--size is 200; byte-level BPE has at least 261 tokens", message, 1, true)
   end)

@@ -61,7 +61,7 @@ static sr_status run_op(sr_device *device, op *o, const sr_layout *layout, int v
     sr_tensor dqkv = tensor_of(&s[2], device, o->dqkv, SR_BF16, ROWS, columns);
     sr_tensor lse = tensor_of(&s[3], device, o->lse, SR_F32, HEADS, ROWS);
     SR_TRY(sr_cpu_attention(&out, &lse, &qkv, layout, opts));
-    return sr_cpu_attention_backward(&dqkv, &out, &qkv, &out, &lse, layout, opts);
+    return sr_cpu_attention_backward(&dqkv, NULL, &out, &qkv, &out, &lse, layout, opts);
 }
 
 /* The op on a device with these kernels. */

@@ -4,6 +4,7 @@ local difference = require("seqrun.run.verify.difference")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
 
 local checked = {}
 
@@ -14,7 +15,7 @@ local checked = {}
 ---@field optimizer seqrun.Optimizer
 
 ---Trains a very small model.
----@param folder string has the corpus, and gets the run
+---@param folder string has the corpus or gets one, and gets the run
 ---@param words string[] further settings
 ---@param hooks { start?: fun(c: tests.Computation), gradient?: fun(c: tests.Computation),
 ---  done?: fun(c: tests.Computation), warn?: fun(text: string), between?: fun(c: tests.Computation) } start: before the
@@ -22,7 +23,9 @@ local checked = {}
 ---@return boolean good
 ---@return any problem
 function checked.train(folder, words, hooks)
-  local all = small.words(small.corpus(folder, 20), "--out", folder .. "/run", "attach=false", "data.held=0",
+  local corpus = folder .. "/corpus.sqr"
+  if not sys.exists(corpus) then small.corpus(folder, 20) end
+  local all = small.words(corpus, "--out", folder .. "/run", "attach=false", "data.held=0",
     "batch.sequences=6", "batch.micro_packs=1", "data.max_len=24", "eval.updates=0", "rate.total=100000000",
     "rate.peak=1e-4", "rate.warmup=1", "model.num_hidden_layers=1", "pack.solver=none", table.unpack(words))
   all[0] = table.remove(all, 1)
@@ -33,12 +36,12 @@ function checked.train(folder, words, hooks)
   return pcall(function()
     local run <close> = sr.run.open { recipe = all, task = task }
     local cfg = run.config
-    local corpus = sr.must(sr.data.open(cfg.data.file, { held = 0 }))
-    local loader = sr.must(sr.data.loader(task.loader_options(cfg, corpus, "train")))
-    local model = sr.nn.bert(task.model_options(cfg, corpus)):initialise(cfg.seed)
+    local text = sr.must(sr.data.open(cfg.data.file, { held = 0 }))
+    local loader = sr.must(sr.data.loader(task.loader_options(cfg, text, "train")))
+    local model = sr.nn.bert(task.model_options(cfg, text)):initialise(cfg.seed)
     local optimizer = sr.optim[cfg.optimizer.name](model.params, task.optimizer_options(cfg, model, loader))
     local rate = sr.run.schedule(cfg)
-    run:start { corpus = corpus, loader = loader, model = model, optimizer = optimizer, rate = rate }
+    run:start { corpus = text, loader = loader, model = model, optimizer = optimizer, rate = rate }
     run.screen.warn = function(_, format, ...) call("warn", format:format(...)) end
     run.screen.say = function() end
     run.screen.summary = run.screen.say

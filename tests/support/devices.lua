@@ -43,6 +43,20 @@ function devices.on_simt(it, skip)
   end
 end
 
+---Runs a body on a device, in a new scope, and returns what it does.
+---@param device string
+---@param body function
+function devices.on(device, body, ...)
+  local before = sr.device()
+  sr.use(device)
+  local scope <close> = sr.scope()
+  local good, result = pcall(body, ...)
+  pcall(sr.synchronize) -- an unread error must not reach another test
+  sr.use(before)
+  if not good then error(result, 0) end
+  return result
+end
+
 ---Returns a function each(name, body), which adds a test per device, its body in a new scope.  The body
 ---receives the name of the device, and the name of the test ends with it.
 ---@param it function busted's `it`, which is visible only in the spec file
@@ -51,13 +65,7 @@ function devices.each(it)
   return function(name, body)
     for _, device in ipairs(sr.devices()) do
       it(name .. " on " .. device .. (device == "simt" and " #slow" or ""), function()
-        local before = sr.device()
-        sr.use(device)
-        local scope <close> = sr.scope()
-        local good, message = pcall(body, device)
-        pcall(sr.synchronize) -- an unread error must not reach another test
-        sr.use(before)
-        if not good then error(message, 0) end
+        devices.on(device, body, device)
       end)
     end
   end

@@ -185,4 +185,19 @@ function families.task_folder(golden, task, changes)
   return folder
 end
 
+---The largest error over the largest magnitude of two tensors of equal size.
+---@return number
+function families.error(got, wanted)
+  got = got:detach():to(wanted:dtype()):reshape(wanted:size())
+  return (got - wanted):abs():max():item() / wanted:abs():max():item()
+end
+
+---Fails if that error is above a tolerance.
+---@param what string
+---@param tolerance number
+function families.close(what, got, wanted, tolerance)
+  local ratio = families.error(got, wanted)
+  if not (ratio <= tolerance) then error(("%s: %.3e"):format(what, ratio), 2) end
+end
+
 return families

@@ -16,16 +16,18 @@ local CEILINGS = {
   ["attention::forward<bf16, 64, 2"] = 255,
   ["attention::forward<bf16, 128, 1"] = 216,
   ["attention::backward<bf16, 32"] = 216,
-  ["attention::backward<bf16, 64"] = 255,
+  ["attention::backward<bf16, 64"] = 128, -- of 256 threads: two blocks
   ["attention::backward<bf16, 128"] = 240, -- of 256 threads: one block
   ["attention::backward_queries<bf16, 32"] = 184,
-  ["attention::backward_queries<bf16, 64"] = 240,
+  ["attention::backward_queries<bf16, 64"] = 128,
   ["attention::backward_queries<bf16, 128"] = 200,
 }
 
 -- The same for kernels of windows, causal masks and shared key heads, where they differ.
 local LOCAL_CEILINGS = {
   ["attention::forward<bf16, 32, 1"] = 168,
+  ["attention::backward<bf16, 64"] = 200, -- one block
+  ["attention::backward<bf16, 128"] = 255, -- one block
   ["attention::backward_queries<bf16, 32"] = 200,
   ["attention::backward_queries<bf16, 128"] = 255,
 }

@@ -2,7 +2,8 @@
  *
  * It is the CUDA driver's streams and events as well (SEQRUN_CUDA_DRIVER).
  * $NCCL_CALLS.RANK receives a line a call.  Data moves within the rank only: the sum over ranks is
- * the rank's own.  Built as build/tests/nccl.so; $NCCL_FAILS names a call that fails,
+ * the rank's own.  Built as build/tests/nccl.so; $NCCL_FAILS names a call that fails
+ * (Later: all of them, seen by those that ask),
  * $NCCL_VERSION another version. */
 #include <stdarg.h>
 #include <stdbool.h>
@@ -130,8 +131,9 @@ int ncclCommAbort(nccl_comm *comm) {
 }
 
 int ncclCommGetAsyncError(nccl_comm *comm, int *error) {
+    const char *fails = getenv("NCCL_FAILS");
     (void)comm;
-    *error = 0;
+    *error = fails != NULL && strcmp(fails, "Later") == 0 ? 2 : 0;
     return 0;
 }
 

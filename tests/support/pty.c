@@ -117,7 +117,12 @@ static void type(char *text) {
 static void continue_child(void) {
     struct termios mode;
     int status = 0;
-    waitpid(child, &status, WUNTRACED);
+    long end = now_ms() + WAIT_MS;
+    /* A program that waits for room to print in does not stop: read on. */
+    while (waitpid(child, &status, WUNTRACED | WNOHANG) == 0) {
+        if (now_ms() > end) leave(TOO_LATE, "the program did not stop");
+        take(10);
+    }
     if (!WIFSTOPPED(status)) leave(BAD_SCRIPT, "the program did not stop");
     if (tcgetattr(terminal, &mode) != 0 || (mode.c_lflag & ICANON) == 0)
         leave(BAD_SCRIPT, "the terminal was left raw");

@@ -12,9 +12,10 @@ local missing
 function terminal.missing()
   if missing ~= nil then return missing or nil end
   require("seqrun.core.edit")
-  local _, _, err = terminal.run("? Ctrl-D exits\n? > \n! \\x04\n")
+  missing = not debug.getregistry()["seqrun.core.Editor"] and "built without libedit"
+  if missing then return missing end
+  local _, _, err = terminal.run("? Ctrl-D exits\n? > \n> \\x04\n") -- typed earlier, it may be lost
   missing = err:find("no terminal", 1, true) and "no terminal here"
-    or not debug.getregistry()["seqrun.core.Editor"] and "built without libedit"
   return missing or nil
 end
 

@@ -20,9 +20,9 @@
  */
 #include "kernels/cpu/simd/scores.h"
 
-/* Rows of a strip, and in small windows: multiples of every TILE_M.  Keys of a block: a multiple of
- * the columns of a draw. */
-enum { STRIP = 48, LOW = 16, BLOCK = 512 };
+/* Rows of a strip, forward and in small windows, whose scores stay in the first-level cache, and
+ * backward: multiples of every TILE_M.  Keys of a block: a multiple of the columns of a draw. */
+enum { STRIP = 48, LOW = 16, FORWARD = 8, BLOCK = 512 };
 
 void SR_SIMD(gemm_rows)(const sr_gemm *g);
 void SR_SIMD(gemm_columns)(const sr_gemm *g);
@@ -33,8 +33,8 @@ void SR_SIMD(pack_b)(float *out, const float *b, int64_t row, int64_t column, in
 INLINE bool is_narrow(const sr_attention_unit *u) {
     return sr_attention_is_partial(u) && u->before + u->after < 4 * STRIP;
 }
-INLINE int64_t strip_rows(const sr_attention_unit *u) {
-    return is_narrow(u) ? LOW : STRIP;
+INLINE int64_t strip_rows(const sr_attention_unit *u, bool backward) {
+    return is_narrow(u) ? LOW : backward ? STRIP : FORWARD;
 }
 
 /* Queries whose keys are packed together. */
@@ -49,7 +49,7 @@ INLINE int64_t most_packed(const sr_attention_unit *u, bool backward) {
 
 /* Columns of a strip of scores. */
 INLINE int64_t strip_width(const sr_attention_unit *u, bool backward) {
-    int64_t most = span_most(u->n, strip_rows(u), u->before, u->after);
+    int64_t most = span_most(u->n, strip_rows(u, backward), u->before, u->after);
     return backward && most > BLOCK ? BLOCK : most;
 }
 
@@ -108,8 +108,9 @@ typedef struct strip {
 } strip;
 
 /* The strip of queries from `row` on. */
-static strip strip_at(const sr_attention_unit *u, const room *r, int64_t row, span packed) {
-    int64_t left = u->n - row, most = strip_rows(u);
+static strip strip_at(const sr_attention_unit *u, const room *r, int64_t row, span packed,
+                      bool backward) {
+    int64_t left = u->n - row, most = strip_rows(u, backward);
     strip t = {.row = row, .rows = left < most ? left : most};
     t.keys = span_in(span_of(u->n, row, t.rows, u->before, u->after), packed);
     t.first = packed.from, t.packed = packed.to - packed.from;
@@ -119,10 +120,11 @@ static strip strip_at(const sr_attention_unit *u, const room *r, int64_t row, sp
     return t;
 }
 
-/* Copies `rows` rows of d floats contiguously, with zeros up to a full strip. */
+/* Copies `rows` rows of d floats contiguously, with zeros up to a full tile. */
 static void copy_strip(float *to, const float *from, int64_t ld, int64_t rows, int64_t d) {
     for (int64_t i = 0; i < rows; i++) memcpy(to + i * d, from + i * ld, (size_t)d * sizeof *to);
-    memset(to + rows * d, 0, (size_t)((STRIP - rows) * d) * sizeof *to);
+    int64_t all = (rows + TILE_M - 1) / TILE_M * TILE_M;
+    memset(to + rows * d, 0, (size_t)((all - rows) * d) * sizeof *to);
 }
 
 /* Zeros behind the columns of a strip, as far as tiles read. */
@@ -149,7 +151,7 @@ static void multiply_transposed(float *c, const sr_attention_unit *u, const room
 
 /* The strip's scores, -inf where they are not seen, and its draws. */
 static void scores(const sr_attention_unit *u, const room *r, const strip *t) {
-    multiply_transposed(r->s, u, r, t, r->rows, r->kt, u->scale);
+    multiply_transposed(r->s, u, r, t, r->rows, r->kt, score_unit(u));
     if (sr_attention_is_partial(u))
         hide_unseen(r->s, r->ld, t->keys, t->row, t->rows, u->before, u->after);
     if (u->key.keep < 256)
@@ -181,17 +183,18 @@ static void scale_row(float *x, int64_t n, float factor) {
 }
 
 static void forward_strip(const sr_attention_unit *u, const room *r, int64_t q, span packed) {
-    strip t = strip_at(u, r, q, packed);
+    strip t = strip_at(u, r, q, packed, false);
     float factor[STRIP], *out = u->out + q * u->ldo;
     copy_strip(r->rows, u->q + q * u->ld, u->ld, t.rows, u->d);
     scores(u, r, &t);
-    softmax_in_place(r->s, r->ld, t.width, t.rows, &t.rule, r->words, t.groups, u->lse + q, factor);
+    score_rows s = {.s = r->s, .ld = r->ld, .n = t.width, .groups = t.groups, .words = r->words};
+    softmax_rows(&s, &t.rule, t.rows, false, u->lse + q, factor, NULL, 0);
     mix(out, u->ldo, u, r, &t, r->s, 1, false);
     for (int64_t i = 0; i < t.rows; i++) scale_row(out + i * u->ldo, u->d, factor[i]);
 }
 
 void SR_SIMD(attention)(const sr_attention_unit *u) {
-    int64_t n = u->n, group = group_rows(u), step = strip_rows(u);
+    int64_t n = u->n, group = group_rows(u), step = strip_rows(u, false);
     room r = lay_out(u->room, u, false);
     memset(r.s, 0, (size_t)(STRIP * r.ld) * sizeof *r.s);
     for (int64_t from = 0; from < n; from += group) {
@@ -231,7 +234,7 @@ static void add_transposed(float *c, const float *s, const float *row_panels,
 /* `add`: to dK and dV; dQ is begun by the first keys that the strip sees. */
 static void backward_strip(const sr_attention_unit *u, const room *r, int64_t q, span block,
                            bool add) {
-    strip t = strip_at(u, r, q, block);
+    strip t = strip_at(u, r, q, block, true);
     if (t.width == 0) return;
     int64_t d = u->d, rows = t.rows;
     bool begun = span_of(u->n, q, rows, u->before, u->after).from < block.from;
@@ -275,7 +278,7 @@ static void give_block(const sr_attention_unit *u, const room *r, span block) {
 /* The strips that see any of the block's keys. */
 static void backward_block(const sr_attention_unit *u, const room *r, span block) {
     span rows = span_of(u->n, block.from, block.to - block.from, u->after, u->before);
-    int64_t step = strip_rows(u), first = rows.from / step * step;
+    int64_t step = strip_rows(u, true), first = rows.from / step * step;
     bool written = u->member > 0 || sr_attention_is_partial(u);
     begin_block(u, r, block);
     for (int64_t q = first; q < rows.to; q += step)

@@ -23,8 +23,14 @@
 
 #if defined(BF16_TILES) || defined(BF16_DOTS)
 
-/* Multiples of two tiles; BLOCK: queries of dQ; NARROW: a slab of small windows. */
+/* Multiples of two tiles; BLOCK: queries of dQ; NARROW: a slab of small windows.  PART: rows of a
+ * strip that have scores at a time, which then stay in the first-level cache. */
 enum { STRIP = 32, SLAB = 128, NARROW = 64, BLOCK = 64 };
+#ifdef BF16_TILES
+enum { PART = STRIP };
+#else
+enum { PART = 8 };
+#endif
 
 void SR_SIMD(gemm_bf16)(const sr_gemm *g);
 void SR_SIMD(gemm_bf16_rows)(const sr_gemm *g);
@@ -64,10 +70,10 @@ typedef struct bf16_room {
     sr_bf16 *kt, *v;                  /* forward: panels */
     sr_bf16 *qt, *dout_t, *q, *dout;  /* backward: panels */
     sr_bf16 *derivative, *k, *turned; /* a slab of dS and of K; a block of dS the other way round */
-    float *dp, *dq, *lse, *delta;
-    float *dk, *dv;          /* sums over the members of a unit, if there are several */
-    int64_t ld, p_ld, draws; /* strides of rows of s and dp; of P and dS; of words */
-    int64_t bytes;           /* all of it */
+    float *dp, *dq, *lse, *delta;     /* lse: to base 2 */
+    float *dk, *dv;                   /* sums over the members of a unit, if there are several */
+    int64_t ld, p_ld, draws;          /* strides of rows of s and dp; of P and dS; of words */
+    int64_t bytes;                    /* all of it */
 } bf16_room;
 
 static void *room_for(bf16_room *r, char *base, int64_t elements, int64_t size) {
@@ -85,7 +91,7 @@ static bf16_room divide_room(void *room, const sr_attention_unit *u, bool backwa
     r.draws = backward ? padded(width) : STRIP * (drop_groups(width) + 4);
     r.rows = room_for(&r, room, STRIP * row_width(d), BF16);
     r.p = room_for(&r, room, STRIP * r.p_ld, BF16);
-    r.s = room_for(&r, room, STRIP * r.ld, REAL);
+    r.s = room_for(&r, room, PART * r.ld, REAL);
     r.result = room_for(&r, room, STRIP * padded(d), REAL);
     r.words = room_for(&r, room, (backward ? 16 : 4) * r.draws, sizeof(uint32_t));
     if (!backward) {
@@ -100,7 +106,7 @@ static bf16_room divide_room(void *room, const sr_attention_unit *u, bool backwa
     r.derivative = room_for(&r, room, keys * r.p_ld, BF16);
     r.k = room_for(&r, room, SLAB * padded(d), BF16);
     r.turned = room_for(&r, room, BLOCK * SLAB, BF16);
-    r.dp = room_for(&r, room, STRIP * r.ld, REAL);
+    r.dp = room_for(&r, room, PART * r.ld, REAL);
     r.dq = room_for(&r, room, padded(n) * padded(d), REAL);
     r.lse = room_for(&r, room, padded(n), REAL);
     r.delta = room_for(&r, room, padded(n), REAL);
@@ -154,11 +160,12 @@ INLINE void round_row(sr_bf16 *to, const float *from, int64_t d, float factor) {
     for (int64_t c = 0; c < d; c += VL) put_bf16_n(to + c, v_at(from, c, d) * f, d - c);
 }
 
-INLINE float dot_bf16(const sr_bf16 *a, const sr_bf16 *b, int64_t n) {
+/* The product of two rows, as lanes to be added up. */
+INLINE vf dot_bf16(const sr_bf16 *a, const sr_bf16 *b, int64_t n) {
     vf s = v_zero();
     for (int64_t i = 0; i < n; i += VL)
         s = v_fma(v_from_bf16(h_at(a, i, n)), v_from_bf16(h_at(b, i, n)), s);
-    return v_sum(s);
+    return s;
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -182,35 +189,34 @@ static void multiply_strip(float *c, int64_t ldc, const sr_bf16 *a, int64_t lda,
     SR_SIMD(gemm_bf16_rows)(&g);
 }
 
-/* The scale of scores is applied to them later, if that is positive as softmax_rows() wants it. */
+/* The scale of scores is applied to them later, if it is positive: maxima are found before. */
 INLINE float early_scale(const sr_attention_unit *u) {
     return u->scale > 0 ? 1 : u->scale;
 }
-INLINE float late_scale(const sr_attention_unit *u) {
-    return u->scale > 0 ? u->scale : 1;
+INLINE float late_unit(const sr_attention_unit *u) {
+    return (u->scale > 0 ? u->scale : 1) * LOG2_E;
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
 static void forward_strip(const sr_attention_unit *u, const bf16_room *r, int64_t q, feed *next) {
-    enum { TOGETHER = 4 };
     int64_t n = u->n, d = u->d, ld = r->ld, p_ld = r->p_ld, q_ld = u->ld;
     int64_t rows = n - q < STRIP ? n - q : STRIP;
     span keys = span_of(n, q, rows, u->before, u->after);
     int64_t width = keys.to - keys.from, groups = words_across(keys);
-    score_rule rule = {u->key, r->draws, true, late_scale(u), keys.from - words_from(keys)};
+    score_rule rule = {u->key, r->draws, true, late_unit(u), keys.from - words_from(keys)};
     float factor[STRIP];
     const sr_bf16 *q_rows = rows_to_read(r->rows, bf16_at(u->q, q * q_ld), &q_ld, rows, d);
-    multiply_strip(r->s, ld, q_rows, q_ld, r->kt, (sr_part){d, n, 0, keys.from}, rows, width, d,
-                   early_scale(u));
-    if (sr_attention_is_partial(u)) hide_unseen(r->s, ld, keys, q, rows, u->before, u->after);
     if (u->key.keep < 256)
         drop_words(r->words, rule.stride, &u->key, q, rows, words_from(keys), groups);
-    for (int64_t i = 0; i < rows; i += TOGETHER) {
-        take(next, TOGETHER * next->matrices);
-        softmax_rows(r->s + i * ld, ld, width, rows - i < TOGETHER ? rows - i : TOGETHER, &rule,
-                     r->words + i * groups, groups, u->lse + q + i, factor + i, r->p + i * p_ld,
-                     p_ld);
+    for (int64_t i = 0; i < rows; i += PART) {
+        int64_t some = rows - i < PART ? rows - i : PART;
+        multiply_strip(r->s, ld, q_rows + i * q_ld, q_ld, r->kt, (sr_part){d, n, 0, keys.from},
+                       some, width, d, early_scale(u));
+        if (sr_attention_is_partial(u))
+            hide_unseen(r->s, ld, keys, q + i, some, u->before, u->after);
+        score_rows s = {r->s, ld, width, groups, r->words + i * groups, r->p + i * p_ld, p_ld};
+        softmax_rows(&s, &rule, some, true, u->lse + q + i, factor + i, next, next->matrices);
     }
     clear_behind(r->p, p_ld, rows, width);
     multiply_strip(r->result, padded(d), r->p, p_ld, r->v, (sr_part){n, d, keys.from, 0}, rows, d,
@@ -261,20 +267,20 @@ static strip strip_of(const sr_attention_unit *u, const slab *s, int64_t at) {
 /* Rows of P^T and dS^T for a key, from its scores and dP. */
 static void derivatives_of_key(const sr_attention_unit *u, const bf16_room *r, const strip *t,
                                sr_bf16 *derivative, int64_t row) {
-    int64_t n = t->width, key = t->key + row, from = t->queries.from;
+    int64_t n = t->width, key = t->key + row, from = t->queries.from, at = row % PART * r->ld;
     uint32_t keep = u->key.keep;
-    const float *s = r->s + row * r->ld, *dp = r->dp + row * r->ld;
+    const float *s = r->s + at, *dp = r->dp + at;
     const float *lse = r->lse + from, *delta = r->delta + from;
     sr_bf16 *p = r->p + row * r->p_ld;
     const uint32_t *words = drop_words_at(r->words, r->draws, key) + t->at;
     int up = 24 - drop_shift(key); /* the byte that decides becomes the highest */
-    vf scale = v_set(late_scale(u));
+    vf unit = v_set(late_unit(u));
     for (int64_t i = 0; i < n; i += VL) {
         vm kept = v_first(VL);
         if (keep < 256) kept = u_less(u_load(words + i) << up, u_set(keep << 24));
-        vf log_p = v_fma(v_load(s + i), scale, -v_load(lse + i));
+        vf log_p = v_fma(v_load(s + i), unit, -v_load(lse + i));
         derivative_lanes l =
-            derivatives_of(log_p, v_load(dp + i), v_load(delta + i), n - i, kept, keep);
+            derivatives_of(log_p, v_load(dp + i), v_load(delta + i), n - i, kept, keep, true);
         put_bf16(p + i, l.dropped);
         put_bf16(derivative + i, l.derivative);
     }
@@ -304,16 +310,17 @@ static void give_rows(const sr_attention_unit *u, const bf16_room *r, const stri
     }
 }
 
-/* Scores and dP of a strip's keys. */
-static void strip_products(const sr_attention_unit *u, const bf16_room *r, const strip *t) {
-    int64_t d = u->d, at = t->key * u->ld, k_ld = u->ld, v_ld = u->ld;
+/* Scores and dP of `rows` keys of a strip, from `row` on. */
+static void strip_products(const sr_attention_unit *u, const bf16_room *r, const strip *t,
+                           int64_t row, int64_t rows) {
+    int64_t d = u->d, key = t->key + row, at = key * u->ld, k_ld = u->ld, v_ld = u->ld;
     sr_part part = {d, u->n, 0, t->queries.from};
-    const sr_bf16 *keys = rows_to_read(r->rows, bf16_at(u->k, at), &k_ld, t->rows, d);
-    multiply_strip(r->s, r->ld, keys, k_ld, r->qt, part, t->rows, t->width, d, early_scale(u));
-    const sr_bf16 *values = rows_to_read(r->rows, bf16_at(u->v, at), &v_ld, t->rows, d);
-    multiply_strip(r->dp, r->ld, values, v_ld, r->dout_t, part, t->rows, t->width, d, 1);
+    const sr_bf16 *keys = rows_to_read(r->rows, bf16_at(u->k, at), &k_ld, rows, d);
+    multiply_strip(r->s, r->ld, keys, k_ld, r->qt, part, rows, t->width, d, early_scale(u));
+    const sr_bf16 *values = rows_to_read(r->rows, bf16_at(u->v, at), &v_ld, rows, d);
+    multiply_strip(r->dp, r->ld, values, v_ld, r->dout_t, part, rows, t->width, d, 1);
     if (sr_attention_is_partial(u))
-        hide_unseen(r->s, r->ld, t->queries, t->key, t->rows, u->after, u->before);
+        hide_unseen(r->s, r->ld, t->queries, key, rows, u->after, u->before);
 }
 
 /* Zeros in the columns of the slab that are not the strip's. */
@@ -328,11 +335,11 @@ static void backward_strip(const sr_attention_unit *u, const bf16_room *r, const
                            int64_t at, feed *next) {
     strip t = strip_of(u, s, at);
     sr_bf16 *derivative = r->derivative + at * r->p_ld;
-    strip_products(u, r, &t);
     if (u->key.keep < 256 && t.key % 64 == 0)
         drop_words_of_columns(r->words, r->draws, &u->key, t.key, s->queries.from,
                               s->queries.to - s->queries.from);
     for (int64_t i = 0; i < t.rows; i++) {
+        if (i % PART == 0) strip_products(u, r, &t, i, t.rows - i < PART ? t.rows - i : PART);
         take(next, next->matrices);
         derivatives_of_key(u, r, &t, derivative + i * r->p_ld + t.at, i);
         clear_unseen(derivative + i * r->p_ld, s, &t);
@@ -377,11 +384,16 @@ static void backward_slab(const sr_attention_unit *u, const bf16_room *r, const 
 }
 
 static void gather_statistics(const sr_attention_unit *u, const bf16_room *r) {
-    for (int64_t i = 0; i < padded(u->n); i++) {
-        bool live = i < u->n;
-        int64_t at = i * u->ldo;
-        r->lse[i] = live ? u->lse[i] : 0;
-        r->delta[i] = live ? dot_bf16(bf16_at(u->dout, at), bf16_at(u->out, at), u->d) : 0;
+    for (int64_t i = 0; i < padded(u->n); i += 4) {
+        vf s[4];
+        for (int64_t k = 0; k < 4; k++) {
+            bool live = i + k < u->n;
+            int64_t at = (i + k) * u->ldo;
+            r->lse[i + k] = live ? u->lse[i + k] * LOG2_E : 0;
+            s[k] = live ? dot_bf16(bf16_at(u->dout, at), bf16_at(u->out, at), u->d) : v_zero();
+        }
+        quad delta = v_sums(s[0], s[1], s[2], s[3]);
+        memcpy(r->delta + i, &delta, sizeof delta);
     }
 }
 

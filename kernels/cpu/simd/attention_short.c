@@ -11,8 +11,10 @@
 #include "kernels/cpu/simd/feed.h"
 #include "kernels/cpu/simd/scores.h"
 
-/* attention.c adds up gradients of K and V in strips of as many rows. */
-enum { STRIP = 48 };
+/* STRIP: attention.c adds up gradients of K and V in strips of as many rows.  ROWS: that have
+ * scores at a time, whose lines then stay in the first-level cache even where rows compete for its
+ * sets. */
+enum { STRIP = 48, ROWS = 3 * TILE_M };
 
 INLINE int64_t whole(int64_t n) {
     return (n + VL - 1) / VL * VL;
@@ -92,9 +94,11 @@ static float *part(room *r, int64_t floats) {
     return at;
 }
 
-/* A copy with whole rows side by side, in f32: rows of qkv compete for few sets of a cache. */
+/* Whole rows side by side, in f32, in a copy unless they are: rows of qkv compete for few sets of a
+ * cache. */
 static matrix copied(room *room, const float *x, int64_t ld, const sr_attention_unit *u) {
     int64_t to_ld = whole(u->d);
+    if (!u->bf16 && ld == u->d && ld == to_ld) return (matrix){x, ld};
     float *to = part(room, u->n * to_ld);
     for (int64_t r = 0; r < u->n; r++)
         for (int64_t c = 0; c < u->d; c += VL)
@@ -166,23 +170,30 @@ int64_t SR_SIMD(attention_short_room)(int64_t d, bool backward) {
            (((backward ? 8 : 5) * N + VL) * row + 2 * square + WORDS + 256);
 }
 
-/* c (n, n) = alpha x y^T, given y^T.  A few rows of x at a time, whose lines then stay in the
- * first-level cache even where rows compete for its sets. */
-static void scores(float *c, operands *o, matrix x, const float *yt, float alpha) {
-    enum { ROWS = 3 * TILE_M };
+/* c (rows, n) = alpha x y^T for some rows of x, given y^T. */
+static void scores(float *c, operands *o, matrix x, const float *yt, float alpha, int64_t rows) {
+    multiply(&(product){.c = c,
+                        .a = x.at,
+                        .b = yt,
+                        .ldc = o->ld,
+                        .a_row = x.ld,
+                        .a_k = 1,
+                        .ldb = o->ld,
+                        .m = rows,
+                        .n = o->ld,
+                        .k = o->d,
+                        .alpha = alpha,
+                        .next = &o->next});
+}
+static matrix rows_from(matrix x, int64_t row) {
+    return (matrix){x.at + row * x.ld, x.ld};
+}
+static int64_t rows_at(const operands *o, int64_t row) {
+    return o->n - row < ROWS ? o->n - row : ROWS;
+}
+static void all_scores(float *c, operands *o, matrix x, const float *yt, float alpha) {
     for (int64_t i = 0; i < o->n; i += ROWS)
-        multiply(&(product){.c = c + i * o->ld,
-                            .a = x.at + i * x.ld,
-                            .b = yt,
-                            .ldc = o->ld,
-                            .a_row = x.ld,
-                            .a_k = 1,
-                            .ldb = o->ld,
-                            .m = o->n - i < ROWS ? o->n - i : ROWS,
-                            .n = o->ld,
-                            .k = o->d,
-                            .alpha = alpha,
-                            .next = &o->next});
+        scores(c + i * o->ld, o, rows_from(x, i), yt, alpha, rows_at(o, i));
 }
 
 /* ---- results --------------------------------------------------------------------------------- */
@@ -194,8 +205,8 @@ static float *result_at(operands *o, float *to, int64_t *ld) {
     return o->result;
 }
 
-static void deliver(operands *o, float *to, int64_t ld) {
-    for (int64_t r = 0; o->rule.bf16 && r < o->n; r++)
+static void deliver(operands *o, float *to, int64_t ld, int64_t rows) {
+    for (int64_t r = 0; o->rule.bf16 && r < rows; r++)
         for (int64_t c = 0; c < o->d; c += VL) {
             vh h = v_to_bf16(v_at(o->result + r * o->d, c, o->d));
             int64_t lanes = o->d - c < VL ? o->d - c : VL;
@@ -203,9 +214,9 @@ static void deliver(operands *o, float *to, int64_t ld) {
         }
 }
 
-/* to (n, d) = alpha p x, row i times factor[i] unless NULL. */
+/* to (rows, d) = alpha p x, row i times factor[i] unless NULL. */
 static void mix_rows(operands *o, float *to, int64_t ld, const float *p, matrix x, float alpha,
-                     const float *factor) {
+                     const float *factor, int64_t rows) {
     product m = {.a = p,
                  .b = x.at,
                  .factor = factor,
@@ -213,14 +224,14 @@ static void mix_rows(operands *o, float *to, int64_t ld, const float *p, matrix 
                  .a_row = o->ld,
                  .a_k = 1,
                  .ldb = x.ld,
-                 .m = o->n,
+                 .m = rows,
                  .n = o->d,
                  .k = o->n,
                  .alpha = alpha,
                  .next = &o->next};
     m.c = result_at(o, to, &m.ldc);
     multiply(&m);
-    deliver(o, to, ld);
+    deliver(o, to, ld, rows);
 }
 
 /* to (n, d) = alpha p^T x, in strips of rows of p and x. */
@@ -239,7 +250,7 @@ static void mix_columns(operands *o, float *to, int64_t ld, const float *p, matr
         m.k = o->n - q < STRIP ? o->n - q : STRIP;
         multiply(&m);
     }
-    deliver(o, to, ld);
+    deliver(o, to, ld, o->n);
 }
 
 /* ---- the two passes -------------------------------------------------------------------------- */
@@ -247,18 +258,20 @@ static void mix_columns(operands *o, float *to, int64_t ld, const float *p, matr
 void SR_SIMD(attention_short)(const sr_attention_unit *u) {
     operands o = gather(u, false);
     int64_t n = o.n, groups = drop_groups(n);
-    float factor[SR_ATTENTION_SHORT];
+    float factor[ROWS];
     transpose(&o, o.kt, o.k);
-    scores(o.s, &o, o.q, o.kt, u->scale);
-    if (sr_attention_is_partial(u)) hide_unseen(o.s, o.ld, (span){0, n}, 0, n, u->before, u->after);
     if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, 0, groups);
-    for (int64_t i = 0; i < n; i += 4) {
-        int64_t rows = n - i < 4 ? n - i : 4;
-        for (int64_t r = 0; r < rows; r++) take(&o.next, 2);
-        softmax_in_place(o.s + i * o.ld, o.ld, n, rows, &o.rule, o.words + i * groups, groups,
-                         u->lse + i, factor + i);
+    for (int64_t i = 0; i < n; i += ROWS) {
+        int64_t rows = rows_at(&o, i), at = i * u->ldo;
+        scores(o.s, &o, rows_from(o.q, i), o.kt, score_unit(u), rows);
+        if (sr_attention_is_partial(u))
+            hide_unseen(o.s, o.ld, (span){0, n}, i, rows, u->before, u->after);
+        score_rows s = {
+            .s = o.s, .ld = o.ld, .n = n, .groups = groups, .words = o.words + i * groups};
+        softmax_rows(&s, &o.rule, rows, false, u->lse + i, factor, &o.next, 2);
+        float *to = u->bf16 ? (float *)((sr_bf16 *)u->out + at) : u->out + at;
+        mix_rows(&o, to, u->ldo, o.s, o.v, 1, factor, rows);
     }
-    mix_rows(&o, u->out, u->ldo, o.s, o.v, 1, factor);
 }
 
 void SR_SIMD(attention_short_backward)(const sr_attention_unit *u) {
@@ -268,9 +281,9 @@ void SR_SIMD(attention_short_backward)(const sr_attention_unit *u) {
     float *vt = part(&o.room, o.d * o.ld), *ds = part(&o.room, n * o.ld);
     transpose(&o, o.kt, o.k);
     transpose(&o, vt, o.v);
-    scores(o.s, &o, o.q, o.kt, u->scale);
+    all_scores(o.s, &o, o.q, o.kt, score_unit(u));
     if (sr_attention_is_partial(u)) hide_unseen(o.s, o.ld, (span){0, n}, 0, n, u->before, u->after);
-    scores(ds, &o, dout, vt, 1);
+    all_scores(ds, &o, dout, vt, 1);
     if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, 0, groups);
     for (int64_t i = 0; i < n; i++) {
         take(&o.next, 2);
@@ -278,7 +291,7 @@ void SR_SIMD(attention_short_backward)(const sr_attention_unit *u) {
                     dot(dout.at + i * dout.ld, out.at + i * out.ld, o.d), &o.rule,
                     o.words + i * groups);
     }
-    mix_rows(&o, u->dq, u->ld, ds, o.k, u->scale, NULL);
+    mix_rows(&o, u->dq, u->ld, ds, o.k, u->scale, NULL, n);
     mix_columns(&o, u->dk, u->ld, ds, o.q, u->scale);
     mix_columns(&o, u->dv, u->ld, o.s, dout, 1);
 }

@@ -35,7 +35,7 @@ INLINE feed feed_of(const sr_attention_unit *u, bool backward) {
 }
 
 /* Prefetches `count` rows of one matrix each, in turn. */
-INLINE void take(feed *f, const int count) {
+INLINE void take(feed *f, int count) {
     enum { LINE = 64 };
     for (int i = 0; i < count && f->rows > 0; i++) {
         int m = f->turn;

@@ -81,13 +81,9 @@ void SR_SIMD(gemm_packed)(const sr_gemm *g) {
 void SR_SIMD(gemm_rows)(const sr_gemm *g) {
     TILES(g->lda, 1, TILE_M * g->lda)
 }
-void SR_SIMD(gemm_columns)(const sr_gemm *g) {
-    TILES(1, g->lda, TILE_M)
-}
+void SR_SIMD(gemm_columns)(const sr_gemm *g){TILES(1, g->lda, TILE_M)}
 
 /* ---- packing --------------------------------------------------------------------------------- */
-
-typedef float quad __attribute__((vector_size(16)));
 
 /* to[x][r] = from[r][x] for 4 x 4 elements: to's rows are `width` floats apart, from's `ld`. */
 INLINE void turn_4x4(float *to, int64_t width, const float *from, int64_t ld) {

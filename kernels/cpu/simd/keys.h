@@ -12,19 +12,26 @@
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"
 
+/* A round on half of the lanes.  Only lower halves count: a product needs no others. */
+INLINE void philox_round(vq c[4], uint32_t k0, uint32_t k1) {
+    vq a = q_multiply(c[0], 0xD2511F53u), b = q_multiply(c[2], 0xCD9E8D57u);
+    c[0] = b >> 32 ^ c[1] ^ (vq)u_set(k0);
+    c[1] = b;
+    c[2] = a >> 32 ^ c[3] ^ (vq)u_set(k1);
+    c[3] = a;
+}
+
 INLINE void philox_lanes(vu c[4], uint64_t seed, int rounds) {
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    vq even[4], odd[4];
+    for (int w = 0; w < 4; w++) even[w] = (vq)c[w], odd[w] = (vq)c[w] >> 32;
     for (int i = 0; i < rounds; i++) {
-        vu high0, low0, high2, low2;
-        u_multiply(&high0, &low0, c[0], u_set(0xD2511F53u));
-        u_multiply(&high2, &low2, c[2], u_set(0xCD9E8D57u));
-        c[0] = high2 ^ c[1] ^ u_set(k0);
-        c[1] = low2;
-        c[2] = high0 ^ c[3] ^ u_set(k1);
-        c[3] = low0;
+        philox_round(even, k0, k1);
+        philox_round(odd, k0, k1);
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
+    for (int w = 0; w < 4; w++) c[w] = u_join(even[w], odd[w]);
 }
 
 /* Groups needed for `columns`, rounded up to blocks of 64 columns. */
@@ -37,13 +44,12 @@ INLINE int64_t drop_groups(int64_t columns) {
  * * groups rounded up to 16. */
 INLINE void drop_words(uint32_t *words, int64_t stride, const sr_key *key, int64_t row,
                        int64_t rows, int64_t col, int64_t groups) {
-    uint32_t rows_of[VL], groups_of[VL], across = (uint32_t)groups;
-    vu first = u_set(sr_drop_group((uint32_t)col) << 16);
-    for (uint32_t lane = 0; lane < VL; lane++) {
-        rows_of[lane] = (uint32_t)row + lane / across;
-        groups_of[lane] = lane % across;
-    }
-    vu i = u_load(rows_of), g = u_load(groups_of), end = u_set(across);
+    static const uint32_t lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    uint32_t across = (uint32_t)groups;
+    vu first = u_set(sr_drop_group((uint32_t)col) << 16), lane = u_load(lanes), end = u_set(across);
+    vf share = (__builtin_convertvector((vi)lane, vf) + v_set(0.5f)) * v_set(1.0f / (float)across);
+    vu down = (vu) __builtin_convertvector(share, vi); /* lane / across */
+    vu i = down + u_set((uint32_t)row), g = lane - down * end;
     for (int64_t at = 0; at < rows * groups; at += VL) {
         vu c[4] = {(i & u_set(0xFFFF)) | ((g << 16) + first), u_set(key->uid), u_set(key->word2),
                    u_set(key->epoch)};

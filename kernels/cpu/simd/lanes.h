@@ -4,7 +4,7 @@
  * x86-64 baseline or any other processor supported by GCC), avx2 (8 lanes, FMA), avx512 (16 lanes,
  * masks).
  *
- *   vf  VL floats    vi  VL int32    vu  VL uint32    vm  VL truth values
+ *   vf  VL floats    vi  VL int32    vu  VL uint32    vq  VL / 2 uint64    vm  VL truth values
  *
  * +, -, * and / work on vf, vi and vu.  Sums across lanes have a fixed order.  v_fma rounds once on
  * avx2 and avx512 and twice on plain: results differ between instruction sets, never with threads
@@ -74,6 +74,17 @@ INLINE void h_put(uint16_t *y, int64_t i, int64_t n, vh h) {
 }
 INLINE vf v_rounded(vf v) { /* v_from_bf16(v_to_bf16(v)) */
     return (vf)(u_round_up(v) & u_set(0xFFFF0000));
+}
+/* The sum of all lanes of each of four vectors, and the maximum. */
+INLINE quad v_sums(vf a, vf b, vf c, vf d) {
+    vf ab = v_interleave_low(a, b) + v_interleave_high(a, b);
+    vf cd = v_interleave_low(c, d) + v_interleave_high(c, d);
+    return v_sum_fours(v_pairs_low(ab, cd) + v_pairs_high(ab, cd));
+}
+INLINE quad v_maxima(vf a, vf b, vf c, vf d) {
+    vf ab = v_max(v_interleave_low(a, b), v_interleave_high(a, b));
+    vf cd = v_max(v_interleave_low(c, d), v_interleave_high(c, d));
+    return v_highest_fours(v_max(v_pairs_low(ab, cd), v_pairs_high(ab, cd)));
 }
 INLINE vf v_sub_product(vf c, vf a, vf b) { /* c - a b */
     return v_fma(-a, b, c);

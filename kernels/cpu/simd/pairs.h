@@ -92,8 +92,8 @@ INLINE void load_square(words16 *q, const source *s, int64_t r, int64_t x, const
         half16 first, second;
         load_half(&first, p, 2 * i < k ? rows : 0);
         load_half(&second, p + s->column, 2 * i + 1 < k ? rows : 0);
-        q[i] = __builtin_convertvector(first, words16);
-        q[i] |= __builtin_convertvector(second, words16) << 16;
+        q[i] = (words16)JOIN(first, second, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23,
+                             8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     }
 }
 

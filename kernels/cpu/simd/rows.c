@@ -85,18 +85,35 @@ float SR_SIMD(entropy_row)(float *x, int64_t n, int64_t label, float weight, boo
     return (float)(log(sum) + most - target);
 }
 
-float SR_SIMD(exponentials_bf16)(sr_bf16 *e, float *x, const float *bias, int64_t n, float *most) {
-    vf sum = v_zero();
-    EACH(n) v_put(x, i, n, v_at(x, i, n) + v_at(bias, i, n));
-    *most = row_maximum(x, n);
-    vf shift = v_set(*most);
+/* x += bias; returns the maximum. */
+static float add_bias(float *x, const float *bias, int64_t n) {
+    vf most = v_set(-INFINITY);
     EACH(n) {
-        vf y = v_exp_falling(v_at(x, i, n) - shift);
+        vf y = v_at(x, i, n) + v_at(bias, i, n);
+        v_put(x, i, n, y);
+        if (n - i < VL) y = v_select(v_first((int)(n - i)), y, most);
+        most = v_max(most, y);
+    }
+    return v_highest(most);
+}
+
+INLINE float store_exponentials(void *e, const float *x, int64_t n, float most, const bool low) {
+    vf sum = v_zero(), shift = v_set(most);
+    EACH(n) {
+        vf y = v_exp2_falling((v_at(x, i, n) - shift) * v_set(LOG2_E), low);
         if (n - i < VL) y = v_keep(v_first((int)(n - i)), y);
-        if (e != NULL) h_put(e, i, n, v_to_bf16_flushed(y));
+        if (e != NULL && low) h_put(e, i, n, v_to_bf16_flushed(y));
+        if (e != NULL && !low) v_put(e, i, n, y);
         sum += y;
     }
     return v_sum(sum);
+}
+
+float SR_SIMD(exponentials)(void *e, bool bf16, float *x, const float *bias, int64_t n,
+                            float *most) {
+    *most = add_bias(x, bias, n);
+    return bf16 ? store_exponentials(e, x, n, *most, true)
+                : store_exponentials(e, x, n, *most, false);
 }
 
 void SR_SIMD(scale_bf16)(sr_bf16 *x, int64_t n, float factor) {

@@ -8,6 +8,7 @@
 #ifndef SR_CPU_SCORES_H
 #define SR_CPU_SCORES_H
 
+#include "kernels/cpu/simd/feed.h"
 #include "kernels/cpu/simd/keys.h"
 #include "kernels/cpu/simd/bf16.h"
 #include "kernels/cpu/simd/math.h"
@@ -16,9 +17,14 @@ typedef struct score_rule {
     sr_key key;
     int64_t stride; /* of words */
     bool bf16;
-    float scale;   /* of scores that become rows of bf16; it is in the others already */
+    float unit;    /* what becomes rows of bf16 is times this; the others have it already */
     int64_t shift; /* of column 0 from the first column of the words: a multiple of 16 below 64 */
 } score_rule;
+
+/* Scores are logarithms to base 2: q k times this. */
+INLINE float score_unit(const sr_attention_unit *u) {
+    return u->scale * LOG2_E;
+}
 
 /* ---- what a row sees ------------------------------------------------------------------------- */
 
@@ -94,67 +100,103 @@ INLINE vm lanes_below(int64_t n, int64_t i) {
     return v_first(n - i < VL ? (int)(n - i) : VL);
 }
 
-/* p = exp(p - maximum), with dropout, of ROWS rows: their chains hide each other's latency. most[r]
- * gets the maximum, sum[r] the sum before dropout; words of a row are `groups` apart.  Unless
- * `bf16` is NULL, it gets the results, and scores are p times a positive scale. */
-INLINE void exp_rows(float *p, int64_t ld, int64_t n, const score_rule *rule, const uint32_t *words,
-                     int64_t groups, const int rows, float *most, float *sum, sr_bf16 *bf16,
-                     int64_t bf16_ld) {
-    enum { ROWS = 4 };
-    vf shift[ROWS], total[ROWS], scale = v_set(rule->scale);
-    for (int r = 0; r < rows; r++) shift[r] = v_set(-INFINITY), total[r] = v_zero();
+/* ---- softmax --------------------------------------------------------------------------------- */
+
+/* Rows of scores, and where their exponentials go: in place, or to rows of bf16. */
+typedef struct score_rows {
+    float *s;
+    int64_t ld, n, groups; /* groups of words in a row */
+    const uint32_t *words;
+    sr_bf16 *bf16; /* or NULL */
+    int64_t bf16_ld;
+} score_rows;
+
+enum { TOGETHER = 4, MOST_ROWS = 128 };
+
+/* most[r]: the maximum of row r. */
+INLINE void row_maxima(const score_rows *t, const float *s, const int rows, float most[TOGETHER]) {
+    const int64_t ld = t->ld, n = t->n;
+    vf high[TOGETHER];
     int64_t i = 0;
+    for (int r = 0; r < TOGETHER; r++) high[r] = v_set(-INFINITY);
     for (; i + VL <= n; i += VL)
-        for (int r = 0; r < rows; r++) shift[r] = v_max(shift[r], v_load(p + r * ld + i));
+        for (int r = 0; r < rows; r++) high[r] = v_max(high[r], v_load(s + r * ld + i));
+    for (int r = 0; i < n && r < rows; r++)
+        high[r] = v_max(high[r], v_select(lanes_below(n, i), v_load(s + r * ld + i), high[r]));
+    quad m = v_maxima(high[0], high[1], high[2], high[3]);
+    memcpy(most, &m, sizeof m);
+}
+
+/* Columns i .. of `rows` rows: 2^(s - most) with dropout; total[r] += what it is before. */
+INLINE void exp_columns(const score_rows *t, const score_rule *rule, int64_t at, int64_t i,
+                        const int rows, const bool low, const bool drop, const bool whole,
+                        const vf *most, vf *total) {
+    float *s = t->s + at * t->ld + i;
+    const uint32_t *words = t->words + at * t->groups;
+    for (int r = 0; r < rows; r++, s += t->ld, words += t->groups) {
+        vf x = v_load(s);
+        x = low ? v_fma(x, v_set(rule->unit), -most[r]) : x - most[r];
+        vf e = v_exp2_falling(x, low);
+        if (!whole) e = v_keep(lanes_below(t->n, i), e);
+        total[r] += e;
+        if (drop) e = v_keep(drop_kept(words, rule->stride, i + rule->shift, rule->key.keep), e);
+        if (low)
+            put_bf16(t->bf16 + (at + r) * t->bf16_ld + i, e);
+        else
+            v_store(s, round_bf16(e, rule->bf16));
+    }
+}
+
+/* ROWS rows at a time: their chains hide each other's latency. */
+INLINE void exp_rows(const score_rows *given, const score_rule *given_rule, int64_t at,
+                     const int rows, const bool low, const bool drop, float *most, float *sum) {
+    const score_rows t = *given; /* copies stay in registers while rows are written */
+    const score_rule rule = *given_rule;
+    vf high[TOGETHER], total[TOGETHER];
+    float found[TOGETHER];
+    row_maxima(&t, t.s + at * t.ld, rows, found);
+    for (int r = 0; r < TOGETHER; r++) total[r] = v_zero();
     for (int r = 0; r < rows; r++) {
-        const vf last = v_set(-INFINITY);
-        if (i < n)
-            shift[r] = v_max(shift[r], v_select(lanes_below(n, i), v_load(p + r * ld + i), last));
-        most[r] = bf16 != NULL ? v_highest(shift[r]) * rule->scale : v_highest(shift[r]);
-        shift[r] = v_set(most[r]);
+        most[r] = low ? found[r] * rule.unit : found[r];
+        high[r] = v_set(most[r]);
     }
-    for (i = 0; i < n; i += VL)
-        for (int r = 0; r < rows; r++) {
-            vf x = v_load(p + r * ld + i);
-            vf e = v_exp_falling(bf16 != NULL ? v_fma(x, scale, -shift[r]) : x - shift[r]);
-            if (n - i < VL) e = v_keep(lanes_below(n, i), e);
-            total[r] += e;
-            if (rule->key.keep < 256)
-                e = v_keep(
-                    drop_kept(words + r * groups, rule->stride, i + rule->shift, rule->key.keep),
-                    e);
-            if (bf16 != NULL)
-                put_bf16(bf16 + r * bf16_ld + i, e);
-            else
-                v_store(p + r * ld + i, round_bf16(e, rule->bf16));
-        }
-    for (int r = 0; r < rows; r++) sum[r] = v_sum(total[r]);
-}
-
-/* Softmax with dropout of `rows` rows (at most MOST_ROWS), but for the factors of rows, in place or
- * into `bf16` unless NULL. */
-enum { MOST_ROWS = 128 };
-INLINE void softmax_rows(float *p, int64_t ld, int64_t n, int64_t rows, const score_rule *rule,
-                         const uint32_t *words, int64_t groups, float *lse, float *factor,
-                         sr_bf16 *bf16, int64_t bf16_ld) {
-    float most[MOST_ROWS], sum[MOST_ROWS], keep_scale = 256.0f / (float)rule->key.keep;
     int64_t i = 0;
-    for (; i + 4 <= rows; i += 4)
-        exp_rows(p + i * ld, ld, n, rule, words + i * groups, groups, 4, most + i, sum + i,
-                 bf16 != NULL ? bf16 + i * bf16_ld : NULL, bf16_ld);
-    for (; i < rows; i++)
-        exp_rows(p + i * ld, ld, n, rule, words + i * groups, groups, 1, most + i, sum + i,
-                 bf16 != NULL ? bf16 + i * bf16_ld : NULL, bf16_ld);
-    for (i = 0; i < rows; i++) {
-        lse[i] = most[i] + logf(sum[i]);
-        factor[i] = keep_scale / sum[i];
-    }
-}
-INLINE void softmax_in_place(float *p, int64_t ld, int64_t n, int64_t rows, const score_rule *rule,
-                             const uint32_t *words, int64_t groups, float *lse, float *factor) {
-    softmax_rows(p, ld, n, rows, rule, words, groups, lse, factor, NULL, 0);
+    for (; i + VL <= t.n; i += VL)
+        exp_columns(&t, &rule, at, i, rows, low, drop, true, high, total);
+    if (i < t.n) exp_columns(&t, &rule, at, i, rows, low, drop, false, high, total);
+    quad s = v_sums(total[0], total[1], total[2], total[3]);
+    memcpy(sum, &s, (size_t)rows * sizeof *sum);
 }
 
+INLINE void exp_all(const score_rows *t, const score_rule *rule, int64_t rows, const bool low,
+                    const bool drop, float *most, float *sum, feed *next, const int fetch) {
+    int64_t i = 0;
+    for (; i + TOGETHER <= rows; i += TOGETHER) {
+        take(next, TOGETHER * fetch);
+        exp_rows(t, rule, i, TOGETHER, low, drop, most + i, sum + i);
+    }
+    for (; i < rows; i++) {
+        take(next, fetch);
+        exp_rows(t, rule, i, 1, low, drop, most + i, sum + i);
+    }
+}
+
+/* Softmax with dropout of `rows` rows (at most MOST_ROWS), but for the factors of rows.  Each
+ * prefetches `fetch` rows of the next head. */
+INLINE void softmax_rows(const score_rows *t, const score_rule *rule, int64_t rows, const bool low,
+                         float *lse, float *factor, feed *next, const int fetch) {
+    UNSET float most[MOST_ROWS], sum[MOST_ROWS];
+    if (rule->key.keep < 256)
+        exp_all(t, rule, rows, low, true, most, sum, next, fetch);
+    else
+        exp_all(t, rule, rows, low, false, most, sum, next, fetch);
+    vf scale = v_set(256.0f / (float)rule->key.keep);
+    for (int64_t i = 0; i < rows; i += VL) {
+        vf s = v_at(sum, i, rows);
+        v_put(lse, i, rows, (v_at(most, i, rows) + v_log2(s)) * v_set(LN_2));
+        v_put(factor, i, rows, scale / s);
+    }
+}
 INLINE float dot(const float *a, const float *b, int64_t n) {
     vf s = v_zero();
     for (int64_t i = 0; i < n; i += VL) s = v_fma(v_at(a, i, n), v_at(b, i, n), s);
@@ -165,10 +207,10 @@ typedef struct derivative_lanes {
     vf dropped, derivative; /* Z r P and dS */
 } derivative_lanes;
 
-/* From lanes of log P, dP and delta, `live` of which count; `kept` only if keep < 256. */
+/* From lanes of log2 P, dP and delta, `live` of which count; `kept` only if keep < 256. */
 INLINE derivative_lanes derivatives_of(vf log_p, vf dp, vf delta, int64_t live, vm kept,
-                                       uint32_t keep) {
-    vf p = v_exp_falling(log_p), scale = v_set(256.0f / (float)keep);
+                                       uint32_t keep, const bool low) {
+    vf p = v_exp2_falling(log_p, low), scale = v_set(256.0f / (float)keep);
     if (live < VL) p = v_keep(v_first((int)live), p);
     vf dropped = p;
     if (keep < 256) {
@@ -182,13 +224,15 @@ INLINE derivative_lanes derivatives_of(vf log_p, vf dp, vf delta, int64_t live, 
 INLINE void derivatives(float *s, float *ds, int64_t n, float lse, float delta,
                         const score_rule *rule, const uint32_t *words) {
     uint32_t keep = rule->key.keep;
-    vf shift = v_set(lse), minus = v_set(delta);
+    int64_t stride = rule->stride, first = rule->shift;
+    bool bf16 = rule->bf16;
+    vf shift = v_set(lse * LOG2_E), minus = v_set(delta);
     for (int64_t i = 0; i < n; i += VL) {
-        vm kept = keep < 256 ? drop_kept(words, rule->stride, i + rule->shift, keep) : v_first(VL);
+        vm kept = keep < 256 ? drop_kept(words, stride, i + first, keep) : v_first(VL);
         derivative_lanes l =
-            derivatives_of(v_load(s + i) - shift, v_load(ds + i), minus, n - i, kept, keep);
-        v_store(s + i, round_bf16(l.dropped, rule->bf16));
-        v_store(ds + i, round_bf16(l.derivative, rule->bf16));
+            derivatives_of(v_load(s + i) - shift, v_load(ds + i), minus, n - i, kept, keep, false);
+        v_store(s + i, round_bf16(l.dropped, bf16));
+        v_store(ds + i, round_bf16(l.derivative, bf16));
     }
 }
 

@@ -95,6 +95,37 @@ local function stages(layers, most)
   return list
 end
 
+---Pieces of a stage: more than one if layers and micro-batches are multiples of what that takes (Megatron-LM's rule).
+local function pieces(m, pipeline, count)
+  local list = { 1 }
+  for _, n in ipairs { 2, 4, 8 } do
+    if pipeline > 1 and m.layers % (pipeline * n) == 0 and count % pipeline == 0 then list[#list + 1] = n end
+  end
+  return list
+end
+
+---Ways to compute activations again: nothing, some, every layer.
+local WAYS = { { false, false }, { false, true }, { true, false } }
+
+---Those of WAYS that an option `recompute` asks for.
+local function ways(wanted)
+  if wanted == nil then return WAYS end
+  return { wanted == "selective" and WAYS[2] or wanted and WAYS[3] or WAYS[1] }
+end
+
+---Calls visit(layout) for all layouts that differ in how they compute this one.
+local function each_variant(layout, m, count, recompute, visit)
+  for _, sequence in ipairs(layout.tensor > 1 and { true, false } or { false }) do
+    for _, way in ipairs(ways(recompute)) do
+      for _, interleave in ipairs(pieces(m, layout.pipeline, count)) do
+        local one = { sequence_parallel = sequence, recompute = way[1], selective = way[2], interleave = interleave }
+        for key, value in pairs(layout) do one[key] = value end
+        visit(one)
+      end
+    end
+  end
+end
+
 ---Calls visit(layout) for every layout of a job.
 local function each_layout(job, options, visit)
   local m = job.model
@@ -107,14 +138,9 @@ local function each_layout(job, options, visit)
       local possible = job.devices % (tensor * pipeline) == 0 and job.batch % data == 0
       local share = possible and job.batch // data or 0
       for _, micro in ipairs(powers(share, function(n) return share % n == 0 end)) do
-        for _, sequence in ipairs(tensor > 1 and { true, false } or { false }) do
-          for _, recompute in ipairs(options.recompute ~= nil and { options.recompute } or { false, true }) do
-            visit {
-              micro_batch = micro, data = data, tensor = tensor, pipeline = pipeline, sequence_parallel = sequence,
-              recompute = recompute, zero = data > 1 and options.zero or 0,
-            }
-          end
-        end
+        each_variant({
+          micro_batch = micro, data = data, tensor = tensor, pipeline = pipeline, zero = data > 1 and options.zero or 0,
+        }, m, share // micro, options.recompute, visit)
       end
     end
   end
@@ -182,7 +208,7 @@ end
 ---The rank of the first layout that seqrun itself runs; nil if there is none.
 local function first_data_parallel(layouts)
   for rank, l in ipairs(layouts) do
-    if l.tensor == 1 and l.pipeline == 1 then return rank end
+    if l.tensor == 1 and l.pipeline == 1 and not l.selective then return rank end
   end
 end
 
@@ -230,7 +256,8 @@ end
 ---@field devices integer
 ---@field kernel? string default: packed for encoders, flash2_rms for decoders
 ---@field attended? number of packs: mean number of tokens that a token attends to; default: seq
----@field recompute? boolean only layouts with (or without) recomputation
+---@field recompute? boolean|"selective" only layouts with recomputation of every layer, without any, or with that of
+---  what is large and quick
 ---@field zero? 0|1 default 1: optimizer state is divided over the data degree
 
 ---The job that options describe.

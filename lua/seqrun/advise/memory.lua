@@ -2,7 +2,9 @@
 --
 -- A stage keeps the activations of as many micro-batches as are under way before their backward: the first stage as
 -- many as there are stages.  Of a layer it keeps the inputs of its products, row-wise inputs whole (cut with sequence
--- parallelism), the rest cut by the tensor degree (Korthikanti et al. 2022); with recomputation only its input.
+-- parallelism), the rest cut by the tensor degree (Korthikanti et al. 2022); with recomputation only its input, with
+-- selective recomputation no outputs of norms and activations and no score matrices.  Interleaved stages begin more
+-- micro-batches before the first backward.
 
 local models = require("seqrun.advise.models")
 local time = require("seqrun.advise.time")
@@ -13,6 +15,9 @@ local memory = {}
 ---Bytes of an activation or a weight, and of the optimizer's state per parameter: masters are apart from bf16 weights.
 local function bytes_of(job) return job.bytes or 2, job.bytes == 4 and 8 or 12 end
 
+---Elements per token and H of the outputs of a layer's two norms.
+local NORMS = 2
+
 ---Bytes that a layer keeps of one micro-batch.
 ---@param job seqrun.advise.Job
 ---@param layout seqrun.advise.Layout
@@ -22,10 +27,34 @@ function memory.layer(job, layout, c)
   local m, kernel, tensor = job.model, time.kernels[job.kernel], layout.tensor
   local rows, cut = layout.micro_batch * job.seq, layout.sequence_parallel and layout.tensor or 1
   local keys = m.hidden * (m.kv_heads or m.heads) // m.heads
-  local split = 2 * m.hidden + 2 * keys + (m.gated and 3 or 2) * m.inner
-  local elements = c[kernel.norm] * m.hidden / cut + c.split * split / tensor
-  if kernel.scores then elements = elements + c[kernel.scores] * m.heads * job.seq / tensor end
+  local again = layout.selective and 1 or 0
+  local split = 2 * m.hidden + 2 * keys + (m.used or 1) * ((m.gated and 3 or 2) - again) * m.inner
+  local norms = math.max(0, c[kernel.norm] - NORMS * again)
+  local elements = norms * m.hidden / cut + c.split * split / tensor
+  if kernel.scores and not layout.selective then
+    elements = elements + c[kernel.scores] * m.heads * job.seq / tensor
+  end
   return bytes_of(job) * rows * elements
+end
+
+---Micro-batches whose activations a stage keeps at most; a piece of an interleaved stage counts as its part of one.
+local function in_flight(layout, index, count)
+  local pieces = layout.interleave or 1
+  if pieces == 1 then return math.min(layout.pipeline - index + 1, count) end
+  local begun = 2 * (layout.pipeline - index) + (pieces - 1) * layout.pipeline + 1
+  return math.min(begun / pieces, count)
+end
+
+---Bytes of the activations that a stage keeps, and of the layer that is computed again.
+local function activations(job, layout, c, flights, layers)
+  local kept = memory.layer(job, layout, c)
+  if layout.recompute then
+    local input = bytes_of(job) * layout.micro_batch * job.seq * job.model.hidden
+    return flights * layers * input / (layout.sequence_parallel and layout.tensor or 1) + kept
+  end
+  if not layout.selective then return flights * layers * kept end
+  local whole = setmetatable({ selective = false }, { __index = layout })
+  return flights * layers * kept + memory.layer(job, whole, c) - kept
 end
 
 ---Bytes of stage `index`, from 1, by their causes.
@@ -35,14 +64,12 @@ local function stage(job, layout, c, index)
   local layers = m.layers / layout.pipeline
   local parameters = (layers * layer + (index == 1 and words or 0) + (last and head or 0)) / layout.tensor
   local count = job.batch // (layout.micro_batch * layout.data)
-  local flights = math.min(layout.pipeline - index + 1, count)
-  local kept, rows = memory.layer(job, layout, c), layout.micro_batch * job.seq
   local bytes, state = bytes_of(job)
-  local input = bytes * rows * m.hidden / (layout.sequence_parallel and layout.tensor or 1)
+  local rows = layout.micro_batch * job.seq
   local parts = {
     weights = bytes * parameters, gradients = c.gradient * parameters,
     optimizer = state * parameters / (layout.zero == 1 and layout.data or 1),
-    activations = layout.recompute and flights * layers * input + kept or flights * layers * kept,
+    activations = activations(job, layout, c, in_flight(layout, index, count), layers),
     logits = last and c.logits * bytes * rows * m.masked * m.vocabulary or 0,
     reserved = c.reserved * (1 << 30),
   }

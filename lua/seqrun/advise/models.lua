@@ -1,5 +1,6 @@
 -- models.lua - the shapes of models and the figures of devices that the advisor knows by name.
 
+local cost = require("seqrun.nn.cost")
 local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
@@ -14,6 +15,8 @@ local models = {}
 ---@field kv_heads? integer default: heads
 ---@field inner integer
 ---@field vocabulary integer
+---@field blocks? number feed-forward blocks of a layer, on average: of experts, all of them
+---@field used? number those that a token goes through
 ---@field gated boolean the feed-forward part has three matrices instead of two
 ---@field causal boolean attention sees only what came before
 ---@field masked number share of the tokens that the output head reads
@@ -42,7 +45,13 @@ local function of_design(name, design, config)
     local window = design.window(i)
     windows[i + 1] = window and 2 * window + 1 or math.huge
   end
+  local blocks, used = 0, 0
+  for i = 0, design.layers - 1 do
+    local all, some = cost.blocks(design, i)
+    blocks, used = blocks + all / design.layers, used + some / design.layers
+  end
   return {
+    blocks = design.experts and blocks or nil, used = design.experts and used or nil,
     name = name, hidden = design.hidden, layers = design.layers, heads = design.heads, kv_heads = design.kv_heads,
     inner = design.inner, vocabulary = design.vocabulary, gated = design.gate ~= nil, causal = false, masked = 0.15,
     positions = design.longest, windows = windows, config = config,
@@ -130,7 +139,8 @@ local KEYS = {
 ---The model of a family's config.json; nil if it is of none.
 local function of_family(path, file, config)
   local families = require("seqrun.nn.families")
-  if not config.model_type or config.model_type == "bert" or not families.find(config.model_type) then return nil end
+  local plain = not config.model_type or config.model_type == "bert"
+  if plain and config.experts == nil or not families.find(config.model_type or "bert") then return nil end
   local configs = require("seqrun.nn.config")
   local own, problem = configs.encoder(config)
   if not own then return nil, ("%s: %s"):format(file, problem), "data" end
@@ -193,12 +203,12 @@ function models.attended(m, attended)
   return sum / m.layers
 end
 
----Parameters of the matrices of one layer.
+---Parameters of the matrices of one layer that a token goes through.
 ---@param m seqrun.advise.Model
----@return integer attention, integer feed_forward
+---@return number attention, number feed_forward
 function models.matrices(m)
   local keys = m.hidden * (m.kv_heads or m.heads) // m.heads
-  return 2 * m.hidden * m.hidden + 2 * m.hidden * keys, (m.gated and 3 or 2) * m.hidden * m.inner
+  return 2 * m.hidden * m.hidden + 2 * m.hidden * keys, (m.used or 1) * (m.gated and 3 or 2) * m.hidden * m.inner
 end
 
 ---Parameters: of one layer, of the input table, of the output head (an encoder's shares the table's matrix).
@@ -206,6 +216,7 @@ end
 ---@return integer layer, integer table, integer head
 function models.parameters(m)
   local attention, inner = models.matrices(m)
+  inner = m.blocks and inner / m.used * m.blocks or inner
   local small = m.causal and 2 * m.hidden or 9 * m.hidden + m.inner
   local words = m.vocabulary * m.hidden
   return attention + inner + small, words, m.causal and words or m.hidden * m.hidden + m.vocabulary

@@ -136,6 +136,11 @@ local function config_of(m, o)
   for key, value in pairs(m.config) do config[key] = value end
   config[config.n_layers and "n_layers" or "num_hidden_layers"] = layers
   config.layer_types, config.heads = nil, { "mlm" }
+  if type(config.experts) == "table" then
+    local list = config.experts
+    config.experts = table.move(list, 1, layers, 1, {})
+    for i = #list + 1, layers do config.experts[i] = list[#list] end
+  end
   return config
 end
 

@@ -20,8 +20,10 @@ local CAUSES = {
 ---@return string
 function show.layout(l)
   local text = ("micro-batch %d, data %d, tensor %d, pipeline %d"):format(l.micro_batch, l.data, l.tensor, l.pipeline)
+  if (l.interleave or 1) > 1 then text = ("%s interleaved %d times"):format(text, l.interleave) end
   if l.sequence_parallel then text = text .. ", sequence parallel" end
   if l.recompute then text = text .. ", recompute" end
+  if l.selective then text = text .. ", selective recompute" end
   return text
 end
 
@@ -88,8 +90,9 @@ end
 
 local function cells_of(rank, job, l)
   return {
-    tostring(rank), tostring(l.micro_batch), tostring(l.data), tostring(l.tensor), tostring(l.pipeline),
-    l.sequence_parallel and "yes" or "-", l.recompute and "yes" or "-", tostring(l.zero),
+    tostring(rank), tostring(l.micro_batch), tostring(l.data), tostring(l.tensor),
+    (l.interleave or 1) > 1 and ("%d x %d"):format(l.pipeline, l.interleave) or tostring(l.pipeline),
+    l.sequence_parallel and "yes" or "-", l.recompute and "yes" or l.selective and "some" or "-", tostring(l.zero),
     ("%.4g"):format(l.step_seconds), ("%.1f %%"):format(100 * l.mfu),
     ("%.1f (%.0f %%)"):format(l.memory_bytes / GIB, 100 * l.memory_bytes / job.device.memory), l.why,
   }
@@ -162,7 +165,8 @@ function show.here_json(machine, batch, arms, verdict)
 end
 
 local FIELDS = {
-  "micro_batch", "data", "tensor", "pipeline", "sequence_parallel", "recompute", "zero", "step_seconds", "mfu",
+  "micro_batch", "data", "tensor", "pipeline", "interleave", "sequence_parallel", "recompute", "selective", "zero",
+  "step_seconds", "mfu",
   "tokens_per_s", "memory_bytes", "fits", "tight", "seconds", "bytes", "why",
 }
 

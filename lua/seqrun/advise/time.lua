@@ -16,7 +16,9 @@ local time = {}
 ---@field tensor integer
 ---@field pipeline integer
 ---@field sequence_parallel boolean row-wise ops and what they keep are cut by the tensor degree too
+---@field interleave? integer pieces of the model on each stage, 1: a micro-batch passes the stages so many times
 ---@field recompute boolean every layer is computed again in backward
+---@field selective? boolean only what is large and quick is computed again: norms, activations, score matrices
 ---@field zero integer 1: the optimizer's state is cut by the data degree; 0: every rank has all of it
 
 ---@class seqrun.advise.Job
@@ -46,14 +48,15 @@ local function product(c, device, m, n, k)
   return 2 * m * n * k / (device.peak * c.product) * (1 + c.edge * (1 / m + 1 / n + 1 / k))
 end
 
----Forward seconds of the four or five products of a layer.
+---Forward seconds of the four or five products of a layer; those of experts have the rows of all that tokens choose.
 local function products(c, job, layout, rows)
   local m, device, tensor = job.model, job.device, layout.tensor
   local keys = m.hidden * (m.kv_heads or m.heads) // m.heads
   local inner = m.inner // tensor
   return product(c, device, rows, (m.hidden + 2 * keys) / tensor, m.hidden)
     + product(c, device, rows, m.hidden, m.hidden / tensor)
-    + product(c, device, rows, (m.gated and 2 or 1) * inner, m.hidden) + product(c, device, rows, m.hidden, inner)
+    + (m.used or 1) * (product(c, device, rows, (m.gated and 2 or 1) * inner, m.hidden)
+      + product(c, device, rows, m.hidden, inner))
 end
 
 ---Forward and backward seconds of a layer's attention.
@@ -76,7 +79,7 @@ local function pointwise(c, job, layout, rows)
   local m, tensor = job.model, layout.tensor
   local cut = layout.sequence_parallel and tensor or 1
   local whole = c[time.kernels[job.kernel].norm] * m.hidden / cut
-  local split = c.pointwise * (m.hidden + (m.gated and 1 or 0.5) * m.inner) / tensor
+  local split = c.pointwise * (m.hidden + (m.used or 1) * (m.gated and 1 or 0.5) * m.inner) / tensor
   return bytes_of(job) * rows * (whole + split) / job.device.copy / 3
 end
 
@@ -99,16 +102,24 @@ local function head(c, job, layout, rows)
   return 3 * forward + c.logits * bytes_of(job) * read * m.vocabulary / job.device.copy
 end
 
+---Seconds of a layer that are spent once more in backward.
+local function again(layout, job, whole, forward, rowwise)
+  if layout.recompute then return whole end
+  if not layout.selective then return 0 end
+  return rowwise + (time.kernels[job.kernel].scores and forward or 0)
+end
+
 ---Seconds that a micro-batch costs a stage, by causes; `head` is the last stage's alone.
 local function stage_parts(c, job, layout, rows)
   local layers = job.model.layers / layout.pipeline
   local forward, backward = attention(c, job, layout, rows)
   local matrix, rowwise = products(c, job, layout, rows), pointwise(c, job, layout, rows)
   local reduce = reduces(c, job, layout, rows)
-  local again = layout.recompute and matrix + forward + rowwise + reduce + c.launch or 0
+  local once = matrix + forward + rowwise + reduce + c.launch
   return {
     products = layers * 3 * matrix, attention = layers * (forward + backward), pointwise = layers * 3 * rowwise,
-    tensor = layers * 2 * reduce, launch = layers * 3 * c.launch, recompute = layers * again,
+    tensor = layers * 2 * reduce, launch = layers * 3 * c.launch,
+    recompute = layers * again(layout, job, once, forward, rowwise),
     head = head(c, job, layout, rows),
   }
 end
@@ -123,6 +134,15 @@ function time.parameters(m, layout)
   return (m.layers / layout.pipeline * layer + ends) / layout.tensor
 end
 
+---Nodes that one switch of a network connects.  Beyond them rings share the links between switches.
+local NODES = 8
+
+---Share of their network links that rings reach in a job of this size.
+local function network_share(c, job)
+  local nodes = job.devices / job.device.node
+  return c.network * math.min(1, NODES / nodes) ^ (c.congestion or 0)
+end
+
 ---Reduce-scatter of the gradients and all-gather of the weights, in rings.  A ring over nodes leaves a node once for
 ---all its members there, each with a network link of its own.
 local function exchange(c, job, layout, parameters)
@@ -130,7 +150,8 @@ local function exchange(c, job, layout, parameters)
   if n == 1 then return 0 end
   local rate = c.link * device.link
   if n * layout.tensor > device.node then
-    rate = math.min(rate, c.network * device.network * math.max(1, device.node / layout.tensor))
+    local links = math.max(1, device.node / layout.tensor)
+    rate = math.min(rate, network_share(c, job) * device.network * links)
   end
   return 2 * bytes_of(job) * parameters * (n - 1) / n / rate
 end
@@ -153,11 +174,12 @@ function time.step(job, layout, c)
   local body = total_of(parts) - parts.head
   for name, seconds in pairs(parts) do parts[name] = count * seconds end
   local parameters = time.parameters(job.model, layout)
-  parts.bubble = (layout.pipeline - 1) * body
+  local pieces = layout.interleave or 1
+  parts.bubble = (layout.pipeline - 1) * body / pieces
   parts.sends = 0
   if layout.pipeline > 1 then
     local bytes = bytes_of(job) * rows * job.model.hidden / (layout.sequence_parallel and layout.tensor or 1)
-    parts.sends = 2 * (count + layout.pipeline - 1) * bytes / (c.send * job.device.network)
+    parts.sends = 2 * pieces * (count + layout.pipeline - 1) * bytes / (c.send * job.device.network)
   end
   local whole = exchange(c, job, layout, parameters)
   parts.data = whole - math.min((time.kernels[job.kernel].overlap or 0) * whole, body / 2)

@@ -2,6 +2,7 @@
 
 local frames = require("seqrun.attach.frames")
 local place = require("seqrun.attach.place")
+local printable = require("seqrun.base.printable")
 local repl = require("seqrun.repl")
 local sys = require("seqrun.core.sys")
 
@@ -170,7 +171,7 @@ end
 ---@return integer # exit code
 function Client:close()
   self.socket:close()
-  if self.over then io.stderr:write(self.over, "\n") end
+  if self.over then io.stderr:write(printable(self.over), "\n") end
   sys.signals("default")
   return self.code
 end

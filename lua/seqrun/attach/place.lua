@@ -9,6 +9,9 @@ local text = require("seqrun.base.format")
 
 local place = {}
 
+---Bytes that the path of a socket may have.
+local LONGEST = 107
+
 local function file_of(folder) return folder .. "/attach.json" end
 
 ---Listens for the run in `folder`, whose lock this process holds.
@@ -53,7 +56,11 @@ local function read(folder)
   if not sys.is_dir(folder) then failure.raise("missing", "%s is not a directory; give that of a run", folder) end
   local content = sys.read_file(file_of(folder), 1 << 16)
   local facts = content and json.decode(content)
-  if type(facts) == "table" and type(facts.socket) == "string" then return facts end
+  if type(facts) == "table" and type(facts.socket) == "string" then
+    if facts.socket:find("^[^%z]+$") and #facts.socket <= LONGEST then return facts end
+    failure.raise("data", "%s names no socket: a path of 1 to %d bytes; the run writes it again when it is resumed",
+      file_of(folder), LONGEST)
+  end
   if sys.exists(folder .. "/config.yaml") then
     failure.raise("missing", "%s is not running, or was started with attach=false", folder)
   end

@@ -40,9 +40,18 @@ function failure.must(value, message, code, ...)
   failure.raise(code or "invalid", "%s", tostring(message))
 end
 
----The error value if it is a Failure, or nil.
+---Errors of storage that C code raises as text: a file of the program that cannot be read (lua/bind/lload.c), a path
+---of which the system cannot tell whether it is there (lua/bind/lsys.c).
+local RAISED = { "^cannot load module '[^\n]*", "^cannot examine [^\n]*" }
+
+---The error value if it is a Failure or stands for one, or nil.
+---@return seqrun.Failure|nil
 function failure.of(value)
-  return getmetatable(value) == Failure and value or nil
+  if getmetatable(value) == Failure then return value end
+  for _, pattern in ipairs(type(value) == "string" and RAISED or {}) do
+    local message = value:match(pattern)
+    if message then return failure.new("storage", message) end
+  end
 end
 
 return failure

@@ -1,4 +1,6 @@
--- one_line.lua - text from files as messages show it: on one line, without control characters, not too long.
+-- one_line.lua - text from files as messages show it: on one line, printable, not too long.
+
+local printable = require("seqrun.base.printable")
 
 ---@param given any
 ---@param most? integer bytes, 60
@@ -9,5 +11,5 @@ return function(given, most)
     while text:byte(limit + 1) and text:byte(limit + 1) & 0xC0 == 0x80 do limit = limit - 1 end
     text = text:sub(1, limit) .. "..."
   end
-  return (text:gsub("[%c\127]", function(c) return ("\\x%02x"):format(c:byte()) end))
+  return printable(text, true)
 end

@@ -5,9 +5,13 @@
 
 local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")
+local printable = require("seqrun.base.printable")
 local sys = require("seqrun.core.sys")
 
 local output = {}
+
+local STDOUT = 1
+local made_printable = false
 
 ---What ends the program because its output cannot be written.
 ---@type seqrun.Failure|nil
@@ -33,6 +37,52 @@ local function on_failure(problem)
   warned = true
 end
 
+---From here on standard output is for people and for readers of JSON, as that of commands is: what files and names hold
+---is printable there.  A recipe may write any bytes.
+function output.printable() made_printable = true end
+
+---Printable text; a terminal gets the colours that this program paints with.
+local function shown(text)
+  if not text:find("\27[", 1, true) or not sys.is_terminal(STDOUT) then return printable(text) end
+  local parts, at = {}, 1
+  for first, last in text:gmatch("()\27%[[%d;]*m()") do
+    parts[#parts + 1] = printable(text:sub(at, first - 1)) .. text:sub(first, last - 1)
+    at = last
+  end
+  return table.concat(parts) .. printable(text:sub(at))
+end
+
+---Writes lines of a picture between codes that move the cursor of a terminal; the lines are printable.
+---@param lines string[]
+---@param codes { before?: string, between?: string, after?: string }
+function output.draw(lines, codes)
+  local list, before = {}, made_printable
+  for i, line in ipairs(lines) do list[i] = shown(line) end
+  made_printable = false
+  local done, problem = pcall(function()
+    io.stdout:write(codes.before or "", table.concat(list, codes.between), codes.after or "")
+    io.stdout:flush()
+  end)
+  made_printable = before
+  if not done then error(problem, 0) end
+end
+
+---A line about what is done, or a warning, on standard error.
+---@param format string
+function output.note(format, ...)
+  local text = select("#", ...) > 0 and format:format(...) or format
+  io.stderr:write("seqrun: ", printable(text), "\n")
+end
+
+---What is written instead of some values.
+local function written(...)
+  local list = table.pack(...)
+  for i = 1, list.n do
+    if type(list[i]) == "string" then list[i] = shown(list[i]) end
+  end
+  return table.unpack(list, 1, list.n)
+end
+
 ---Raises at the caller's line what a method of files would raise here.
 local function check_arguments(name, file, ...)
   local kind = io.type(file)
@@ -53,7 +103,12 @@ function output.watch()
     local plain = methods[name]
     methods[name] = function(file, ...)
       check_arguments(name, file, ...)
-      local done, message, code = plain(file, ...)
+      local done, message, code
+      if made_printable and file == stdout then
+        done, message, code = plain(file, written(...))
+      else
+        done, message, code = plain(file, ...)
+      end
       if done then return done end
       if file ~= stdout then return nil, message, code end
       on_failure(message)

@@ -17,4 +17,12 @@ function shipped.find(path)
   return sys.exists(found) and found or path
 end
 
+---Whether a file is one of the recipes that ship.
+---@param path string
+---@return boolean
+function shipped.is_recipe(path)
+  local real, folder = sys.real_path(path), sys.real_path(shipped.root .. "/recipes")
+  return real ~= nil and folder ~= nil and real:sub(1, #folder + 1) == folder .. "/"
+end
+
 return shipped

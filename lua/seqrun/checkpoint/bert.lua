@@ -41,6 +41,7 @@ function nn.pretrained(path, options)
   if options.precision ~= nil then check.choice("nn.pretrained: precision", options.precision, { "f32", "bf16" }) end
   local facts, message, code = checkpoint.pretrained(path)
   if not facts then return nil, message, code end
+  if facts.oversized then return nil, facts.oversized, "data" end
   local heads, problem = options.heads, nil
   if not heads then heads, problem = heads_of(facts) end
   if not heads then return nil, problem, "data" end

@@ -1,5 +1,6 @@
 -- exporting.lua - a checkpoint as a directory for Hugging Face's libraries, without what only a resume needs.
 
+local draft_of = require("seqrun.base.draft")
 local foreign = require("seqrun.checkpoint.foreign")
 local json = require("seqrun.core.json")
 local kinds = require("seqrun.base.kinds")
@@ -25,6 +26,31 @@ local function strip(tensors, config, family)
   for _, key in ipairs(OF_HEADS) do config[key] = nil end
   config.architectures = json.array { family.class .. "Model" }
   return own
+end
+
+---Leaves one of several networks: its tensors under the names of its class, and its config.  nil and a message if there
+---is no such network.
+local function choose_network(tensors, config, wanted)
+  local networks = config.seqrun_networks
+  config.seqrun_networks = nil
+  if not networks and not wanted then return tensors, config end
+  local names = {}
+  for name, one in pairs(networks or {}) do
+    if type(one) == "table" then names[#names + 1] = name end
+  end
+  table.sort(names)
+  local one = networks and networks[wanted or networks.main]
+  if type(one) ~= "table" then
+    return nil, #names == 0 and "export: it has one network; leave out --network"
+      or ("export: there is no network '%s'; choose %s"):format(wanted, table.concat(names, " or "))
+  end
+  local own = {}
+  for name, tensor in pairs(tensors) do
+    for start, becomes in pairs(one.takes) do
+      if name:sub(1, #start) == start then own[becomes .. name:sub(#start + 1)] = tensor end
+    end
+  end
+  return own, one.config or config
 end
 
 local DTYPES = { f32 = "float32", bf16 = "bfloat16" }
@@ -61,6 +87,9 @@ local function refusal(out, replace)
   end
 end
 
+local NO_EXPERTS = "export: %s has experts, which no class of Transformers of its family has; `seqrun fill`, `encode`, "
+  .. "`predict` and `eval` use it as it is"
+
 ---Why Transformers could not load a model with its head; nil if it can.
 local function no_class(facts)
   local head = facts.kind and not (facts.task_heads and #facts.task_heads > 1) and kinds.get(facts.kind)
@@ -91,7 +120,7 @@ end
 
 ---Writes all into a new directory beside the final one, and moves it there.
 local function write(out, files, tensors, dense)
-  local draft = out .. ".partial"
+  local draft = draft_of(out)
   if sys.exists(draft) then sys.remove(draft) end
   local ok, message, code = sys.make_dirs(draft)
   for name, text in pairs(ok and files or {}) do
@@ -108,7 +137,10 @@ local function write(out, files, tensors, dense)
   end
   if sys.exists(out) then sys.remove(out) end
   ok, message = os.rename(draft, out)
-  if not ok then return nil, message, "storage" end
+  if not ok then
+    sys.remove(draft)
+    return nil, message .. "; another program may have written it meanwhile", "storage"
+  end
   sys.sync_dir(out:match("^(.+)/[^/]+$") or ".")
   return true
 end
@@ -128,27 +160,30 @@ end
 ---Writes a run, a checkpoint or a Hugging Face directory as a Hugging Face directory.
 ---@param path string
 ---@param out string
----@param options? { encoder?: boolean, dtype?: "f32"|"bf16", replace?: boolean, average?: boolean } encoder: without
----  heads; replace: what is there already, if it is such a directory; average: the moving average of the weights
+---@param options? { encoder?: boolean, dtype?: "f32"|"bf16", replace?: boolean, average?: boolean, network?: string }
+---  encoder: without heads; replace: what is there already, if it is such a directory; average: the moving average of
+---  the weights; network: one of several, such as "generator"
 ---@return seqrun.Exported|nil
 ---@return string? message
 ---@return string? code
 return function(path, out, options)
   options = require("seqrun.base.check").options("checkpoint.export", options, {
-    encoder = 1, dtype = 1, replace = 1, average = 1,
+    encoder = 1, dtype = 1, replace = 1, average = 1, network = 1,
   })
   out = out:gsub("(.)/+$", "%1")
   local why = refusal(out, options.replace)
   if why then return nil, why, "config" end
   local facts, message, code = pretrained.read(path)
   if not facts then return nil, message, code end
-  why = not options.encoder and no_class(facts)
+  why = facts.design.experts and NO_EXPERTS:format(facts.path) or not options.encoder and no_class(facts)
   if why then return nil, why, "config" end
   local tensors, left_out, kind = foreign.tensors(facts, options.average)
   if not tensors then return nil, left_out, kind end
   local config
   config, message, code = foreign.config(facts)
   if not config then return nil, message, code end
+  tensors, config = choose_network(tensors, config, options.network)
+  if not tensors then return nil, config, "config" end
   local dtype = options.dtype or "f32"
   local dense = take_dense(tensors)
   if options.encoder or facts.kind == "embed" then tensors = strip(tensors, config, facts.family) end

@@ -5,6 +5,7 @@ local json = require("seqrun.core.json")
 local model = require("seqrun.checkpoint.model")
 local moments = require("seqrun.checkpoint.moments")
 local names = require("seqrun.checkpoint.names")
+local nn_parameters = require("seqrun.nn.parameters")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
@@ -20,7 +21,7 @@ local function today(config, facts)
   end
   for key, value in pairs(more) do config[key] = value end
   local class = type(config.architectures) == "table" and tostring(config.architectures[1])
-  local rest = class and (class:match("For%u%w+$") or class:match("Model$"))
+  local rest = class and (class:match("For%u%w+$") or class:match("LMHeadModel$") or class:match("Model$"))
   if rest then config.architectures = json.array { family.class .. rest } end
   return config
 end
@@ -41,6 +42,29 @@ local function drop_repeated(tensors, left_out, repeated)
     end
     tensors[name] = nil
   end
+end
+
+---The tensors that files of a family hold the other way round, by name.
+local function transposed(facts)
+  local set = {}
+  for _, spec in ipairs(nn_parameters.list(facts.design, facts.family.names, facts.family.prefix, false)) do
+    set[spec.name] = spec.transposed
+  end
+  return set
+end
+
+---Replaces tensors by their moving average, which has the shapes of the model.
+---@param stored table<string, string> names of `tensors` by those in the files
+local function load_average(facts, tensors, stored)
+  local weights, turned = {}, transposed(facts)
+  local function turn(name) return turned[name] and tensors[name]:transpose(1, 2):contiguous() or tensors[name] end
+  for from, name in pairs(stored) do
+    tensors[name] = turn(name)
+    weights[from] = { tensor = tensors[name] }
+  end
+  local ok, message, code = moments.load_average(facts.path, weights)
+  for _, name in pairs(stored) do tensors[name] = turn(name) end
+  return ok, message, code
 end
 
 ---The tensors of a directory by the names that our checkpoints have, as f32 on the current device, and those left out:
@@ -67,13 +91,13 @@ function foreign.tensors(facts, average)
       else
         tensors[name], message, code = file:read(entry.name, "f32")
         if not tensors[name] then return nil, message, code end
-        stored[entry.name] = { tensor = tensors[name] }
+        stored[entry.name] = name
       end
     end
   end
   if average then
     local ok
-    ok, message, code = moments.load_average(facts.path, stored)
+    ok, message, code = load_average(facts, tensors, stored)
     if not ok then return nil, message, code end
   end
   drop_repeated(tensors, left_out, names.repeated(facts.family, facts.family_heads))

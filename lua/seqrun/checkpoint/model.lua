@@ -4,6 +4,7 @@ local json = require("seqrun.core.json")
 local layers = require("seqrun.checkpoint.layers")
 local names = require("seqrun.checkpoint.names")
 local sys = require("seqrun.core.sys")
+local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
 
 local model = {}
@@ -65,12 +66,39 @@ end
 
 local function show(shape) return "(" .. table.concat(shape, ", ") .. ")" end
 
+---The shape of a file's tensor as the model has it: some families hold matrices the other way round.
+---@param param seqrun.ParamSpec
+---@param entry table
+---@return integer[]
+function model.shape(param, entry)
+  local shape = entry.shape
+  return param.transposed and #shape == 2 and { shape[2], shape[1] } or shape
+end
+
+---Reads a file's tensor, or its first elements, into one of the model's.
+---@param param seqrun.ParamSpec
+---@param source { file: userdata, entry: table }
+---@param into seqrun.Tensor
+---@param count? integer
+---@return true|nil
+---@return string? message
+---@return string? code
+function model.read(param, source, into, count)
+  if not param.transposed then return source.file:read_into(into, source.entry.name, count) end
+  local scope <close> = tensor.scope()
+  local shape = source.entry.shape
+  local x = tensor.zeros(shape[1], shape[2], { device = into:device(), dtype = into:dtype() })
+  local ok, message, code = source.file:read_into(x, source.entry.name)
+  if ok then into:copy_(x:transpose(1, 2)) end
+  return ok, message, code
+end
+
 ---How many elements of a file's tensor go into a parameter, and a note; nil when they do not fit.
 local function fit(param, entry)
-  local wanted, longer = param.shape, param.longer
-  local same_rest = #wanted == #entry.shape
-  for i = 2, #wanted do same_rest = same_rest and wanted[i] == entry.shape[i] end
-  local rows, have = wanted[1], entry.shape[1]
+  local wanted, longer, given = param.shape, param.longer, model.shape(param, entry)
+  local same_rest = #wanted == #given
+  for i = 2, #wanted do same_rest = same_rest and wanted[i] == given[i] end
+  local rows, have = wanted[1], given[1]
   if same_rest and rows == have then return entry.count end
   local more = same_rest and have - rows or -1
   if longer and more > 0 and more <= (longer.most or math.huge) then
@@ -78,12 +106,13 @@ local function fit(param, entry)
   end
 end
 
----A parameter's tensor under its own name, or under a tied one.
+---A parameter's tensor under its own name, or under a tied one; of an expert, that of a checkpoint without experts.
 local function find(found, param)
   if found[param.name] then return found[param.name] end
   for _, other in ipairs(param.tied or {}) do
     if found[other] then return found[other] end
   end
+  return param.upcycles and found[param.upcycles] or nil
 end
 
 local FIX = "use the config.json of the checkpoint, or init.heads=new if it belongs to a head"
@@ -119,11 +148,31 @@ local function other_layers(params, found, fresh)
   return not new and layers.problem(wanted, given) or nil
 end
 
+---What is wrong with the experts of a checkpoint that has some: it and the model are to have the same.
+local function other_experts(params, found)
+  local way = "use the keys 'experts...' of the checkpoint's config.json"
+  local any, first = false, nil
+  for name in pairs(found) do
+    local is_expert = name:find("%.experts%.%d+%.") ~= nil
+    any = any or is_expert
+    if is_expert and not params:has(name) and name < (first or "\255") then first = name end
+  end
+  if first then return ("checkpoint: it has the expert '%s', which the model does not have; %s"):format(first, way) end
+  for _, param in ipairs(any and params.list or {}) do
+    if param.upcycles and not find(found, param) then
+      return ("checkpoint: it has experts, but not '%s'; %s"):format(param.name, way)
+    end
+  end
+end
+
 local function read_one(params, param, source, report)
   local name = param.name
   local count, note = fit(param, source.entry)
-  local ok, message, code = source.file:read_into(params:master(name):detach(), source.entry.name, count)
+  local ok, message, code = model.read(param, source, params:master(name):detach(), count)
   if not ok then return nil, message, code end
+  if not note and param.upcycles and not params:has(param.upcycles) then
+    note = name:sub(-#source.entry.name) ~= source.entry.name and "upcycled" or nil
+  end
   report.loaded[#report.loaded + 1] = { name = name, from = source.entry.name, note = note }
   return true
 end
@@ -157,7 +206,7 @@ end
 local function fill(params, found, t, report)
   local used, tied, fresh = {}, names.tied(params), {}
   for _, name in ipairs(t.fresh or {}) do fresh[name] = true end
-  local problem = misfits(params, found, fresh) or other_layers(params, found, fresh)
+  local problem = misfits(params, found, fresh) or other_layers(params, found, fresh) or other_experts(params, found)
   if problem then return nil, problem, "data" end
   for _, param in ipairs(params.list) do
     local source = find(found, param)

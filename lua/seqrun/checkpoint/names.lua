@@ -12,6 +12,8 @@ local BUFFERS = {
   { "%f[%w_]position_ids$", "position ids are implicit" },
   { "%f[%w_]token_type_ids$", "token types are implicit" },
   { "%f[%w_]inv_freq$", "rotary frequencies are computed" },
+  { "%f[%w_]attn%.bias$", "the causal mask is computed" },
+  { "%f[%w_]attn%.masked_bias$", "the causal mask is computed" },
 }
 
 ---A name in today's convention: without `module.`, and with weight and bias instead of gamma and beta.
@@ -116,20 +118,22 @@ function names.report()
   return setmetatable({ loaded = {}, missing = {}, ignored = {} }, Report)
 end
 
----The part of a name that groups lines: the layer, or the head.
-local function module_of(name)
-  local layers = name:match("^(.-%f[%w_]layers?%.)%d+")
-  return layers and layers .. "*" or name:match("^([%w_]+%.[%w_]+)%.") or name:match("^([%w_]+)%.") or name
-end
-
 ---Splits a name at the number of its layer: "bert.encoder.layer.*", 3, "output.dense.bias".
 ---@param name string
 ---@return string|nil module
 ---@return integer? layer from 0
 ---@return string? rest
 function names.at_layer(name)
-  local module, layer, rest = name:match("^(.-%f[%w_]layers?%.)(%d+)%.(.+)$")
-  if module then return module .. "*", math.tointeger(layer), rest end
+  for _, word in ipairs { "layers?", "h" } do
+    local module, layer, rest = name:match("^(.-%f[%w_]" .. word .. "%.)(%d+)%.(.+)$")
+    if module then return module .. "*", math.tointeger(layer), rest end
+  end
+end
+
+---The part of a name that groups lines: the layer, or the head.
+local function module_of(name)
+  local layers = names.at_layer(name)
+  return layers or name:match("^([%w_]+%.[%w_]+)%.") or name:match("^([%w_]+)%.") or name
 end
 
 local function insert_once(list, seen, value)

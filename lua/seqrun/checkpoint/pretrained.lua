@@ -4,6 +4,7 @@
 
 local configs = require("seqrun.nn.config")
 local directory = require("seqrun.checkpoint.directory")
+local extent = require("seqrun.checkpoint.extent")
 local kind_of = require("seqrun.nn.kind_of")
 local kinds = require("seqrun.base.kinds")
 local loading = require("seqrun.checkpoint.loading")
@@ -23,7 +24,7 @@ local pretrained = {}
 ---@field design seqrun.Design of its encoder
 ---@field family_heads seqrun.FamilyHeads
 ---@field architecture string|nil class of Transformers
----@field heads string[] pretraining heads: "mlm", "nsp"
+---@field heads string[] pretraining heads: "mlm", "nsp", "causal"
 ---@field task_heads? table[] several heads of tasks: { kind, name, prefix, labels or outputs }
 ---@field kind? string task of its head, such as "classify"
 ---@field labels? string[] names of the classes, in the order of their ids, from 0; nil if they have none
@@ -31,13 +32,18 @@ local pretrained = {}
 ---@field max_len? integer of sentence-transformers: longer texts are truncated
 ---@field sentences seqrun.Sentences how sentence-transformers makes vectors with it
 ---@field tokenizer? seqrun.text.Stored
+---@field oversized? string why no model is to be made: its config describes far more than the tensors are
 
 ---Pretraining heads by what a class of Transformers is for.
-local HEADS = { PreTraining = { "mlm", "nsp" }, MaskedLM = { "mlm" }, NextSentencePrediction = { "nsp" } }
+local HEADS = {
+  PreTraining = { "mlm", "nsp" }, MaskedLM = { "mlm" }, NextSentencePrediction = { "nsp" }, CausalLM = { "causal" },
+  LMHeadModel = { "causal" },
+}
 
 ---The pretraining heads of a class, as far as the family has them.
 local function pretraining_heads(architecture, family_heads)
-  local wanted, heads = HEADS[(architecture or ""):match("For(%u%w+)$")] or {}, {}
+  local class = architecture or ""
+  local wanted, heads = HEADS[class:match("For(%u%w+)$") or class:match("LMHeadModel$")] or {}, {}
   if #wanted == 2 and family_heads.without_mlm then return {} end -- an ELECTRA discriminator
   for _, name in ipairs(wanted) do
     if family_heads[name] then heads[#heads + 1] = name end
@@ -97,16 +103,37 @@ local function add_task(facts, config)
   return true
 end
 
----The pretraining heads whose tensors are there, beside heads that only their recipe knows.
-local function heads_of_tensors(facts)
-  local has, heads = {}, {}
-  for _, path in ipairs(model.files(facts.path) or {}) do
-    local file <close> = train.safetensors(path) or nil
-    for _, entry in ipairs(file and file:entries() or {}) do has[names.canonical(entry.name, facts.family)] = true end
+---The tensors of a directory, of which only the headers are read.
+local function entries_of(folder)
+  local paths, message, code = model.files(folder)
+  if not paths then return nil, message, code end
+  local list = {}
+  for _, path in ipairs(paths) do
+    local file, problem, kind = train.safetensors(path)
+    if not file then return nil, problem, kind end
+    local entries = file:entries()
+    table.move(entries, 1, #entries, #list + 1, list)
+    file:close()
   end
+  return list
+end
+
+---Why the config describes far more than the tensors are; nil if it does not.
+local function oversized(facts, entries)
+  local elements = 0
+  for _, entry in ipairs(entries) do elements = elements + entry.count end
+  return extent.problem(facts, elements)
+end
+
+---The pretraining heads whose tensors are there, beside heads that only their recipe knows.
+local function heads_of_tensors(facts, entries)
+  local has, heads = {}, {}
+  for _, entry in ipairs(entries) do has[names.canonical(entry.name, facts.family)] = true end
   local mlm, nsp = facts.family_heads.mlm, facts.family_heads.nsp
   if mlm and has[mlm.dense and mlm.dense .. ".weight" or mlm.weight or mlm.bias] then heads[1] = "mlm" end
   if nsp and has[nsp .. ".weight"] then heads[#heads + 1] = "nsp" end
+  local causal = facts.family_heads.causal
+  if causal and causal.weight and has[causal.weight] then heads[#heads + 1] = "causal" end
   return heads
 end
 
@@ -149,7 +176,12 @@ function pretrained.read(path)
   local good, problem = add_family(facts, config)
   if good then good, problem = add_task(facts, config) end
   if not good then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
-  if not facts.kind and #facts.heads == 0 then facts.heads = heads_of_tensors(facts) end
+  local entries
+  entries, message, code = entries_of(folder)
+  if not entries then return nil, message, code end
+  problem = oversized(facts, entries)
+  facts.oversized = problem and ("%s/config.json: %s"):format(folder, problem) or nil
+  if not facts.kind and #facts.heads == 0 then facts.heads = heads_of_tensors(facts, entries) end
   if not facts.kind and #facts.heads == 0 and facts.sentences.normalise ~= nil and not facts.sentences.problem then
     facts.kind, facts.outputs = "embed", 1 -- modules.json says how its vectors are made
   end

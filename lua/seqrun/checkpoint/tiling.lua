@@ -24,9 +24,11 @@ end
 
 ---The shape that is taken of a file's tensor: without rows that pad its vocabulary.
 local function taken(param, entry)
-  local more = entry.shape[1] - param.shape[1]
-  if not param.longer or more <= 0 or more > (param.longer.most or math.huge) then return entry end
   local shape = table.move(entry.shape, 1, #entry.shape, 1, {})
+  local more = shape[1] - param.shape[1]
+  if not param.longer or more <= 0 or more > (param.longer.most or math.huge) then
+    return { name = entry.name, shape = model.shape(param, entry), count = entry.count }
+  end
   shape[1] = param.shape[1]
   return { name = entry.name, shape = shape, count = entry.count // entry.shape[1] * shape[1] }
 end
@@ -43,7 +45,7 @@ local function fill_one(t, param, source, blocks)
   if problem then return nil, problem, "config" end
   local scope <close> = tensor.scope()
   local x = tensor.zeros(table.unpack(entry.shape))
-  local ok, message, code = source.file:read_into(x, source.entry.name, entry.count)
+  local ok, message, code = model.read(param, source, x, entry.count)
   if not ok then return nil, message, code end
   t.model.params:master(param.name):detach():copy_(rule.tile(x, param.shape, blocks))
   return true
@@ -62,6 +64,10 @@ local function fill(t, layers, found, report)
   for _, param in ipairs(params.list) do
     local name, blocks = rule.source(t.model.encoder, layers, param.name)
     local source = not fresh[param.name] and find(found, param, name)
+    if not source and param.upcycles and not fresh[param.name] then
+      name, blocks = rule.source(t.model.encoder, layers, param.upcycles)
+      source = found[name]
+    end
     if source then
       local ok, message, code = fill_one(t, param, source, blocks)
       if not ok then return nil, message, code end

@@ -21,10 +21,13 @@ local function text_files(t)
   return files
 end
 
----The parameters of a store as tensors by name; without padding.
+---The parameters of a store as tensors by name, without padding, as the files of their family hold them.
 local function tensors_of(params)
   local tensors = {}
   for _, name in ipairs(params:names()) do tensors[name] = params:master(name):detach() end
+  for _, param in ipairs(params.list or {}) do
+    if param.transposed then tensors[param.name] = tensors[param.name]:transpose(1, 2):contiguous() end
+  end
   return tensors
 end
 

@@ -30,12 +30,20 @@ end
 ---@return { summary: string, define: function, run: function }
 function commands.load(name) return require("seqrun.commands." .. name) end
 
+---The library that parses command lines.
+local function argparse()
+  local found, result = pcall(require, "argparse")
+  if found then return result end
+  if not tostring(result):find("^module 'argparse' not found") then error(result, 0) end
+  failure.raise("storage", "the Lua library argparse is missing or cannot be read; install lua-argparse")
+end
+
 ---The parser of one command.
 ---@param name string
 ---@return table # of argparse
 function commands.parser_of(name)
   local command = commands.load(name)
-  local parser = require("argparse")("seqrun " .. name, command.summary)
+  local parser = argparse()("seqrun " .. name, command.summary)
   parser:usage_max_width(sys.is_terminal(1) and math.min(100, sys.columns(1)) or 100)
   parser:add_help { action = function()
     print(fit_output(parser:get_help()))

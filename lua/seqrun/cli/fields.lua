@@ -67,6 +67,8 @@ considered, fitting            layouts, and those that fit into memory
 layouts[].rank                 the fastest first
 layouts[].data, layouts[].tensor, layouts[].pipeline   degrees of parallelism
 layouts[].micro_batch, layouts[].zero, layouts[].recompute, layouts[].sequence_parallel
+layouts[].interleave           pieces of the model on a stage
+layouts[].selective            norms, activations and score matrices are computed again
 layouts[].{fits, tight, memory_bytes, memory_gib}   of a device; tight: over 95 % of its memory
 layouts[].bytes.*              the same by kind
 layouts[].step_seconds         of an update
@@ -146,6 +148,13 @@ line, id?                      of the input; id of JSON lines that have one
 text?                          the line with all [MASK] filled in
 masks?[][].token, masks?[][].id, masks?[][].probability   candidates of each [MASK], the best first
 error?                         why the line could not be used
+]] }, { "--causal (JSON lines)", [[
+line, id?                      of the input; id of JSON lines that have one
+text?                          the line with what was added
+added?, ids?[]                 what was added, and its tokens
+score?                         sum of the natural logarithms of their probabilities
+ended?                         whether the model ended the text
+error?                         why the line could not be used
 ]] } }
 
 fields.import = { { "", [[
@@ -182,7 +191,7 @@ elements, bytes, dtypes.*, metadata?.*
 holds                          text or examples
 tokens, sentences?, documents?, examples?, vocab_size, lowercase, bytes, digest
 tokenizer, fingerprint         WordPiece, BPE or Unigram; of the tokenizer inside
-train.tokens, train.units, held.tokens, held.units   units: documents or examples
+train.{tokens, units, words?}, held.{tokens, units, words?}   units: documents or examples
 cut                            true: the held-out part is the end of the one document
 labelled?, task?, labels?[]
 ]] },
@@ -248,6 +257,16 @@ differences[].key, differences[].values[]   of the configs, by run; -: no such k
 notes[]                        why figures may not be comparable; runs that are left out
 ]] } }
 
+fields.repro = { { "", [[
+run, steps                     the run, and the step up to which it is repeated
+equal                          whether all is equal; with --check, whether it can be repeated here
+checks[].{name, equal?, was?, now?, must}   equal: missing if not recorded; must: a difference is one of bits
+again?                         directory of the second run; missing with --check
+lines?                         of metrics that were compared
+checkpoint?.{step, equal, what?}   of the last step; what: the file of the weights or the moment that differs
+difference?.{step, type, field, was, now}   in a line of metrics, where the second run ended
+]] } }
+
 fields.runs = { { "", [[
 runs[].path                    the directory
 runs[].state, runs[].reason?   running, finished, stopped, failed or unreadable, and why
@@ -279,7 +298,7 @@ vocab_size, vocab_used, vocab_coverage, lowercase   used: tokens that occur; cov
 coverage[].share, coverage[].tokens   number of the most frequent tokens that make up this share of the text
 columns[]                      of values
 labelled, classes?[].name, classes?[].examples
-train.tokens, train.units, held.tokens, held.units   units: documents or examples
+train.{tokens, units, words?}, held.{tokens, units, words?}   units: documents or examples
 cut                            true: the held-out part is the end of the one document
 max_len, train_examples, train_tokens, mean_length   of the first epoch
 filled_when_padded             part of the slots with real tokens, one sequence in each row
@@ -316,7 +335,7 @@ difference?.{step, what, tensor?}   the first one: what: loss, gradient, weights
 
 fields.version = { { "", [[
 version, git, compiler, cflags, instructions, sanitizers, cuda, plugins
-lua, jansson, libyaml, utf8proc, unicode, zlib   versions
+lua, jansson, libyaml, utf8proc, unicode, zlib, zstd   versions
 ]] } }
 
 fields.vocab = { { "", [[

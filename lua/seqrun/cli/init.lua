@@ -18,18 +18,18 @@ local sys = require("seqrun.core.sys")
 
 local cli = {}
 
-local USAGE, FAILED, MEMORY, STORAGE, INTERNAL = 2, 1, 4, 5, 70
+local USAGE, FAILED, MEMORY, INTERNAL = 2, 1, 4, 70
 
 ---One sentence for stderr.
 local function complain(message)
-  io.stderr:write("seqrun: ", (tostring(message):gsub("%s+$", "")), "\n")
+  output.note("%s", (tostring(message):gsub("%s+$", "")))
 end
 
 -- ---- errors ------------------------------------------------------------------------------------
 
 ---Keeps failures as they are and gives every other error its traceback.
 local function traceback(problem)
-  if failure.of(problem) then return problem end
+  if failure.of(problem) then return failure.of(problem) end
   return debug.traceback(tostring(problem), 2)
 end
 
@@ -44,8 +44,6 @@ local function verdict(problem, otherwise, sentence)
   local known = failure.of(problem)
   if known then return known.message, known:exit_code(), known.code end
   if tostring(problem):find("not enough memory", 1, true) then return "out of memory", MEMORY, "memory" end
-  local lost = tostring(problem):match("^cannot load module '[^\n]*") -- lua/bind/lload.c
-  if lost then return lost, STORAGE, "storage" end
   return sentence .. tostring(problem), otherwise, otherwise == FAILED and "numeric" or "internal"
 end
 
@@ -112,6 +110,7 @@ local function run_command(name, words)
     complain(("%s; see seqrun %s --help"):format(sentence, name))
     return USAGE
   end
+  output.printable()
   local code, message, status = command.run(args)
   if code == nil and message ~= nil then
     complain(message)

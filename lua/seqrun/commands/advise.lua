@@ -1,6 +1,7 @@
 -- advise - the fastest layouts of a training job over devices, by a fitted model.
 
 local converters = require("seqrun.config.converters")
+local formats = require("seqrun.draw.formats")
 
 local command = { summary = "rank parallel layouts of a model on devices by predicted step time" }
 
@@ -22,15 +23,16 @@ function command.define(cmd)
     .. "flash2, flash1, fused, torch"):argname("NAME")
   cmd:option("--attended", "of packs: mean tokens that a token attends to; default: N of --seq"):argname("N")
     :convert(number)
-  cmd:option("--recompute", "only layouts that recompute every layer, or only others"):choices { "yes", "no" }
+  cmd:option("--recompute", "only layouts that recompute every layer, nothing, or what is large and quick")
+    :choices { "yes", "no", "selective" }
   cmd:option("--zero", "0: every rank keeps the whole optimizer state"):choices { "0", "1" }:default("1")
   cmd:option("--top", "layouts to print"):argname("N"):convert(converters.whole(1, 1 << 20)):default("10")
-  cmd:flag("--all", "all layouts; with --json also those that do not fit")
+  cmd:flag("--all", "all layouts; with --json, csv and markdown also those that do not fit")
   cmd:flag("--here", "predict steps of our own on this machine after a short probe, and measure them")
   cmd:option("--threads", "with --here: number of threads; default: all"):argname("N"):convert(converters.threads)
   cmd:flag("--no-measure", "with --here: predictions only")
   cmd:flag("--list", "print the known models and devices")
-  cmd:flag("--json", "one JSON object")
+  formats.define(cmd)
   cmd:epilog([[examples:
   seqrun advise --model llama-13b --seq 2048 --batch 2048 --devices 64 --device a100
   seqrun advise --model bert-large --seq 512 --attended 386 --batch 1536 --devices 64 --device h100 --json
@@ -41,14 +43,30 @@ end
 local function list(args)
   local models = require("seqrun.advise.models")
   local known = { models = models.names(models.models), devices = models.names(models.devices) }
-  if args.json then
-    print(require("seqrun.core.json").encode(known))
-  else
-    print("models: " .. table.concat(known.models, ", "))
-    print("devices: " .. table.concat(known.devices, ", "))
-  end
+  formats.tell(args, {
+    json = function() return known end,
+    text = function()
+      return ("models: %s\ndevices: %s"):format(table.concat(known.models, ", "), table.concat(known.devices, ", "))
+    end,
+    rows = function()
+      local rows = { { "kind", "name" } }
+      for _, name in ipairs(known.models) do rows[#rows + 1] = { "model", name } end
+      for _, name in ipairs(known.devices) do rows[#rows + 1] = { "device", name } end
+      return rows
+    end,
+  })
   return 0
 end
+
+---Columns of CSV and Markdown.
+local STEPS = {
+  "threads", "ranks", "micro_batch", "recompute", "predicted_seconds", "measured_seconds", "predicted_bytes",
+  "measured_bytes", "why",
+}
+local LAYOUTS = {
+  "rank", "micro_batch", "data", "tensor", "pipeline", "interleave", "sequence_parallel", "recompute", "selective",
+  "zero", "step_seconds", "mfu", "tokens_per_s", "memory_gib", "fits", "why",
+}
 
 ---The advice for this machine.
 local function here(args)
@@ -62,12 +80,15 @@ local function here(args)
   if not machine then return nil, message, code end
   local arms = prober.check(machine, { batch = batch, measure = not args.no_measure })
   local verdict = prober.judge(arms)
-  print(args.json and require("seqrun.core.json").encode(show.here_json(machine, batch, arms, verdict))
-    or show.here(machine, batch, arms, verdict))
+  local function plain() return show.here_json(machine, batch, arms, verdict) end
+  formats.tell(args, {
+    json = plain, text = function() return show.here(machine, batch, arms, verdict) end,
+    rows = function(format) return formats.rows(plain().steps, STEPS, format) end,
+  })
   return 0
 end
 
-local RECOMPUTE = { yes = true, no = false }
+local RECOMPUTE = { yes = true, no = false, selective = "selective" }
 
 function command.run(args)
   if args.list then return list(args) end
@@ -83,8 +104,11 @@ function command.run(args)
   if not advice then return nil, message, code end
   local show = require("seqrun.advise.show")
   local most = args.all and #advice.layouts or args.top
-  print(args.json and require("seqrun.core.json").encode(show.json(advice, most, args.all))
-    or show.text(advice, most))
+  local function plain() return show.json(advice, most, args.all) end
+  formats.tell(args, {
+    json = plain, text = function() return show.text(advice, most) end,
+    rows = function(format) return formats.rows(plain().layouts, LAYOUTS, format) end,
+  })
   return 0
 end
 

@@ -3,7 +3,7 @@
 local converters = require("seqrun.config.converters")
 local analysis = require("seqrun.analysis")
 local data = require("seqrun.data")
-local json = require("seqrun.core.json")
+local formats = require("seqrun.draw.formats")
 local show = require("seqrun.analysis.show")
 local sys = require("seqrun.core.sys")
 local verb = require("seqrun.predict.verb")
@@ -44,7 +44,7 @@ function command.define(cmd)
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
   verb.define_device(cmd)
   cmd:option("--precision", "of the metric loss: f32 or bf16"):choices { "f32", "bf16" }:default("f32")
-  cmd:flag("--json", "one JSON object")
+  formats.define(cmd)
   cmd:epilog([[metrics:
   length            tokens, [CLS] and [SEP] included
   rarity            sum of -ln p(token); rarity_integer: truncated; length_rarity: by length, ties by rarity
@@ -107,7 +107,7 @@ function command.run(args)
     nsp = not args.single and corpus:info().kind == "text", short_seq_prob = args.short_seq_prob,
     seed = args.seed or 42,
     too_long = args.split and "split" or nil, threads = args.threads,
-    progress = not args.json and function(line) io.stderr:write("seqrun: ", line, "\n") end or nil,
+    progress = args.format == "table" and function(line) io.stderr:write("seqrun: ", line, "\n") end or nil,
   }
   if not made then return nil, message, code end
   if args.deepspeed then
@@ -117,11 +117,17 @@ function command.run(args)
   end
   local reports = {}
   for i, metric in ipairs(made) do reports[i] = show.figures(metric) end
-  if args.json then
-    print(json.encode { data = args.data, metrics = reports })
-    return 0
-  end
-  for i, report in ipairs(reports) do print((i > 1 and "\n" or "") .. show.text(report)) end
+  formats.tell(args, {
+    json = function() return { data = args.data, metrics = reports } end,
+    text = function()
+      local parts = {}
+      for i, report in ipairs(reports) do parts[i] = show.text(report) end
+      return table.concat(parts, "\n\n")
+    end,
+    rows = function(format)
+      return formats.rows(reports, { "name", "path", "count", "distinct", "min", "max", "mean", "sum" }, format)
+    end,
+  })
   return 0
 end
 

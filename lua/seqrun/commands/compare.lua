@@ -28,8 +28,7 @@ function command.define(cmd)
   cmd:flag("--held-out", "curves of the evaluations, not of training")
   cmd:flag("--log", "a logarithmic vertical axis")
   cmd:flag("--all", "also keys that only some of the runs have, as those of other tasks")
-  cmd:option("--format", "table, csv, markdown (both without curves) or json"):choices(formats.NAMES):default("table")
-  cmd:flag("--json", "one JSON object; the same as --format json")
+  formats.define(cmd, { format = "table, csv, markdown (both without curves) or json" })
   cmd:epilog([[examples:
   seqrun compare runs/pretrain runs/wide
   seqrun compare runs --key mlm_loss --held-out --by seconds
@@ -207,9 +206,7 @@ local function write_rows(args, self)
   local more = difference_rows(self, args.all)
   table.move(more, 1, #more, #rows + 1, rows)
   table.insert(rows, 1, { "", table.unpack(self.names) })
-  for _, line in ipairs(formats.lines(rows, args.format)) do
-    if not io.stdout:write(line, "\n") then return end
-  end
+  formats.write(rows, args.format)
 end
 
 local function tell(args, self, list, title)
@@ -250,7 +247,7 @@ function command.run(args)
   end
   local list, title, wrong = curves_of(args, self)
   if not list then return nil, title, wrong end
-  if args.json or args.format == "json" then
+  if args.json then
     print(json.encode(plain(self)))
   elseif args.format ~= "table" then
     write_rows(args, self)

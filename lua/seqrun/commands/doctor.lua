@@ -4,6 +4,7 @@
 -- failed, and optionally the same facts as fields for --json.  A check that raises an error has failed.
 
 local devices = require("seqrun.tensor.devices")
+local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.core.tensor")
@@ -218,7 +219,7 @@ local command = { summary = "check whether this machine can train; failed checks
 command.examine, command.text = examine_all, text_of
 
 function command.define(cmd)
-  cmd:flag("--json", "one JSON object")
+  formats.define(cmd)
   cmd:epilog([[examples:
   seqrun doctor
   seqrun doctor --json]])
@@ -228,11 +229,11 @@ function command.run(args)
   local findings = examine_all()
   local well = true
   for _, finding in ipairs(findings) do well = well and finding.ok end
-  if args.json then
-    print(json.encode { ok = well, findings = json.array(findings) })
-  else
-    print(require("seqrun.draw.live").fit_output(text_of(findings)))
-  end
+  formats.tell(args, {
+    json = function() return { ok = well, findings = json.array(findings) } end,
+    text = function() return require("seqrun.draw.live").fit_output(text_of(findings)) end,
+    rows = function(format) return formats.rows(findings, { "name", "ok", "facts", "command" }, format) end,
+  })
   return well and 0 or 1
 end
 

@@ -22,7 +22,7 @@ function command.define(cmd)
     cmd:flag("--raw", "do not normalise the vectors to length 1"),
     cmd:flag("--normalise", "normalise them, whatever the directory says; default: as it says, or yes"))
   cmd:option("--out", "write a safetensors file with the tensor `embeddings` instead of JSONL"):argname("FILE")
-  verb.define(cmd)
+  verb.define(cmd, { auto = true })
   cmd:flag("--json", "with --out: print the counts as one JSON object")
   cmd:epilog([[examples:
   seqrun encode minilm < lines.txt > vectors.jsonl       {"line":1,"embedding":[0.01,...]}
@@ -47,7 +47,10 @@ local function write_all(each, put)
     end
     local good, message, code = put(item)
     if not good then
-      if not code then return nil end -- a closed pipe
+      if not code then -- a closed pipe, unless a signal has ended the write
+        verb.check_end()
+        return nil
+      end
       failure.raise(code, "%s", message)
     end
   end

@@ -5,7 +5,7 @@ local counted = require("seqrun.base.format").counted
 local evaluate = require("seqrun.run.evaluation.evaluate")
 local live = require("seqrun.draw.live")
 local failure = require("seqrun.base.failure")
-local json = require("seqrun.core.json")
+local formats = require("seqrun.draw.formats")
 local masked = require("seqrun.predict.masked")
 local report = require("seqrun.scores.report")
 local run_config = require("seqrun.predict.run_config")
@@ -26,7 +26,7 @@ function command.define(cmd)
   cmd:option("--head", "of a model with several heads, the one to score; default: the first"):argname("NAME")
   verb.define(cmd)
   verb.define_task(cmd)
-  cmd:flag("--json", "one JSON object")
+  formats.define(cmd)
   cmd:epilog([=[The keys data.* and columns.* say how files are read, mask.* how tokens are masked; their defaults are
 those of the run.
 
@@ -60,22 +60,34 @@ local function choose_head(args, facts)
   if #heads > 0 and not chosen then
     failure.raise("config", "--head: %s has no head '%s'; its heads are %s", facts.path, args.head, all)
   end
-  if chosen then facts.kind, facts.labels, facts.outputs = chosen.kind, chosen.labels, chosen.outputs end
+  if chosen then
+    facts.kind, facts.labels, facts.outputs, facts.target = chosen.kind, chosen.labels, chosen.outputs, chosen.name
+  end
   if #heads > 1 and not args.head then
     verb.note("scoring the head %s of %s; --head chooses another", chosen.name, all)
   end
 end
 
+---A task whose target has the name of a head, which may be another than the task gives it.
+local function renamed(task, name)
+  local target = task.target
+  if not name or type(target) == "string" and target == name then return task end
+  local own = { name = name, column = type(target) == "table" and (target.column or target.name) or target }
+  for key, value in pairs(type(target) == "table" and target or {}) do own[key] = own[key] or value end
+  local several = #task:targets() > 1
+  return setmetatable({ targets = not several and function() return { own } end or nil }, { __index = task })
+end
+
 ---The examples of files, as the task reads them.
 local function labelled(args, opened, files, arguments)
-  local task = tasks[opened.facts.kind]
+  local task = renamed(tasks[opened.facts.kind], opened.facts.target)
   local cfg = run_config.load(opened.facts, arguments)
   cfg.data.train, cfg.data.held = files, 0
   if args.max_len then cfg.data.max_len = args.max_len end
   cfg.data.max_len = math.min(cfg.data.max_len, opened.facts.design.longest)
   name_classes(cfg, opened.facts)
   local data = task:data(cfg)
-  if not args.json then
+  if args.format == "table" then
     for _, note in ipairs(data.notes) do verb.note("%s", (note:gsub("^train: ", ""))) end
   end
   cfg.batch.evaluation = math.max(1, args.batch_tokens // 32)
@@ -87,6 +99,10 @@ local function loader_of(args, opened)
   local files, arguments = run_config.split(args.files)
   if #files == 0 then failure.raise("config", "eval: no file to score on; give a labelled file or a data set") end
   if opened.facts.kind then return labelled(args, opened, files, arguments), {} end
+  if #opened.model.heads == 0 and opened.facts.family_heads.replaced then
+    failure.raise("data", "%s is a discriminator, whose loss needs the generator beside it: the run has it, as "
+      .. "replaced_loss; export the generator (--network generator) to score that", opened.facts.path)
+  end
   if #opened.model.heads == 0 then
     failure.raise("data", "%s has no heads to score; fine-tune it first", opened.facts.path)
   end
@@ -104,22 +120,37 @@ local SEEN = {
     .. "this, --part held scores the part that is held out",
 }
 
+---Metrics, and those of each class by head, without what is not a score.
+local function scores_of(line, scoring)
+  local found = { metrics = line }
+  for _, head in ipairs(scoring and report.plain(scoring, 0) or {}) do
+    found.classes = found.classes or {}
+    found.classes[head.name] = head.classes
+  end
+  return found
+end
+
 ---What the evaluation found, on stdout.
 local function tell(args, opened, found, baselines, what)
   local line, order, scoring = found.line, found.order, found.scoring
-  if args.json then
-    print(json.encode {
-      checkpoint = opened.facts.path, part = what and what.part, metrics = line,
-      heads = scoring and report.plain(scoring, args.mistakes) or nil,
+  if args.format ~= "table" then
+    return formats.tell(args, {
+      json = function()
+        return {
+          checkpoint = opened.facts.path, part = what and what.part, metrics = line,
+          heads = scoring and report.plain(scoring, args.mistakes) or nil,
+        }
+      end,
+      rows = function(format) return formats.facts(scores_of(line, scoring), format) end,
     })
-    return
   end
   local part = what and PARTS[what.part] or ""
   local count = line.masked and (": %s"):format(counted(line.masked, "masked token")) or ""
   print(("%s on %s%s%s"):format(opened.facts.path, table.concat((run_config.split(args.files)), ", "), part, count))
   for _, score in ipairs(summary.scores(line, order, baselines)) do print("  " .. score) end
   if what and SEEN[what.seen] then print(live.fit_output("  note: " .. SEEN[what.seen])) end
-  if scoring then print(report.text(scoring, args.mistakes)) end
+  local details = scoring and report.text(scoring, args.mistakes) or ""
+  if details ~= "" then print(details) end
 end
 
 function command.run(args)
@@ -127,7 +158,7 @@ function command.run(args)
   choose_head(args, opened.facts)
   local loader, baselines, what = loader_of(args, opened)
   local guard <close> = loader
-  local progress <close> = live.work("evaluating", { unit = "updates", quiet = args.json })
+  local progress <close> = live.work("evaluating", { unit = "updates", quiet = args.format ~= "table" })
   local line, order, scoring = evaluate.run(opened.model, loader, {
     from = loader:cursor(), updates = 0, baselines = baselines, progress = progress,
   })

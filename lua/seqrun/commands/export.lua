@@ -13,6 +13,8 @@ function command.define(cmd)
   cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory")
   cmd:argument("out", "the directory to write")
   cmd:flag("--encoder", "without heads: a BertModel, as for sentence embeddings")
+  cmd:option("--network", "of a run with two networks, the one to write: discriminator, the default, or generator")
+    :argname("NAME")
   cmd:option("--dtype", "of the weights: f32, or bf16 in half the space"):choices { "f32", "bf16" }:default("f32")
   verb.define_average(cmd)
   cmd:flag("--force", "replace the directory, if it is an exported model")
@@ -25,14 +27,23 @@ examples:
   seqrun export runs/pretrain models/pretrained
   seqrun export runs/pretrain models/encoder --encoder --dtype bf16
   seqrun export runs/pretrain models/averaged --average
+  seqrun export runs/electra models/generator --network generator
   python3 -c 'from transformers import AutoModel; AutoModel.from_pretrained("models/encoder")']])
+end
+
+---How Python loads what was written.
+local function way_of(done)
+  for _, name in ipairs(done.files) do
+    if name == "modules.json" then return 'SentenceTransformer("%s")' end
+  end
+  return done.architecture .. '.from_pretrained("%s")'
 end
 
 function command.run(args)
   verb.note_best(args)
   local done, message, code = checkpoint.export(args.dir, args.out, {
     encoder = args.encoder or nil, dtype = args.dtype, replace = args.force or nil,
-    average = args.average,
+    average = args.average, network = args.network,
   })
   if not done then return nil, message, code end
   if args.json then
@@ -44,7 +55,7 @@ function command.run(args)
     text.counted(#done.tensors, "tensor"), done.dtype, text.bytes(done.bytes)))
   print(live.fit_output("  files     " .. table.concat(done.files, ", ")))
   listing.print(done, args.tensors)
-  print(('  load it   %s.from_pretrained("%s")'):format(done.architecture, done.path))
+  print(("  load it   " .. way_of(done)):format(done.path))
   if done.heads then
     local note = "  note: Transformers has no class with the heads %s and loads the encoder alone; their weights are "
       .. "in the files, and `seqrun predict` and `seqrun eval` use them"

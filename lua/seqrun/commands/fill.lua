@@ -1,5 +1,6 @@
--- fill - fill in [MASK] in lines of text.
+-- fill - fill in [MASK] in lines of text, or with a causal model go on with them.
 
+local continue = require("seqrun.predict.continue")
 local converters = require("seqrun.config.converters")
 local failure = require("seqrun.base.failure")
 local fill = require("seqrun.predict.fill")
@@ -11,16 +12,28 @@ local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 local verb = require("seqrun.predict.verb")
 
-local command = { summary = "fill in [MASK] in lines of text: the most probable words" }
+local command = { summary = "fill in [MASK] in lines of text, or with --causal go on with them" }
+
+---A number of at least 0, for argparse.
+local function temperature(word)
+  local value = tonumber(word)
+  if value and value >= 0 and value < math.huge then return value end
+  return nil, ("%s is not a temperature; give a number of at least 0, such as 0.8"):format(word)
+end
 
 function command.define(cmd)
   cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory")
   cmd:argument("files", "text, one per line; .jsonl: objects with `text`; default: standard input"):args("*")
   cmd:option("-t --text", "a line to fill in, instead of files; may be repeated"):argname("TEXT"):count("*")
-  cmd:option("-k --top", "candidates of each [MASK]"):argname("K"):convert(converters.whole(1, 1000)):default("5")
+  cmd:option("-k --top", "candidates of each [MASK], 5 by default"):argname("K"):convert(converters.whole(1, 1000))
   cmd:mutex(
     cmd:flag("--whole-words", "only whole words are candidates (the default)"),
     cmd:flag("--all-tokens", "all tokens of the vocabulary are, such as pieces of words (##ing) and punctuation"))
+  cmd:flag("--causal", "go on with each line, with a causal model")
+  cmd:option("--tokens", "--causal: most tokens to add; default: 40"):argname("N"):convert(converters.whole(1, 65535))
+  cmd:option("--temperature", "--causal: draw tokens at this temperature, among --top of them if that is given; "
+    .. "default: 0, the most probable ones"):argname("T"):convert(temperature)
+  cmd:option("--seed", "--causal: of the draws; default: 0"):argname("N"):convert(converters.whole(0, 1 << 32))
   cmd:option("--format", "format of the input; default: by the name of the file, or lines")
     :choices { "lines", "tsv", "csv", "jsonl" }
   verb.define(cmd)
@@ -28,11 +41,17 @@ function command.define(cmd)
   cmd:epilog([[Probabilities are among all tokens of the vocabulary. Of several [MASK] in a line, each has its own
 candidates; in the filled line, each is chosen with the more probable ones in place.
 
+With --causal a line goes on until the model ends it, or so many tokens were added. Draws are keyed by the seed and the
+number of the line, so that they do not depend on other lines.
+
 examples:
   seqrun fill runs/demo/phase2 --text "She was very [MASK] to see him."
   seqrun fill runs/demo/phase2 -k 10 < lines.txt
+  seqrun fill --causal runs/causal --text "She was very" --tokens 20 --temperature 0.8 --seed 1
   echo "The [MASK] and the [MASK]." | seqrun fill some/bert --json
-                                     {"line":1,"masks":[[{"id":..,"probability":..,"token":".."},..],..],"text":".."}]])
+                                     {"line":1,"masks":[[{"id":..,"probability":..,"token":".."},..],..],"text":".."}
+  echo "She was" | seqrun fill --causal runs/causal --json
+                                     {"added":"..","ended":false,"ids":[..],"line":1,"score":-12.5,"text":".."}]])
 end
 
 -- ---- output for a person --------------------------------------------------------------------------
@@ -76,8 +95,15 @@ local function shown(found, item, typed)
   return table.concat(lines, "\n")
 end
 
+---A line with what was added to it.
+local function continued(found, item, typed)
+  if found.error then return shown(found, item, typed) end
+  return plain(found.text, 1 << 20)
+end
+
 local function as_json(found, item)
   found.line, found.id = item.line, item.id
+  if found.ids then json.array(found.ids) end
   if found.masks then
     json.array(found.masks)
     for _, list in ipairs(found.masks) do json.array(list) end
@@ -88,12 +114,12 @@ end
 -- ---- input ---------------------------------------------------------------------------------------
 
 ---Lines that a person types, each answered at once.
-local function converse(filler)
-  verb.note("write lines with %s; Ctrl-D ends", filler.mask)
+local function converse(filler, what, as_text)
+  verb.note("write %s; Ctrl-D ends", what)
   sys.signals("default")
   for line in io.lines() do
     if line:find("%S") then
-      for found, item in filler:each { line } do print(shown(found, item, true)) end
+      for found, item in filler:each { line } do print(as_text(found, item, true)) end
     end
   end
 end
@@ -129,21 +155,49 @@ local function write_all(filler, items, as_text)
   return wrong, first
 end
 
+---Options that only one of the two kinds of models has, by the name of the argument.
+local ONLY = {
+  causal = { tokens = "--tokens", temperature = "--temperature", seed = "--seed" },
+  masked = { whole_words = "--whole-words", all_tokens = "--all-tokens" },
+}
+
+local function check_options(args)
+  for name, option in pairs(ONLY[args.causal and "masked" or "causal"]) do
+    if args[name] then
+      failure.raise("config", args.causal and "fill: %s does not go with --causal; leave one of them out"
+        or "fill: %s needs --causal", option)
+    end
+  end
+end
+
+---What fills or continues lines, what a person is to write, and how it is shown.
+local function opened(args)
+  local options = {
+    top = args.top, max_len = args.max_len, rows = args.batch_tokens, precision = args.precision,
+    average = args.average,
+  }
+  if not args.causal then
+    options.words = not args.all_tokens
+    local filler = failure.must(fill.open(args.dir, options))
+    return filler, "lines with " .. filler.mask, shown
+  end
+  options.tokens, options.temperature, options.seed = args.tokens, args.temperature, args.seed
+  return failure.must(continue.open(args.dir, options)), "lines to go on with", continued
+end
+
 function command.run(args)
+  check_options(args)
   verb.use_device(args)
   verb.note_best(args)
-  local filler = failure.must(fill.open(args.dir, {
-    top = args.top, words = not args.all_tokens, max_len = args.max_len, rows = args.batch_tokens,
-    precision = args.precision, average = args.average,
-  }))
+  local filler, what, as_text = opened(args)
   if #args.text + #args.files == 0 and sys.is_terminal(0) and not args.json then
-    converse(filler)
+    converse(filler, what, as_text)
     return 0
   end
   sys.signals("run")
   local items, rows = open_input(args)
   local guard <close> = rows
-  local wrong, first = write_all(filler, items, args.json and as_json or shown)
+  local wrong, first = write_all(filler, items, args.json and as_json or as_text)
   if wrong and wrong > 0 then
     return nil, ("%s could not be used%s %s"):format(text.counted(wrong, "line"),
       wrong > 1 and ", the first is" or ":", first), "data"

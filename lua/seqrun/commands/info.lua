@@ -1,6 +1,7 @@
 -- info - describe a run, a checkpoint, weights, a data set, a tokenizer, a plan or metrics.
 
 local describe = require("seqrun.history.describe")
+local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
 
@@ -8,7 +9,7 @@ local info = { summary = "describe a run, checkpoint, data set, tokenizer, plan 
 
 function info.define(cmd)
   cmd:argument("path", "a file or directory")
-  cmd:flag("--json", "one JSON object")
+  formats.define(cmd)
   cmd:flag("--tensors", "list the tensors of a safetensors file")
   cmd:epilog([[examples:
   seqrun info runs/pretrain
@@ -109,8 +110,8 @@ local PRINTERS = {
 function info.run(args)
   local facts, message, code = describe(args.path)
   if not facts then return nil, message, code end
-  if args.json then
-    print(json.encode(facts))
+  if args.format ~= "table" then
+    formats.tell(args, { json = function() return facts end })
     return 0
   end
   print(("%s: %s"):format(shown(args.path), facts.kind))

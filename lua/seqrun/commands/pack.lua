@@ -1,5 +1,6 @@
 -- pack - plan which sequences share a row, with efficiency and proof.
 
+local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
 local pack = require("seqrun.pack")
@@ -46,7 +47,7 @@ function command.define(cmd)
   cmd:option("--seconds", "time limit of optimal and nnlshp; returns the best so far"):argname("S"):convert(number)
   cmd:option("--open", "open packs of the online solver (64)"):argname("M"):convert(whole)
   cmd:option("--seed", "seed of the order in which online sees a histogram"):argname("N"):convert(math.tointeger)
-  cmd:flag("--json", "one JSON object")
+  formats.define(cmd)
   cmd:flag("--compare", "compare all solvers and common baselines")
   cmd:flag("--plot", "plot the lengths and the efficiency by depth")
   cmd:option("--svg", "write that plot as SVG"):argname("FILE")
@@ -97,16 +98,19 @@ local function check(args, histogram)
   local holds
   holds, message, code = certificate:check(histogram)
   if not holds then return nil, message, code end
-  if args.json then
-    say(json.encode {
-      holds = true, lower_bound = info.bound, max_len = info.max_len, max_seqs = info.max_seqs or json.null,
-      total_weight = info.total, max_weight_of_any_pack = info.heaviest,
-    })
-  else
-    local limit = info.max_seqs and ("at most %d sequences"):format(info.max_seqs) or "any number of sequences"
-    say(("the proof is valid: at least %d packs with %s per pack; the total weight is %d, of a pack at most %d"):format(
-      info.bound, limit, info.total, info.heaviest))
-  end
+  formats.tell(args, {
+    json = function()
+      return {
+        holds = true, lower_bound = info.bound, max_len = info.max_len, max_seqs = info.max_seqs or json.null,
+        total_weight = info.total, max_weight_of_any_pack = info.heaviest,
+      }
+    end,
+    text = function()
+      local limit = info.max_seqs and ("at most %d sequences"):format(info.max_seqs) or "any number of sequences"
+      return ("the proof is valid: at least %d packs with %s per pack; the total weight is %d, of a pack at most %d")
+        :format(info.bound, limit, info.total, info.heaviest)
+    end,
+  })
   return 0
 end
 
@@ -114,6 +118,11 @@ local function draw(args, histogram)
   if not args.svg then return true end
   return sys.write_file(args.svg, pack.svg(histogram, { solver = args.solver }))
 end
+
+---Columns of --compare for other programs and for pages.
+local COLUMNS = {
+  "name", "packs", "efficiency", "factor", "gap_percent", "deepest", "strategies", "max_seqs", "milliseconds", "note",
+}
 
 local function compare(args, histogram)
   local options = options_of(args)
@@ -123,11 +132,13 @@ local function compare(args, histogram)
   local done
   done, message, code = draw(args, histogram)
   if not done then return nil, message, code end
-  if args.json then
-    say(json.encode { lower_bound = result.lower_bound, max_seqs = result.max_seqs or json.null, rows = result.rows })
-  else
-    say(tostring(result))
-  end
+  formats.tell(args, {
+    json = function()
+      return { lower_bound = result.lower_bound, max_seqs = result.max_seqs or json.null, rows = result.rows }
+    end,
+    text = function() return tostring(result) end,
+    rows = function(format) return formats.rows(result.rows, COLUMNS, format) end,
+  })
   if args.plot then say(pack.plot(histogram, { solver = args.solver })) end
   return 0
 end
@@ -156,12 +167,14 @@ local function write_files(args, histogram, plan)
 end
 
 local function report(args, histogram, plan)
-  if args.json then
-    local object = plan:json()
-    object.lower_bound, object.bound_kind, object.gap_packs = plan.lower_bound, plan.bound_kind, plan.gap_packs
-    return say(json.encode(object))
-  end
-  say(tostring(plan))
+  formats.tell(args, {
+    json = function()
+      local object = plan:json()
+      object.lower_bound, object.bound_kind, object.gap_packs = plan.lower_bound, plan.bound_kind, plan.gap_packs
+      return object
+    end,
+    text = function() return tostring(plan) end,
+  })
   if args.plot then say(pack.plot(histogram, { solver = args.solver })) end
 end
 
@@ -169,7 +182,6 @@ end
 local CLASHES = {
   { "check", { "compare", "plot", "svg", "certificate", "out" }, "--check verifies a proof and makes no plan" },
   { "compare", { "certificate", "out" }, "--compare prints a table and makes no plan" },
-  { "json", { "plot" }, "--json prints one object; --svg FILE writes the drawing" },
 }
 
 local function unheard(args)
@@ -179,6 +191,10 @@ local function unheard(args)
         return nil, ("pack: %s; leave out --%s or --%s"):format(clash[3], other, clash[1])
       end
     end
+  end
+  if args.plot and args.format ~= "table" then
+    return nil, ("pack: --format %s has no drawing; leave out --plot, or write it with --svg FILE"):format(
+      args.format)
   end
   return true
 end
@@ -194,7 +210,7 @@ function command.run(args)
   local options = options_of(args)
   options.max_len, options.too_long = nil, nil
   local planned, plan
-  local busy <close> = not args.json and live.busy("packing") or nil
+  local busy <close> = args.format == "table" and live.busy("packing") or nil
   planned, plan, message, code = pcall(pack.pack, histogram, options)
   if busy then busy:finish() end
   if not planned then return nil, (tostring(plan):gsub("^[^:]+:%d+: ", "")), "config" end

@@ -37,7 +37,7 @@ function command.define(cmd)
   cmd:option("--nbest", "question answering: list the N best answers"):argname("N"):convert(converters.whole(1, 1000))
   cmd:option("--submission", "write a file for GLUE (index<TAB>prediction) or SQuAD (JSON of answers by id, "
     .. "beside it null_odds.json and, with --nbest, nbest_predictions.json) instead of JSONL"):argname("FILE")
-  verb.define(cmd)
+  verb.define(cmd, { auto = true })
   verb.define_task(cmd)
   cmd:flag("--json", "the output is JSONL with or without this")
   cmd:epilog([[input by task (fields of tsv and csv in this order, keys of jsonl):
@@ -45,7 +45,7 @@ function command.define(cmd)
   multiple choice               text choice choice ...       {"text": "..", "choices": ["..", ".."]}
   tokens                        text                         or {"words": ["..", ".."]}
   question answering            question context             or a SQuAD file (.json)
-Files of tables are read with the columns of the run, or with columns.text=NAME, columns.pair=NAME, ...
+Files of tables and JSON objects are read with the columns of the run, or with columns.text=NAME, ...
 
 examples:
   seqrun predict runs/finetune_classify < lines.txt      {"label":"yes","line":1,"probability":0.93,...}
@@ -122,7 +122,10 @@ local function write_all(args, predictor, items, keys, out)
       out:add(result, item)
     else
       add_origin(result, item, keys, args.text)
-      if not io.stdout:write(json.encode(result), "\n") then return nil end
+      if not io.stdout:write(json.encode(result), "\n") then
+        verb.check_end()
+        return nil
+      end
     end
   end
   verb.check_end()

@@ -25,8 +25,7 @@ function command.define(cmd)
     .. "last.NAME: the best first"):argname("NAME"):default("age")
   cmd:flag("--reverse", "the other order")
   cmd:option("--columns", "values to show, as of --where, with commas: state,rate.peak,best.f1"):argname("NAME,NAME")
-  cmd:option("--format", "table, csv, markdown or json"):choices(formats.NAMES):default("table")
-  cmd:flag("--json", "one JSON object; the same as --format json")
+  formats.define(cmd)
   cmd:epilog([[States: running; finished (all its steps); stopped (by a signal, a limit or a budget; --resume
 continues it); failed (an error, a kill, a power cut); unreadable (its files cannot be read; the exit code is 3 then).
 
@@ -182,20 +181,13 @@ local function lines_of(rows)
   end
 end
 
----A value as a cell: all digits for programs, few for people.
-local function cell(value, format)
-  if value == nil then return format == "csv" and "" or "-" end
-  if math.type(value) ~= "float" then return tostring(value) end
-  return ((format == "csv" and "%.15g" or "%.5g"):format(value))
-end
-
 ---The rows of a table with chosen columns, its head first.
 local function chosen(list, args)
   local names = columns_of(args)
   local rows = { { "run", table.unpack(names) } }
   for i, row in ipairs(list) do
     local cells = { name_of(row.overview.path, args.dir) }
-    for k, name in ipairs(names) do cells[k + 1] = cell(where.value(row, name), args.format) end
+    for k, name in ipairs(names) do cells[k + 1] = formats.cell(where.value(row, name), args.format) end
     rows[i + 1] = cells
   end
   return rows
@@ -210,12 +202,12 @@ end
 local function print_table(list, args)
   if args.columns or args.format == "csv" then
     local rows = chosen(list, args)
-    if args.format ~= "table" then return write_lines(formats.lines(rows, args.format)) end
+    if args.format ~= "table" then return formats.write(rows, args.format) end
     return write_lines(grid.lines(rows, { left = { true }, tail = { true }, cut = { true } }))
   end
   local rows, runs = { HEAD }, {}
   for i, row in ipairs(list) do rows[i + 1], runs[i] = row_of(row.overview, args.dir), row.overview end
-  if args.format == "markdown" then return write_lines(formats.lines(rows, "markdown")) end
+  if args.format == "markdown" then return formats.write(rows, "markdown") end
   local lines = lines_of(rows)
   for _, reason in ipairs(reasons_of(runs, args.dir)) do lines[#lines + 1] = live.fit_output(reason) end
   write_lines(lines)
@@ -245,7 +237,7 @@ function command.run(args)
     return nil, ("%s: %s"):format(args.dir, what), "missing"
   end
   local list, unreadable = collect(args)
-  if args.json or args.format == "json" then
+  if args.json then
     print_json(list, args)
   elseif #list == 0 and args.format == "table" then
     print(("no %sruns at or below %s%s"):format(

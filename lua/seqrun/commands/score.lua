@@ -1,6 +1,7 @@
--- score - how probable a masked-LM model finds lines of text, or which of two sentences it finds more probable.
+-- score - how probable a model finds lines of text, or which of two sentences it finds more probable.
 
 local failure = require("seqrun.base.failure")
+local formats = require("seqrun.draw.formats")
 local grid = require("seqrun.draw.grid")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
@@ -11,24 +12,25 @@ local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 local verb = require("seqrun.predict.verb")
 
-local command = { summary = "pseudo-log-likelihoods of lines, or which sentence of each pair is more probable" }
+local command = { summary = "log-likelihoods of lines, or which sentence of each pair is more probable" }
 
 ---Fields of BLiMP by which pairs are grouped: the first that a pair has.
 local GROUPS = { "linguistics_term", "phenomenon", "UID" }
 
 function command.define(cmd)
-  cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory with a masked-LM head")
+  cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory with a masked-LM head, or of a causal model")
   cmd:argument("files", "text, one per line; .jsonl: objects with `text`, or pairs with `sentence_good` and "
     .. "`sentence_bad`; .tsv, .csv: a good and a bad sentence; - is standard input"):args("+")
-  cmd:option("--format", "format of the input; default: by the name of the file, or lines")
+  cmd:option("--input", "format of the input; default: by the name of the file, or lines"):argname("FORMAT")
     :choices { "lines", "tsv", "csv", "jsonl" }
   cmd:option("--by", "the field that groups pairs; default: linguistics_term, phenomenon or UID"):argname("FIELD")
-  verb.define(cmd, "4096")
-  cmd:flag("--json", "one JSON object per line of the input")
+  verb.define(cmd, { batch_tokens = "4096" })
+  formats.define(cmd, { json = "one JSON object per line of the input" })
   cmd:epilog([[A text's score is the sum, over its tokens, of the natural logarithm of the probability that the model
-gives to the token when it alone is masked. Special tokens such as [CLS] do not count. Nothing is truncated: a text that
-is too long is an error. Of a pair the sentence with the larger score is the model's choice; equal scores are a tie,
-which is not counted as right.
+gives to the token when it alone is masked (pseudo-log-likelihood), or of a causal model after the tokens before it
+(log-likelihood). Special tokens such as [CLS] do not count, nor does the first token of a text if the tokenizer of a
+causal model puts none before it. Nothing is truncated: a text that is too long is an error. Of a pair the sentence with
+the larger score is the model's choice; equal scores are a tie, which is not counted as right.
 
 examples:
   seqrun score runs/pretrain lines.txt
@@ -51,10 +53,10 @@ local function print_line(found, item)
 end
 
 ---What all texts have together.
-local function tell_total(texts, tokens, sum)
+local function tell_total(texts, tokens, sum, causal)
   if texts == 0 then return end
-  verb.note("%s, %s: mean score %.4f a text, %.4f a token; pseudo-perplexity %.4g", text.counted(texts, "text"),
-    text.counted(tokens, "token"), sum / texts, sum / tokens, math.exp(-sum / tokens))
+  verb.note("%s, %s: mean score %.4f a text, %.4f a token; %sperplexity %.4g", text.counted(texts, "text"),
+    text.counted(tokens, "token"), sum / texts, sum / tokens, causal and "" or "pseudo-", math.exp(-sum / tokens))
 end
 
 -- ---- pairs ---------------------------------------------------------------------------------------
@@ -82,6 +84,13 @@ local function row_of(group)
     group.name, ("%d"):format(group.pairs), ("%d"):format(group.right), ("%d"):format(group.ties),
     ("%.2f %%"):format(100 * group.right / group.pairs),
   }
+end
+
+---Groups for other programs and for pages.
+local function write_groups(groups, format)
+  table.sort(groups, function(a, b) return a.name < b.name end)
+  for _, group in ipairs(groups) do group.accuracy = group.right / group.pairs end
+  formats.write(formats.rows(groups, { "name", "pairs", "right", "ties", "accuracy" }, format), format)
 end
 
 ---The table of groups, by name, and all pairs below; the mean over groups is the score that BLiMP reports.
@@ -115,6 +124,19 @@ local function print_json(found, item, group)
   return (io.stdout:write(json.encode(object), "\n"))
 end
 
+---What prints a scored text as CSV or Markdown.
+local function row_writer(format)
+  local put, begun = formats.writer(format), false
+  return function(found, item)
+    if is_blank(item) then return true end
+    local row = { item.file, formats.cell(item.line, format), formats.cell(found.score, format),
+      formats.cell(found.tokens, format), item.text }
+    local good = begun or put { "file", "line", "score", "tokens", "text" }
+    begun = true
+    return good and put(row)
+  end
+end
+
 ---Fields that are read of each line.
 local function fields_of(format, by)
   if format == "lines" then return { keys = { "text" } } end
@@ -128,6 +150,7 @@ end
 ---Scores all items; returns how many could not be, and which was the first; nil if nobody reads any more.
 local function write_all(scorer, items, args)
   local wrong, first, groups, texts, tokens, sum = 0, nil, {}, 0, 0, 0.0
+  local text_line = args.format == "table" and print_line or args.format ~= "json" and row_writer(args.format)
   for found, item in scorer:each(items) do
     local group = group_of(item, args.by)
     if found.error and not is_blank(item) then
@@ -138,19 +161,28 @@ local function write_all(scorer, items, args)
       texts, tokens, sum = texts + 1, tokens + found.tokens, sum + found.score
     end
     local good = true
-    if args.json then good = print_json(found, item, group) elseif item.text then good = print_line(found, item) end
-    if not good then return nil end
+    if args.json then good = print_json(found, item, group) elseif item.text then good = text_line(found, item) end
+    if not good then
+      verb.check_end()
+      return nil
+    end
   end
   verb.check_end()
-  if #groups > 0 and not args.json then print_groups(groups) end
-  if not args.json then tell_total(texts, tokens, sum) end
+  if #groups > 0 and args.format == "table" then
+    print_groups(groups)
+  elseif #groups > 0 and not args.json and texts == 0 then
+    write_groups(groups, args.format)
+  elseif #groups > 0 and not args.json then
+    verb.note("the pairs of the input are not in the table of its texts; --json has both")
+  end
+  if args.format == "table" then tell_total(texts, tokens, sum, scorer.causal) end
   return wrong, first
 end
 
 function command.run(args)
   verb.use_device(args)
   verb.note_best(args)
-  local format = verb.format(args.format, args.files)
+  local format = verb.format(args.input, args.files)
   if args.by and format ~= "jsonl" then
     return nil, ("score: --by is a field of JSON lines, and %s is read as %s"):format(args.files[1], format), "config"
   end

@@ -1,6 +1,7 @@
 -- stats - statistics of a data set.
 
 local converters = require("seqrun.config.converters")
+local formats = require("seqrun.draw.formats")
 local shell = require("seqrun.base.format").shell
 
 local command = { summary = "statistics of a data set: lengths, tokens, vocabulary, packing, duplicates" }
@@ -9,7 +10,7 @@ function command.define(cmd)
   cmd:argument("file", "a .sqr data set")
   cmd:option("--max-len", "maximum length of the examples; default: 128 for text, the longest of other examples")
     :argname("N"):convert(converters.whole(5, 65535))
-  cmd:flag("--json", "one JSON object")
+  formats.define(cmd)
   cmd:epilog([[examples:
   seqrun stats runs/data/novels.sqr
   seqrun stats runs/data/novels.sqr --max-len 512 --json]])
@@ -38,8 +39,10 @@ function command.run(args)
   local stats = require("seqrun.data.stats")
   local report, message, code = stats.examine(args.file, args.max_len)
   if not report then return nil, explain(args.file, message), code end
-  print(args.json and require("seqrun.core.json").encode(report)
-    or require("seqrun.draw.live").fit_output(stats.text(report)))
+  formats.tell(args, {
+    json = function() return report end,
+    text = function() return require("seqrun.draw.live").fit_output(stats.text(report)) end,
+  })
   return 0
 end
 

@@ -4,6 +4,7 @@ local converters = require("seqrun.config.converters")
 local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
+local printable = require("seqrun.base.printable")
 local results = require("seqrun.run.sweep.results")
 local settings = require("seqrun.run.sweep.settings")
 local shipped = require("seqrun.base.shipped")
@@ -53,8 +54,7 @@ function command.define(cmd)
   cmd:option("--out", "directory of all runs; default: runs/sweep_RECIPE"):argname("DIR")
   cmd:option("--threads", "number of threads of a run; default: all"):argname("N"):convert(converters.threads)
   cmd:flag("--retry", "repeat runs that failed")
-  cmd:option("--format", "table, csv, markdown or json"):choices(formats.NAMES):default("table")
-  cmd:flag("--json", "one JSON object; the same as --format json")
+  formats.define(cmd)
   cmd:epilog([[Each run is in OUT/KEY=VALUE,.../seed-N. Repeating the command continues it: what has finished stays, so
 values and seeds can be added. A failed run is a row that says why. Trials are compared on the data that runs evaluate
 on; a test set (by its name, such as test.tsv) is refused. OUT/sweep.svg is the picture.
@@ -89,8 +89,7 @@ end
 
 local function tell(self, rows, format)
   if format ~= "table" then
-    for _, line in ipairs(formats.lines(show.cells(self, rows), format)) do print(line) end
-    return
+    return formats.write(show.cells(self, rows), format)
   end
   print(("%d trials by %s"):format(#rows, show.rule(self)))
   for _, line in ipairs(show.lines(self, rows)) do print(line) end
@@ -115,11 +114,11 @@ function command.run(args)
     seeds = args.seeds, rungs = args.halving or {}, eta = args.eta, metric = args.metric, budget = args.budget,
     retry = args.retry, threads = args.threads, max_steps = args.max_steps,
     folder = args.out or "runs/sweep_" .. file:match("([^/]*)$"):gsub("%.lua$", ""),
-    told = function(line) io.stderr:write(line, "\n") end,
+    told = function(line) io.stderr:write(printable(line), "\n") end,
   }
   local rows, whole = self:run()
   local picture = draw(self, rows)
-  if args.json or args.format == "json" then print(json.encode(plain(self, rows, whole))) else
+  if args.json then print(json.encode(plain(self, rows, whole))) else
     tell(self, rows, args.format)
     if picture and args.format == "table" then print("picture: " .. picture) end
   end

@@ -7,7 +7,7 @@ local stored = require "seqrun.text.stored"
 local tokenize = { summary = "print the token ids of each line of text" }
 
 function tokenize.define(cmd)
-  cmd:argument("files", "text files, directories or .gz; default: standard input"):args("*")
+  cmd:argument("files", "text files, directories, .gz or .zst; default: standard input"):args("*")
   cmd:option("--vocab", "a directory, a tokenizer.json or a vocab.txt"):argname("PATH"):count(1)
   cmd:flag("--ids", "print ids; without this and --offsets, print tokens")
   cmd:flag("--offsets", "print first:last of each token in code points (with --ids: id:first:last)")

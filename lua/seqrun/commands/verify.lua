@@ -3,10 +3,11 @@
 local checkpoint = require("seqrun.checkpoint")
 local converters = require("seqrun.config.converters")
 local failure = require("seqrun.base.failure")
-local json = require("seqrun.core.json")
+local formats = require("seqrun.draw.formats")
 local metrics = require("seqrun.history.metrics")
 local playback = require("seqrun.run.verify.playback")
-local shipped = require("seqrun.base.shipped")
+local replay = require("seqrun.run.repro.replay")
+local scratch = require("seqrun.base.scratch")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 
@@ -17,11 +18,13 @@ function command.define(cmd)
   cmd:mutex(
     cmd:option("--step", "this recorded step only"):argname("K"):convert(converters.whole(1, 1 << 53)),
     cmd:flag("--last", "the last recorded step only"))
-  cmd:flag("--json", "one JSON object")
+  cmd:flag("--trust", "run the recipe and the Lua files that RUN names, also where they do not ship with seqrun")
+  formats.define(cmd)
   cmd:epilog([=[Recorded are the steps that verify.every has checked. Training goes on from the newest checkpoint before
 the step; without --step and --last from the oldest one, through all recorded steps. Start it in the directory in which
 the run was started. Nothing is written into RUN. The bits are the same on any number of threads
-and ranks of one instruction set.
+and ranks of one instruction set. RUN may be from somebody else, so a recipe, a task or a schedule that is a
+Lua file and does not ship with seqrun is only run with --trust; alert.run is never.
 
 exit codes: 0 all equal, 1 a difference, 3 no checkpoint or no hashes to compare with
 
@@ -75,56 +78,31 @@ local function beginning(run, lines)
   return nil, why or ("%s: no checkpoint is older than step %d"):format(run, last), "data"
 end
 
----The recipe of a run and the settings that choose its task.
-local function recipe_of(run)
-  local path = run .. "/environment.json"
-  local found = json.decode(sys.read_file(path, 1 << 20) or "")
-  local words = type(found) == "table" and type(found.words) == "table" and found.words or {}
-  if type(words[1]) ~= "string" then return nil, ("%s does not name the recipe of the run"):format(path), "data" end
-  local kept = { [0] = shipped.find(words[1]) }
-  for i = 2, #words do
-    if tostring(words[i]):find("^task=") then kept[#kept + 1] = words[i] end
-  end
-  if not sys.exists(kept[0]) then
-    return nil, ("%s is not there; run seqrun verify where the run was started"):format(kept[0]), "data"
-  end
-  return kept, found.recipe_hash ~= sys.hash_file(kept[0])
-end
-
 ---A directory for the files of the run that computes the steps; it is removed when closed.
-local function scratch(run)
-  local path = os.tmpname()
-  os.remove(path)
-  failure.must(sys.make_dirs(path))
+local function place_beside(run)
+  local place = scratch()
   local config = failure.must(sys.read_file(run .. "/config.yaml", 1 << 24))
-  failure.must(sys.write_file(path .. "/config.yaml", config))
-  return setmetatable({ path = path }, { __close = function() sys.remove(path) end })
+  failure.must(sys.write_file(place.path .. "/config.yaml", config))
+  return place
 end
 
 ---Settings that the run may change: nothing but the steps is to be done.
 local QUIET = {
   "--quiet", "attach=false", "save.every=0", "save.minutes=0", "eval.every=0", "budget=none",
+  "alert.run=none",
 }
 
 ---Runs the recipe from the checkpoint.
 ---@return table[]|nil results
-local function play(words, run, from, lines)
-  local place <close> = scratch(run)
+local function play(words, run, from, lines, trusted)
+  local place <close> = place_beside(run)
   local playing = playback.open(from.path, lines)
   for _, word in ipairs(QUIET) do words[#words + 1] = word end
   words[#words + 1] = "--resume=" .. place.path
   words[#words + 1] = "--max-steps=" .. playing.last
-  local chunk, problem = loadfile(words[0], "t")
-  if not chunk then return nil, problem, "data" end
-  local before = arg
-  arg = words -- luacheck: ignore 121
-  local done, raised = xpcall(chunk, require("seqrun.base.trace").handler, table.unpack(words))
-  arg = before -- luacheck: ignore 121
+  local done, message = replay.play(words, trusted)
   playback.close()
-  local known = not done and failure.of(raised)
-  if not done and not (known and known.code == "ok") then
-    return nil, known and known.message or tostring(raised), "data"
-  end
+  if not done then return nil, message, "data" end
   return playing.results
 end
 
@@ -139,10 +117,15 @@ end
 
 local function tell(args, from, results, edited)
   local last = results[#results]
-  if args.json then
-    print(json.encode {
-      run = args.run, checkpoint = from.path, equal = last.equal, steps = results,
-      difference = not last.equal and { step = last.step, what = last.what, tensor = last.tensor } or nil,
+  if args.format ~= "table" then
+    formats.tell(args, {
+      json = function()
+        return {
+          run = args.run, checkpoint = from.path, equal = last.equal, steps = results,
+          difference = not last.equal and { step = last.step, what = last.what, tensor = last.tensor } or nil,
+        }
+      end,
+      rows = function(format) return formats.rows(results, { "step", "equal", "what", "tensor" }, format) end,
     })
   elseif last.equal then
     print(("%s: %s from %s, all equal to what was recorded, to the bit"):format(args.run,
@@ -163,10 +146,11 @@ function command.run(args)
   if not lines then return nil, message, code end
   from, message, code = beginning(args.run, lines)
   if not from then return nil, message, code == "missing" and "data" or code end
-  words, edited, code = recipe_of(args.run)
-  if not words then return nil, edited, code end
+  words, message, code = replay.recipe(args.run, args.trust)
+  if not words then return nil, message, code end
+  edited = replay.environment(args.run).recipe_hash ~= sys.hash_file(words[0])
   local results
-  results, message, code = play(words, args.run, from, after(lines, from.step))
+  results, message, code = play(words, args.run, from, after(lines, from.step), args.trust)
   if not results then return nil, message, code end
   if #results == 0 then return nil, ("%s: the run ended before a recorded step"):format(args.run), "data" end
   return tell(args, from, results, edited)

@@ -1,13 +1,13 @@
 -- version - print the version and how it was built.
 
-local json = require("seqrun.core.json")
+local formats = require("seqrun.draw.formats")
 local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
 
 local command = { summary = "print the version and how it was built" }
 
 function command.define(cmd)
-  cmd:flag("--json", "one JSON object")
+  formats.define(cmd)
   cmd:epilog([[examples:
   seqrun version
   seqrun version --json]])
@@ -17,8 +17,8 @@ function command.run(args)
   local facts = sys.build()
   facts.lua = _VERSION
   facts.instructions = require("seqrun.core.tensor").instructions()
-  if args.json then
-    print(json.encode(facts))
+  if args.format ~= "table" then
+    formats.tell(args, { json = function() return facts end })
     return 0
   end
   print(("seqrun %s (%s)"):format(facts.version, facts.git))

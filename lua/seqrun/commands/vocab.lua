@@ -2,8 +2,8 @@
 
 local converters = require "seqrun.config.converters"
 local core = require "seqrun.core.text"
+local inputs = require "seqrun.text.inputs"
 local sys = require "seqrun.core.sys"
-local text = require "seqrun.text"
 
 local MOST = 1 << 20 -- tokens of a vocabulary
 local LEAST_BPE = 5 + 256 -- special tokens and bytes
@@ -11,7 +11,7 @@ local LEAST_BPE = 5 + 256 -- special tokens and bytes
 local vocab = { summary = "train a WordPiece or byte-level BPE vocabulary on text" }
 
 function vocab.define(cmd)
-  cmd:argument("files", "text files, directories or .gz; - is standard input"):args("+")
+  cmd:argument("files", "text files, .jsonl, directories, .gz or .zst; - is standard input"):args("+")
   cmd:option("--size", "vocabulary size"):argname("N"):convert(converters.whole(6, MOST)):default("30522")
   cmd:option("--out", "the file to write: a vocab.txt, or with --model bpe a tokenizer.json"):argname("FILE"):count(1)
   cmd:option("--model", "wordpiece, or bpe: byte-level BPE"):argname("NAME"):choices { "wordpiece", "bpe" }
@@ -21,11 +21,14 @@ function vocab.define(cmd)
     :convert(converters.whole(1, MOST)):default("2")
   cmd:option("--limit-alphabet", "maximum number of characters in the alphabet of WordPiece"):argname("N")
     :convert(converters.whole(1, MOST)):default("1000")
+  cmd:option("--column", "the member of JSONL records that has their text"):argname("NAME"):default("text")
+  cmd:option("--where", "only JSONL records for which this holds"):argname("CONDITION")
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
   cmd:flag("--json", "print one JSON object")
   cmd:epilog([[examples:
   seqrun vocab --size 30000 --out vocab.txt my/texts
   seqrun vocab --model bpe --size 50000 --out tokenizer.json my/texts
+  seqrun vocab --out vocab.txt --column body --where "lang == 'en'" dump.jsonl.zst
   zcat dump.gz | seqrun vocab --out vocab.txt -]])
 end
 
@@ -54,12 +57,12 @@ local function report(args, made, counts)
 end
 
 ---Trains byte-level BPE and writes its tokenizer.json.
-local function train_bpe(args)
+local function train_bpe(args, records)
   if args.size < LEAST_BPE then
     return nil, ("vocab: --size is %d; byte-level BPE has at least %d tokens"):format(args.size, LEAST_BPE), "config"
   end
   local made, counts, code = core.train_bpe(args.files, {
-    size = args.size, min_frequency = args.min_freq, threads = args.threads,
+    size = args.size, min_frequency = args.min_freq, threads = args.threads, records = records,
   })
   if not made then return nil, counts, code end
   local written, message, status = sys.write_file(args.out, made .. "\n")
@@ -70,19 +73,26 @@ local function train_bpe(args)
   return 0
 end
 
-function vocab.run(args)
-  local writable, reason, storage = sys.check_writable(args.out)
-  if not writable then return nil, reason, storage end
-  if args.model == "bpe" then return train_bpe(args) end
-  local made, counts, code = text.train {
-    files = args.files, size = args.size, min_frequency = args.min_freq, limit_alphabet = args.limit_alphabet,
-    lowercase = not args.cased, threads = args.threads,
-  }
+---Trains a WordPiece vocabulary and writes its vocab.txt.
+local function train_wordpiece(args, records)
+  local made, counts, code = core.train(args.files, {
+    size = args.size, min_frequency = args.min_freq, limit_alphabet = args.limit_alphabet,
+    lowercase = not args.cased, threads = args.threads, records = records,
+  })
   if not made then return nil, counts, code end
   local saved, message, status = made:save(args.out)
   if not saved then return nil, message, status end
   report(args, made, counts)
   return 0
+end
+
+function vocab.run(args)
+  local writable, reason, storage = sys.check_writable(args.out)
+  if not writable then return nil, reason, storage end
+  local how = { columns = { text = args.column }, where = args.where }
+  local records, message, code = inputs.texts(args.files, how, "vocab")
+  if records == nil then return nil, message, code end
+  return (args.model == "bpe" and train_bpe or train_wordpiece)(args, records or nil)
 end
 
 return vocab

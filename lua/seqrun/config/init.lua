@@ -11,6 +11,7 @@
 -- `preset` names (a part of the file under `presets`), the arguments.  All pass the same checks.
 
 local guess = require("seqrun.base.guess")
+local printable = require("seqrun.base.printable")
 local problems = require("seqrun.config.problems")
 local sys = require("seqrun.core.sys")
 local tree = require("seqrun.config.tree")
@@ -109,6 +110,14 @@ function Check:absent(wanted, name, path, map)
   return wanted:usual()
 end
 
+---More unknown keys than these get no guess of what was meant: most are not shown, and a guess takes time.
+local MOST_GUESSES = 100
+
+---Adds an unknown key.
+function Check:unknown(key, ...)
+  self.found:add(key, "%s", #self.found < MOST_GUESSES and tree.unknown(...) or ("unknown key '%s'"):format(key.value))
+end
+
 ---The map that a node chooses, whose keys are all known to it.
 function Check:variant(map, node)
   local choice = map.variants and node.by_name[map.variants.by]
@@ -120,7 +129,7 @@ function Check:variant(map, node)
     if not skipped and wanted ~= map and not types.own(wanted, name) then
       self.found:add(entry.key, "%s", tree.unknown_of(name, wanted, map.variants.by, choice.value.value))
     elseif not skipped and not (any and types.inner or types.own)(wanted, name) then
-      self.found:add(entry.key, "%s", tree.unknown(name, wanted, self.schema))
+      self:unknown(entry.key, name, wanted, self.schema)
     end
   end
   return wanted
@@ -369,7 +378,7 @@ function Config:explain()
     rows[#rows + 1] = row
   end, "", self.values)
   local format = ("%%-%ds  %%-%ds  %%-%ds  %%s"):format(table.unpack(widths))
-  for i, row in ipairs(rows) do rows[i] = format:format(table.unpack(row)):gsub("%s+$", "") end
+  for i, row in ipairs(rows) do rows[i] = printable(format:format(table.unpack(row)):gsub("%s+$", ""), true) end
   return table.concat(rows, "\n") .. "\n"
 end
 

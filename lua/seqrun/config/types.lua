@@ -1,6 +1,6 @@
 -- types.lua - the types of config keys: parsing, checking and writing values.
 --
--- A type is a table { kind, default?, required?, optional?, min?, max?, word?, doc?, changeable? }.
+-- A type is a table { kind, default?, required?, optional?, min?, max?, word?, doc?, changeable?, same_bits? }.
 --
 --   required     the key must be given
 --   optional     it may be left out, or given as `none`: its value is nil
@@ -11,6 +11,8 @@
 --   others       of a map: the type of all keys that it does not name
 --   variants     of a map: { by = key, maps = { value = map } }: where this key has this value, the map has those keys
 --   changeable   a resumed run may change the value
+--   same_bits    a training has the same bits whatever the value
+--   runs         the value is a command or names a file of code: run/load_config.lua says whose values count
 --
 -- Text becomes a value by the type, never by its looks: `no` is text for a string and wrong for a number.
 
@@ -189,6 +191,7 @@ end
 ---@field example? string of `like`
 ---@field doc? string one sentence for --help
 ---@field changeable? boolean a resumed run may change it
+---@field same_bits? boolean a training has the same bits whatever its value
 
 ---A config key: text.
 ---@param options? seqrun.TypeOptions
@@ -304,6 +307,9 @@ end
 local OTHER_NAME = "^%a[%w_-]*$"
 
 ---The map itself, or the one of its variants that the value of their key chooses.
+---@param schema table
+---@param value any
+---@return table
 function types.chosen(schema, value)
   return schema.variants and schema.variants.maps[value] or schema
 end
@@ -326,6 +332,9 @@ function types.inner(schema, name)
 end
 
 ---The fields of a map as `values` choose them, with the further ones that `values` has.
+---@param schema table
+---@param values? table
+---@return { name: string, type: table }[]
 function types.fields(schema, values)
   if schema.variants and values then schema = types.chosen(schema, rawget(values, schema.variants.by)) end
   if not schema.others then return schema.fields end
@@ -340,6 +349,10 @@ end
 
 ---Calls fn(path, type) for every key with a value, in the order of the schema.  An optional map without a value, and
 ---one whose values are not passed, is a key itself.
+---@param schema table
+---@param fn fun(path: string, type: table)
+---@param prefix? string before each path
+---@param values? table
 function types.each(schema, fn, prefix, values)
   for _, field in ipairs(types.fields(schema, values)) do
     local path, value = (prefix or "") .. field.name, values and values[field.name]

@@ -3,6 +3,7 @@
 
 local core = require("seqrun.core.metric")
 local failure = require("seqrun.base.failure")
+local output = require("seqrun.base.output")
 local ranks = require("seqrun.tensor.ranks")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
@@ -75,7 +76,7 @@ local function check_name(key, path, metric)
     key)
 end
 
-local function first(loader, key, path)
+local function first(loader, key, path, any)
   local name = measured.name_of(key, path)
   if path == name then path = usual_path(loader, name) end
   if sys.exists(path) then
@@ -83,7 +84,7 @@ local function first(loader, key, path)
     check_name(key, path, metric)
     return metric
   end
-  if not measured.is_quick(name) then
+  if not any and not measured.is_quick(name) then
     failure.raise("config", "%s does not exist; make it with `%s`", path, command(loader, name))
   end
   local began = sys.now()
@@ -92,21 +93,22 @@ local function first(loader, key, path)
     or ("%s.%d"):format(path, sys.pid()) -- other runs, or other ranks, may compute it now
   local way = ("; or make it in a directory that can be written, with `%s --out DIR`, and set curriculum.%s.file to "
     .. "the file there"):format(command(loader, name), key)
-  compute(loader, { name = name, path = own }, nil, way):close()
+  compute(loader, { name = name, path = own }, nil, any and "" or way):close()
   if not scratch then failure.must(os.rename(own, path)) end
   local metric = failure.must(Metric.open(scratch and own or path))
-  io.stderr:write(("seqrun: curriculum.%s: %s did not exist; computed for %d sequences in %.1f s%s\n"):format(key, path,
-    metric:count(), sys.now() - began, scratch and "; not kept" or ""))
+  output.note("%s%s: %s did not exist; computed for %d sequences in %.1f s%s", any and "" or "curriculum.", key, path,
+    metric:count(), sys.now() - began, scratch and "; not kept" or "")
   return metric
 end
 
----The metric of a file for the first epoch; made if it does not exist and is quick.
----@param loader seqrun.Loader
+---The metric of a file for the first epoch; made if it does not exist and is quick, or may take its time.
+---@param loader seqrun.Loader|{ data: seqrun.Corpus, options: table }
 ---@param key string
 ---@param path string
+---@param any? boolean also one that is not quick
 ---@return seqrun.Metric
-function measured.first(loader, key, path)
-  return ranks.in_turn(function() return first(loader, key, path) end)
+function measured.first(loader, key, path, any)
+  return ranks.in_turn(function() return first(loader, key, path, any) end)
 end
 
 ---The same metric of the examples of another epoch.  Its file is removed once it is open.

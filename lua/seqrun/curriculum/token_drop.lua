@@ -52,7 +52,7 @@ token_drop.rule = {
   check = function(keep)
     if not keep then return nil end
     -- any number of steps: fractions of them are allowed
-    local options = { name = "token_drop.keep", kind = token_drop.kind(keep), steps = 1000 }
+    local options = { name = "token_drop.keep", kind = token_drop.kind(keep), steps = 1000, judged = true }
     local good, message = pcall(schedules.read, keep, options)
     return not good and tostring(message):gsub("^%S-:%d+: ", "") or nil
   end,

@@ -19,6 +19,8 @@ pre { overflow-x: auto; padding: .6rem .8rem; background: var(--soft); border-ra
 :root { --soft: #f5f7f9 } @media screen and (prefers-color-scheme: dark) { :root { --soft: #1c222b } }
 .faint { color: var(--faint) } .scroll { overflow-x: auto; max-width: 100% }
 table { border-collapse: collapse; font-size: .93em }
+@media screen and (max-width: 50rem) { .scroll > table { min-width: max-content } .scroll td, .scroll th {
+  max-width: 16rem } }
 th, td { text-align: left; vertical-align: top; padding: .28rem 1.1rem .28rem 0 } th { font-weight: 600 }
 thead th { border-bottom: 1px solid var(--rule) } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums }
 @page { margin: 16mm } @media print { body { max-width: none; padding: 0; font-size: 10pt } a { color: inherit }
@@ -56,7 +58,7 @@ function html.table(head, rows, numbers, class)
     end
     return "<tr>" .. table.concat(parts) .. "</tr>"
   end
-  local out = { ('<div class="scroll"><table%s>'):format(class and (' class="%s"'):format(class) or "") }
+  local out = { ('<div class="scroll" tabindex="0"><table%s>'):format(class and (' class="%s"'):format(class) or "") }
   if head then out[#out + 1] = "<thead>" .. cells(head, "th", true) .. "</thead>" end
   out[#out + 1] = "<tbody>"
   for _, row in ipairs(rows) do out[#out + 1] = cells(row, "td") end

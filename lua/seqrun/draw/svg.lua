@@ -26,6 +26,7 @@ svg.chart { display: block; width: 100%; height: auto; font: 11px system-ui, san
 .chart .grid { stroke: var(--rule) } .chart .axis { stroke: var(--faint) } .chart .mark { stroke: var(--faint);
   stroke-dasharray: 2 3 } .chart path { fill: none; stroke-linejoin: round; stroke-linecap: round; stroke-width: 1.7 }
 .chart .thin { stroke-width: 1; opacity: .35 } .chart .dash { stroke-dasharray: 5 4; stroke-width: 1.3 }
+.chart .dots { stroke-dasharray: .1 4; stroke-width: 1.6 }
 .chart .band { stroke: none; opacity: .16 } .chart .bad { stroke: var(--c8); stroke-width: 1.6 }
 .s1 { stroke: var(--c1); color: var(--c1) } .s2 { stroke: var(--c2); color: var(--c2) }
 .s3 { stroke: var(--c3); color: var(--c3) } .s4 { stroke: var(--c4); color: var(--c4) }
@@ -55,7 +56,8 @@ function svg.escape(value)
     if bad then parts[#parts + 1] = "\u{FFFD}" end
     at = (bad or #text) + 1
   end
-  return (table.concat(parts):gsub("[&<>\"']", NAMED):gsub("[%z\1-\8\11\12\14-\31\127]", "\u{FFFD}"))
+  return (table.concat(parts):gsub("[&<>\"']", NAMED):gsub("[%z\1-\8\11-\31\127]", "\u{FFFD}")
+    :gsub("\xC2[\x80-\x9F]", "\u{FFFD}"))
 end
 
 local function coordinate(x) return (("%.1f"):format(x):gsub("%.0$", "")) end
@@ -176,7 +178,7 @@ end
 ---A horizontal line at y.
 function draw.level(out, one, _, at_y, frame)
   out[#out + 1] = element("path", {
-    class = one.class .. " dash", d = ("M%s %sH%s"):format(coordinate(frame.left), coordinate(at_y(one.y)),
+    class = one.class .. " dots", d = ("M%s %sH%s"):format(coordinate(frame.left), coordinate(at_y(one.y)),
       coordinate(frame.right)),
   })
 end
@@ -206,8 +208,9 @@ local function sample(one, x, y)
   if one.kind == "bars" then
     return element("rect", { class = one.class or "bar", x = x, y = y - 8, width = 14, height = 9 })
   end
-  local dash = (one.kind == "level" or one.style == "dash") and " dash" or ""
-  return element("path", { class = one.class .. dash, d = ("M%s %sh14"):format(coordinate(x), coordinate(y - 4)) })
+  local style = one.kind == "level" and "dots" or one.style
+  local class = one.class .. (style and " " .. style or "")
+  return element("path", { class = class, d = ("M%s %sh14"):format(coordinate(x), coordinate(y - 4)) })
 end
 
 ---The names of the series above the plot, in as many rows as they need; returns its height.
@@ -284,7 +287,7 @@ end
 ---@field kind? "line"|"dots"|"level"|"bars" line by default
 ---@field name? string for the legend
 ---@field class? string a colour, as of svg.colour
----@field style? "thin"|"dash"
+---@field style? "thin"|"dash"|"dots"
 ---@field points? number[][] { x, y } or { x, y, half of a band }; of bars { first x, last x, height, label }
 ---@field y? number of a level
 

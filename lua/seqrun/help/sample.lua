@@ -3,6 +3,7 @@
 -- Files are in a temporary directory that goes when the program ends.
 
 local check = require("seqrun.base.check")
+local scratch = require("seqrun.base.scratch")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
@@ -15,12 +16,9 @@ local DOCUMENTS, LINES = 60, 7
 local make = {}
 
 function make.folder(sample)
-  local path = os.tmpname()
-  os.remove(path)
-  sr.must(sys.make_dirs(path))
-  -- kept by `sample`, and removed with it
-  rawset(sample, "guard", setmetatable({}, { __gc = function() sys.remove(path) end }))
-  return path
+  local place = scratch()
+  rawset(sample, "guard", place) -- removed with `sample`
+  return place.path
 end
 
 function make.text(sample)
@@ -86,6 +84,17 @@ function make.run(sample)
   return path
 end
 
+---The same of a causal model.
+function make.causal(sample)
+  local path, tokenizer = sample.folder .. "/causal", sample.corpus:tokenizer()
+  local model = sr.nn.bert { family = "gpt2", n_embd = 16, n_layer = 1, n_head = 2, n_positions = 48,
+    vocab_size = sample.corpus:vocab_size(), eos_token_id = tokenizer:special("sep") }:initialise(1)
+  sr.must(sys.make_dirs(path))
+  sr.must(sr.checkpoint.save(path, { step = 1, model = model.params, config = model:hf_config(),
+    tokenizer = tokenizer }))
+  return path
+end
+
 local NAMES = {}
 for name in pairs(make) do NAMES[#NAMES + 1] = name end
 table.sort(NAMES)
@@ -107,6 +116,7 @@ table.sort(NAMES)
 ---@field layout seqrun.Layout
 ---@field plan seqrun.Plan
 ---@field run string a directory with a checkpoint
+---@field causal string a directory with a checkpoint of a causal model
 
 ---@return seqrun.Sample
 return function()

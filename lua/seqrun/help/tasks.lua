@@ -5,9 +5,6 @@ local tasks = require("seqrun.tasks")
 
 local about = {}
 
----Recipes of tasks that recipes/finetune.lua does not serve.
-local OWN = { pretraining = "recipes/pretrain.lua", curriculum = "recipes/curriculum.lua", embed = "recipes/embed.lua" }
-
 local function is_task(name)
   for _, known in ipairs(tasks.names) do
     if known == name then return true end
@@ -38,7 +35,7 @@ end
 ---@return string
 function about.text(name)
   local task = tasks[name]
-  local command = "seqrun " .. (OWN[name] or "recipes/finetune.lua task=" .. name)
+  local command = "seqrun " .. (task.recipe or "recipes/finetune.lua task=" .. name)
   local lines = { ("sr.tasks.%s: %s"):format(name, about.purpose(name)) }
   if task.head_class then lines[2] = ("  head             sr.nn.heads.%s"):format(task.kind) end
   lines[#lines + 1] = ("  train            %s %s"):format(command, task.example or ""):gsub("%s+$", "")

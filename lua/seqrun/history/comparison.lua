@@ -28,7 +28,9 @@ local FIXED = { ["data.dev"] = true, ["data.max_len"] = true }
 local MACHINE = { "machine.cpu", "instructions", "build.version", "build.git", "ranks" }
 
 ---Paths without the directories that all have in common.
-local function short_names(pasts)
+---@param pasts { dir: string }[] such as runs
+---@return string[]
+function comparison.short_names(pasts)
   local common = pasts[1].dir:match("^(.*/)") or ""
   for _, past in ipairs(pasts) do
     while past.dir:sub(1, #common) ~= common do common = common:gsub("[^/]*/$", "") end
@@ -142,7 +144,7 @@ function comparison.of(pasts)
     runs[i].beside_first = baselines.beside(pasts[i], pasts[1], runs[1].held.name)
   end
   local differences = differences_of(pasts)
-  return { pasts = pasts, runs = runs, names = short_names(pasts), differences = differences,
+  return { pasts = pasts, runs = runs, names = comparison.short_names(pasts), differences = differences,
     notes = notes_of(differences, pasts) }
 end
 

@@ -158,8 +158,16 @@ end
 local SHAPE = {
   "model_type", "hidden_size", "dim", "n_layers", "n_heads", "hidden_dim", "embedding_size", "num_key_value_heads",
   "local_attention", "hidden_activation", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size",
-  "max_position_embeddings", "hidden_act",
+  "max_position_embeddings", "hidden_act", "experts", "experts_chosen",
 }
+
+---A value, or the values of a list, such as the experts of each layer.
+local function in_a_line(value)
+  if type(value) ~= "table" then return value end
+  local list = {}
+  for i, one in ipairs(value) do list[i] = tostring(one) end
+  return table.concat(list, " ")
+end
 
 ---The task of its head and the names of the classes.
 local function add_task(facts, config)
@@ -170,10 +178,14 @@ end
 
 local function describe_checkpoint(path)
   local facts = { kind = "checkpoint", config = {} }
-  local config = json_file.read(path .. "/config.json") or {}
-  for _, key in ipairs(SHAPE) do facts.config[key] = config[key] end
+  local config, unread = json_file.read(path .. "/config.json")
+  if unread then return nil, unread, "storage" end
+  config = config or {}
+  for _, key in ipairs(SHAPE) do facts.config[key] = in_a_line(config[key]) end
   add_task(facts, config)
-  local kept = stored.read(path)
+  local kept, code
+  kept, unread, code = stored.read(path)
+  if code == "storage" then return nil, unread, code end
   local tokenizer = kept and kept:open { literal = true }
   facts.tokenizer = tokenizer and tokenizer_facts(tokenizer)
   local weights = sys.exists(path .. "/model.safetensors") and describe_safetensors(path .. "/model.safetensors")

@@ -14,16 +14,19 @@ function ending.clear(folder)
   if sys.exists(path_of(folder)) then failure.must(sys.remove(path_of(folder))) end
 end
 
----Writes how the run ended; a failure to write changes nothing about it.
+---Writes how the run ended; a failure to write changes nothing about it, and is returned.
 ---@param folder string
 ---@param found { finished?: boolean, step: integer, seconds: number }
 ---@param problem any what ended it; nil: its recipe did
+---@return true|nil
+---@return string? message
 function ending.write(folder, found, problem)
   local known = failure.of(problem)
+  if known and known.code == "ok" then problem, known = nil, nil end -- an end that is no problem
   local code = known and known.code or problem ~= nil and "recipe" or nil
   local state = (code or "stopped") == "stopped" and "stopped" or "failed"
   if not code and found.finished then state = "finished" end
-  sys.write_file(path_of(folder), json.encode {
+  return sys.write_file(path_of(folder), json.encode {
     state = state, step = found.step, seconds = found.seconds, ended = os.date("!%Y-%m-%dT%H:%M:%SZ"),
     message = problem ~= nil and tostring(problem) or nil,
   } .. "\n")

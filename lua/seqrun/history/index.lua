@@ -41,39 +41,21 @@ local function numbers_of(line)
   return found
 end
 
+---Whether a smaller value of a metric is better, by its name.
+local smaller = setmetatable({}, { __index = function(known, name)
+  known[name] = overview.smaller_is_better(name)
+  return known[name]
+end })
+
 local function best_of(evals)
   local best = {}
   for _, line in ipairs(evals) do
-    for name, value in pairs(numbers_of(line)) do
-      local smaller = overview.smaller_is_better(name)
-      if not best[name] or (value < best[name]) == smaller then best[name] = value end
+    for name, value in pairs(line) do
+      local before = best[name]
+      if is_finite(value) and (not before or (value < before) == smaller[name]) then best[name] = value end
     end
   end
   return best
-end
-
----@param past seqrun.History
----@return seqrun.RunRow
-local function row_of(past)
-  return {
-    overview = overview.of(past), config = flatten(past.config, "", {}), last = numbers_of(past.evals[#past.evals]),
-    best = best_of(past.evals),
-  }
-end
-
--- ---- what is kept --------------------------------------------------------------------------------
-
-local function cache_path(dir)
-  local home = os.getenv("XDG_CACHE_HOME")
-  if not home or home == "" then home = (os.getenv("HOME") or "/nonexistent") .. "/.cache" end
-  return ("%s/seqrun/runs/%s.txt"):format(home, sys.hash(sys.real_path(dir) or dir))
-end
-
----What changes if the files of a run do, and whether it tells how it ended.
-local function stamp_of(dir)
-  local own, metrics, ended = sys.stat(dir), sys.stat(dir .. "/metrics.jsonl"), sys.stat(dir .. "/ended.json")
-  if not own or not metrics or not ended then return "-", false end
-  return ("%.6f %d %.6f %d %.6f"):format(own.modified, metrics.size, metrics.modified, ended.size, ended.modified), true
 end
 
 ---A flat JSON object of which single values are read; all of it only if it is walked through.
@@ -103,6 +85,45 @@ function Flat:__index(key)
 end
 
 function Flat:__pairs() return pairs(json.decode(rawget(self, 1)) or {}) end
+
+---The members of a flat JSON object by what they were made of, which configs of many runs share.
+---@type table<table, string>
+local members = setmetatable({}, { __mode = "k" })
+
+---A config as a flat JSON object.
+local function flat_text(config)
+  local parts = {}
+  for name, value in pairs(config) do
+    local text = type(value) == "table" and members[value] or json.encode(flatten(value, name, {})):sub(2, -2)
+    if type(value) == "table" then members[value] = text end
+    if text ~= "" then parts[#parts + 1] = text end
+  end
+  return "{" .. table.concat(parts, ",") .. "}"
+end
+
+---@param past seqrun.History
+---@return seqrun.RunRow
+local function row_of(past)
+  return {
+    overview = overview.of(past), config = setmetatable({ flat_text(past.config) }, Flat),
+    last = numbers_of(past.evals[#past.evals]), best = best_of(past.evals),
+  }
+end
+
+-- ---- what is kept --------------------------------------------------------------------------------
+
+local function cache_path(dir)
+  local home = os.getenv("XDG_CACHE_HOME")
+  if not home or home == "" then home = (os.getenv("HOME") or "/nonexistent") .. "/.cache" end
+  return ("%s/seqrun/runs/%s.txt"):format(home, sys.hash(sys.real_path(dir) or dir))
+end
+
+---What changes if the files of a run do, and whether it tells how it ended.
+local function stamp_of(dir)
+  local own, metrics, ended = sys.stat(dir), sys.stat(dir .. "/metrics.jsonl"), sys.stat(dir .. "/ended.json")
+  if not own or not metrics or not ended then return "-", false end
+  return ("%.6f %d %.6f %d %.6f"):format(own.modified, metrics.size, metrics.modified, ended.size, ended.modified), true
+end
 
 ---A row of the file whose parts are read on first use.
 local Kept = {}
@@ -153,7 +174,7 @@ local function line_of(dir, one)
     for key, value in pairs(one.row.overview) do plain[key] = value end
     plain.age, plain.updated = nil, one.row.updated
     return table.concat({
-      one.stamp, dir, json.encode(plain), json.encode(one.row.config), json.encode(one.row.last),
+      one.stamp, dir, json.encode(plain), rawget(one.row.config, 1), json.encode(one.row.last),
       json.encode(one.row.best),
     }, "\t")
   end
@@ -172,8 +193,9 @@ local function write_kept(path, kept)
 end
 
 ---Reads one run; and keeps it if it has ended.
-local function read_new(dir, newest, kept, stamp)
-  local pasts, bad, message = history.read({ dir }, newest)
+---@param how? integer|"digest" of history.read
+local function read_new(dir, how, kept, stamp)
+  local pasts, bad, message = history.read({ dir }, how)
   if not pasts[1] then return nil, bad[1], message end
   local row = row_of(pasts[1])
   row.updated = pasts[1].updated
@@ -198,7 +220,7 @@ function index.read(dir, dirs, newest)
     if known and known.stamp == stamp then
       rows[#rows + 1] = setmetatable({ kept = known, now = now }, Kept)
     else
-      local row, unreadable, why = read_new(one, not many and newest or nil, kept, stamp)
+      local row, unreadable, why = read_new(one, many and "digest" or newest, kept, stamp)
       rows[#rows + 1], bad[#bad + 1], message = row, unreadable, message or why
       changed = changed or stamp ~= "-"
     end

@@ -18,13 +18,19 @@ metrics.TRAIN = {
   "skipped", "seconds",
 }
 
+---Fields that depend on how fast the machine is, beside how far the training is.
+metrics.CLOCK = {
+  seconds = true, data_wait_ms = true, cpu_ms = true, real_tokens_per_s = true, slot_tokens_per_s = true, mfu = true,
+  energy_j = true,
+}
+
 ---Fields that every line of type "eval" has.
 metrics.EVAL = { "step" }
 
 ---Totals and names, which are not plotted.
 metrics.TOTALS = {
   step = true, type = true, seconds = true, sequences = true, raw_tokens = true, real_tokens = true,
-  masked_tokens = true, slot_tokens = true, layer_tokens = true, effective_tokens = true, flops = true,
+  masked_tokens = true, words = true, slot_tokens = true, layer_tokens = true, effective_tokens = true, flops = true,
 }
 
 ---The length of a file that continues after step `most`: up to the last complete line before the first one of a

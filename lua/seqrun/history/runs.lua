@@ -1,13 +1,12 @@
 -- runs.lua - the directory of a run as data, whether the run is alive or not: for reports and comparisons.
 --
--- Nothing is changed, and nothing is believed: damaged lines are counted and skipped, and very long metrics are thinned
--- while they are read, so that their memory is bounded.
+-- Nothing is changed, and nothing is believed (lines.lua).
 
 local ending = require("seqrun.history.ending")
+local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
-local json = require("seqrun.core.json")
 local json_file = require("seqrun.base.json_file")
-local metrics = require("seqrun.history.metrics")
+local lines = require("seqrun.history.lines")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 local yaml = require("seqrun.core.yaml")
@@ -16,16 +15,11 @@ local RENAMED = require("seqrun.config").RENAMED
 
 local history = {}
 
----@class seqrun.History
+---@class seqrun.History: seqrun.RunLines
 ---@field dir string
 ---@field config table<string, any> the resolved config; `none` is the text "none"
 ---@field keys string[] the paths of its values, in order: "rate.peak"
 ---@field environment? table
----@field train table[] lines of training, by step
----@field evals table[] lines of evaluations, by step
----@field events table[] lines of any other type
----@field lines integer of training, also those that were thinned out
----@field damaged integer unreadable lines
 ---@field state "running"|"finished"|"stopped"|"failed"
 ---@field reason? string why it stopped or failed
 ---@field step integer the last one with a line, or at which it ended
@@ -35,103 +29,18 @@ local history = {}
 ---@field checkpoints { step: integer, path: string, bytes: integer, best?: boolean }[]
 ---@field scores? table what scores.json has: the predictions of a task, by head
 
--- ---- metrics -----------------------------------------------------------------------------------
-
----Lines of training beyond which they are thinned: of a group, those with an extreme loss or gradient norm and the
----first that has NaN survive, so spikes stay.
-local MOST, GROUP = 20000, 8
-
----What no counter and no time exceeds; FLOP are more.
-local LARGEST, MOST_WORK = 1 << 53, 1e30
-
-local function numeric(value) return type(value) == "number" and value or nil end
-
 local function seconds_of(row)
-  local value = row and numeric(row.seconds)
-  return value and value >= 0 and value < LARGEST and value or 0
-end
-
----Marks in `kept` the positions with the least and the largest value of a key.
-local function mark_extremes(kept, rows, first, last, key)
-  local low, high
-  for i = first, last do
-    local value = numeric(rows[i][key])
-    if value and (not low or value < rows[low][key]) then low = i end
-    if value and (not high or value > rows[high][key]) then high = i end
-  end
-  if low then kept[low], kept[high] = true, true end
-end
-
----At most five of every eight lines.
-local function thinned(rows)
-  local list = {}
-  for first = 1, #rows, GROUP do
-    local last, kept = math.min(#rows, first + GROUP - 1), {}
-    mark_extremes(kept, rows, first, last, "loss")
-    mark_extremes(kept, rows, first, last, "grad_norm")
-    local broken = false
-    for i = first, last do
-      if kept[i] or i == 1 or i == #rows or rows[i].nonfinite and not broken then list[#list + 1] = rows[i] end
-      broken = broken or rows[i].nonfinite ~= nil
-    end
-  end
-  return list
-end
-
----Adds a line; a resume from an earlier step makes later ones void.
-local function add(rows, line)
-  while #rows > 0 and rows[#rows].step >= line.step do rows[#rows] = nil end
-  rows[#rows + 1] = line
-end
-
----The lines of a file up to its end, or to an error of the disk.
-local function lines_of(file) return function() return (file:read("L")) end end
-
----Removes counters that no run writes: text, negative numbers.
-local function remove_strange(line)
-  for key in pairs(metrics.TOTALS) do
-    local value = line[key]
-    if key ~= "type" and value ~= nil and not (numeric(value) and value >= 0 and value < MOST_WORK) then
-      line[key] = nil
-    end
-  end
-end
-
----Opens the metrics: all, or only about the last `newest` bytes.
-local function open_metrics(self, newest)
-  local file = io.open(self.dir .. "/metrics.jsonl", "rb")
-  local size = file and file:seek("end") or 0
-  if file then file:seek("set", newest and math.max(0, size - newest) or 0) end
-  if newest and size > newest then file:read("L") end -- the rest of a line
-  return file
-end
-
-local function read_metrics(self, newest)
-  local file = open_metrics(self, newest)
-  for text in file and lines_of(file) or function() end do
-    local line = json.decode(text)
-    local valid = type(line) == "table" and math.type(line.step) == "integer" and line.step >= 0
-      and line.step < LARGEST
-    if not valid or type(line.type) ~= "string" then
-      self.damaged = self.damaged + 1
-      goto continue
-    end
-    remove_strange(line)
-    if line.type == "train" then
-      self.lines = self.lines + 1
-      add(self.train, line)
-      if #self.train > MOST then self.train = thinned(self.train) end
-    elseif line.type == "eval" then
-      add(self.evals, line)
-    else
-      self.events[#self.events + 1] = line
-    end
-    ::continue::
-  end
-  if file then file:close() end
+  local value = row and lines.numeric(row.seconds)
+  return value and value >= 0 and value < lines.LARGEST and value or 0
 end
 
 -- ---- files beside it -----------------------------------------------------------------------------
+
+---What a call returned; nil for what is not there, as when a run removes it meanwhile.
+local function there(value, message, code)
+  if value == nil and message and code ~= "missing" then failure.raise(code, "%s", message) end
+  return value
+end
 
 ---A scalar as the type that it looks like.
 local function typed(node)
@@ -157,30 +66,70 @@ local function value_of(node, keys, path)
   return list
 end
 
+---The top-level entries of a config file, as text; nil if it is not plainly one after the other, as runs write it.
+local function entries_of(text)
+  text = "\n" .. text
+  if text:find("\n [^ ]") then return nil end
+  local list, first = {}, nil
+  for at in text:gmatch("\n()[^ #\n]") do
+    if not text:find("^[%a_]", at) then return nil end
+    if first then list[#list + 1] = text:sub(first, at - 1) end
+    first = at
+  end
+  if first then list[#list + 1] = text:sub(first) end
+  return list
+end
+
+---Entries of configs that were read, by their text: many runs have most of them in common.
+local MOST_ENTRIES = 10000
+local entries, count = {}, 0
+
+---The value of an entry by itself, and the paths of what is no map in it; nil if it is no entry.
+local function read_entry(text)
+  local found = entries[text]
+  if found then return found end
+  local root = yaml.parse(text)
+  if not root or root.kind ~= "map" or #root ~= 1 then return nil end
+  found = { keys = {} }
+  found.name, found.value = next(value_of(root, found.keys))
+  if count >= MOST_ENTRIES then entries, count = {}, 0 end
+  entries[text], count = found, count + 1
+  return found
+end
+
+---The values of a config entry by entry, which share tables with other configs; nil if it must be read whole.
+local function shared_config(text)
+  local config, keys = {}, {}
+  for _, entry in ipairs(entries_of(text) or { "" }) do
+    local found = read_entry(entry)
+    if not found or config[found.name] ~= nil then return nil end
+    config[found.name] = found.value
+    table.move(found.keys, 1, #found.keys, #keys + 1, keys)
+  end
+  return config, keys
+end
+
 ---The values of a config file as they are written, whatever recipe they are of.
 ---@param path string
+---@param many? boolean of many runs, whose configs have values in common: they are not to be changed
 ---@return table<string, any> config {} if there is none
 ---@return string[] keys the paths of its values, in order
-function history.config(path)
-  local text, keys = sys.read_file(path, 1 << 20), {}
+function history.config(path, many)
+  local text, keys = there(sys.read_file(path, 1 << 20)), {}
+  if text and many then
+    local config, paths = shared_config(text)
+    if config then return config, paths end
+  end
   local root = text and yaml.parse(text)
   if not root or root.kind ~= "map" then return {}, keys end
   return value_of(root, keys), keys
 end
 
----The bytes of all files in a directory.
-local function size_of(path)
-  local facts = sys.stat(path)
-  if not facts or facts.kind ~= "dir" then return facts and facts.size or 0 end
-  local bytes = 0
-  for _, name in ipairs(sys.list(path) or {}) do bytes = bytes + size_of(path .. "/" .. name) end
-  return bytes
-end
-
 local function add_checkpoints(self, folder, best)
-  for _, step in ipairs(sys.is_dir(folder) and train.checkpoint_list(folder) or {}) do
+  for _, step in ipairs(sys.is_dir(folder) and there(train.checkpoint_list(folder)) or {}) do
     local path = train.checkpoint_path(folder, step)
-    self.checkpoints[#self.checkpoints + 1] = { step = step, path = path, bytes = size_of(path), best = best }
+    local bytes = failure.must(sys.tree_size(path))
+    self.checkpoints[#self.checkpoints + 1] = { step = step, path = path, bytes = bytes, best = best }
   end
 end
 
@@ -190,10 +139,10 @@ local TAIL = 1 << 14
 ---What run.log says at its end: the number of steps that the run was to make, and whether it told where it was saved,
 ---which runs do when they have finished.
 local function read_log(self)
-  local file = io.open(self.dir .. "/run.log", "rb")
+  local file = lines.open(self.dir .. "/run.log")
   if not file then return end
   file:seek("set", math.max(0, file:seek("end") - TAIL))
-  for line in lines_of(file) do
+  for line in lines.of(file, "run.log") do
     local steps = line:match("^step %d+/(%d+)")
     if steps then self.steps, self.told = math.tointeger(tonumber(steps)), false end
     self.told = self.told or line:find("^  saved ") ~= nil
@@ -208,6 +157,18 @@ local function state_of(self)
   if ended then return ended.state, ended.message end
   if self.told then return "finished" end
   return "failed", "the run ended without a message: it was killed, or the machine went down"
+end
+
+---How a run is now.
+---@param dir string
+---@return "running"|"finished"|"stopped"|"failed" state
+---@return string? reason why it stopped or failed
+---@return integer? steps that it was to make, if run.log says so
+function history.state(dir)
+  local self = { dir = dir }
+  read_log(self)
+  local state, reason = state_of(self)
+  return state, reason, self.steps
 end
 
 -- ---- opening -------------------------------------------------------------------------------------
@@ -268,9 +229,34 @@ local function unreadable(dir)
   end
 end
 
+---Reads all files of a run.
+---@param newest? integer|"digest" as of history.open
+local function fill(self, newest)
+  local dir = self.dir
+  self.state, self.reason, self.steps = history.state(dir)
+  if newest == "digest" then
+    lines.digest(self, there(sys.read_file(dir .. "/metrics.jsonl")) or "")
+  else
+    lines.read(self, dir .. "/metrics.jsonl", newest)
+    self.environment = there(json_file.read(dir .. "/environment.json"))
+    self.scores = there(json_file.read(dir .. "/scores.json"))
+  end
+  self.config, self.keys = history.config(dir .. "/config.yaml", newest == "digest")
+  add_checkpoints(self, dir)
+  add_checkpoints(self, dir .. "/best", true)
+  local last, scored = self.train[#self.train], self.evals[#self.evals]
+  local ended = (ending.read(dir) or {}).step
+  if math.type(ended) ~= "integer" or ended >= lines.LARGEST then ended = 0 end
+  self.step = math.max(last and last.step or 0, scored and scored.step or 0, ended)
+  self.seconds = math.max(seconds_of(last), seconds_of(scored))
+  local facts = there(sys.stat(dir .. "/metrics.jsonl"))
+  self.updated = facts and facts.modified
+end
+
 ---Reads the directory of a run.
 ---@param dir string
----@param newest? integer reads only about the last `newest` bytes of the metrics
+---@param newest? integer|"digest" reads only about the last `newest` bytes of the metrics; "digest": all evaluations
+---  and the last lines, for tables of many runs
 ---@return seqrun.History|nil
 ---@return string? message
 ---@return string? code
@@ -279,31 +265,18 @@ function history.open(dir, newest)
   if not history.is_run(dir) then return nil, refusal(dir) end
   local why = unreadable(dir)
   if why then return nil, ("%s: %s"):format(dir, why), "data" end
-  local self = {
-    dir = dir, train = {}, evals = {}, events = {}, lines = 0, damaged = 0, checkpoints = {},
-  }
-  read_log(self)
-  self.state, self.reason = state_of(self)
-  self.told = nil
-  read_metrics(self, newest)
-  self.config, self.keys = history.config(dir .. "/config.yaml")
-  self.environment = json_file.read(dir .. "/environment.json")
-  self.scores = json_file.read(dir .. "/scores.json")
-  add_checkpoints(self, dir)
-  add_checkpoints(self, dir .. "/best", true)
-  local last, scored = self.train[#self.train], self.evals[#self.evals]
-  local ended = (ending.read(dir) or {}).step
-  if math.type(ended) ~= "integer" or ended >= LARGEST then ended = 0 end
-  self.step = math.max(last and last.step or 0, scored and scored.step or 0, ended)
-  self.seconds = math.max(seconds_of(last), seconds_of(scored))
-  local facts = sys.stat(dir .. "/metrics.jsonl")
-  self.updated = facts and facts.modified
-  return self
+  local self = lines.new()
+  self.dir, self.checkpoints = dir, {}
+  local good, problem = pcall(fill, self, newest)
+  if good then return self end
+  local known = failure.of(problem)
+  if not known then error(problem, 0) end
+  return nil, ("%s: %s"):format(dir, known.message), "data"
 end
 
 ---Reads several runs.
 ---@param dirs string[] of history.find
----@param newest? integer as for open
+---@param newest? integer|"digest" as for open
 ---@return seqrun.History[]
 ---@return { dir: string, reason: string }[] unreadable
 ---@return string? message about those that are unreadable
@@ -345,7 +318,7 @@ end
 function history.points(rows, key)
   local list = {}
   for _, row in ipairs(rows) do
-    local value, broken = numeric(row[key]), false
+    local value, broken = lines.numeric(row[key]), false
     for _, name in ipairs(value == nil and type(row.nonfinite) == "table" and row.nonfinite or {}) do
       broken = broken or name == key
     end

@@ -12,6 +12,7 @@ Tally.__index = Tally
 ---@class seqrun.Shown
 ---@field name string of a loss
 ---@field accuracy boolean
+---@field perplexity? boolean
 ---@field metrics string[] further ones
 
 ---Maximum number of scalars kept on the device.
@@ -57,6 +58,7 @@ local function take_loss(self, sums, loss, by_items)
     sums["once " .. name] = 1
   end
   add(sums, "count " .. name, loss.count)
+  entry.perplexity = loss.perplexity or entry.perplexity
   if loss.correct then
     entry.accuracy = true
     queue(self, sums, "correct " .. name, loss.correct:sum())
@@ -120,6 +122,7 @@ function Tally:metrics(sums, line)
       local of = (sums["of " .. name] or 0) + (sums["once " .. name] or 0)
       line[name .. "_loss"] = ratio(sums["value " .. name], of)
       line[name .. "_accuracy"] = ratio(sums["correct " .. name], sums["count " .. name])
+      line[name .. "_perplexity"] = entry.perplexity and math.exp(line[name .. "_loss"]) or nil
     end
     for _, metric in ipairs(entry.metrics) do line[metric] = ratio(sums["sum " .. metric], sums["items " .. metric]) end
   end
@@ -146,6 +149,7 @@ function Tally:also(order)
   for _, other in ipairs(order) do
     local entry = shown(self, other.name)
     entry.accuracy = entry.accuracy or other.accuracy
+    entry.perplexity = entry.perplexity or other.perplexity
     for _, metric in ipairs(other.metrics) do show_metric(entry, metric) end
   end
 end

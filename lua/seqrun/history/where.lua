@@ -2,11 +2,10 @@
 --
 --     names     run, state, step, steps, loss, held, seconds, age, ... as of seqrun.RunOverview; last.NAME, a metric
 --               of the last evaluation; best.NAME, the best of all evaluations; others are keys of the config
---     compared  = == != <> < <= > >= and ~ (contains); a name alone: whether the run has it
---     joined    and, or, not, ( )
 --
--- A run that lacks a value fulfils no comparison with it but !=.
+-- What else they consist of is in base/condition.lua.
 
+local condition = require("seqrun.base.condition")
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 
@@ -57,126 +56,15 @@ function where.check_name(rows, name, option)
   failure.raise("config", "%s: no run has '%s'%s", option, name, guess.hint(name, known))
 end
 
--- ---- parsing -------------------------------------------------------------------------------------
-
-local OPERATORS = { "<=", ">=", "!=", "~=", "<>", "==", "=", "<", ">", "~" }
-
----The next token at a place: its kind ("word", "text", "operator", "(", ")"), itself, the place after it.
-local function token_at(text, at)
-  at = text:find("%S", at)
-  if not at then return nil, nil, #text + 1 end
-  local quote = text:match("^['\"]", at)
-  if quote then
-    local close = text:find(quote, at + 1, true)
-    if not close then failure.raise("config", "--where: the quote at character %d is not closed: %s", at, text) end
-    return "text", text:sub(at + 1, close - 1), close + 1
-  end
-  for _, operator in ipairs(OPERATORS) do
-    if text:sub(at, at + #operator - 1) == operator then return "operator", operator, at + #operator end
-  end
-  local one = text:sub(at, at)
-  if one == "(" or one == ")" then return one, one, at + 1 end
-  local word = text:match("^[^%s<>=!~()'\"]+", at)
-  if not word then failure.raise("config", "--where: '%s' at character %d is not understood: %s", one, at, text) end
-  return "word", word, at + #word
-end
-
----@class seqrun.WhereParser
----@field text string
----@field at integer
----@field kind? string
----@field token? string
----@field names string[]
-local Parser = {}
-Parser.__index = Parser
-
-function Parser:advance() self.kind, self.token, self.at = token_at(self.text, self.at) end
-
-function Parser:fail(wanted)
-  failure.raise("config", "--where: expected %s, got %s: %s", wanted,
-    self.token and "'" .. self.token .. "'" or "the end", self.text)
-end
-
-local COMPARE = {
-  ["="] = function(a, b) return a == b end, ["!="] = function(a, b) return a ~= b end,
-  ["<"] = function(a, b) return a < b end, ["<="] = function(a, b) return a <= b end,
-  [">"] = function(a, b) return a > b end, [">="] = function(a, b) return a >= b end,
-}
-COMPARE["=="], COMPARE["~="], COMPARE["<>"] = COMPARE["="], COMPARE["!="], COMPARE["!="]
-
----name operator value, or a name alone.
-function Parser:comparison()
-  if self.kind ~= "word" then self:fail("a name, such as rate.peak or best.f1") end
-  local name = self.token
-  self.names[#self.names + 1] = name
-  self:advance()
-  if self.kind ~= "operator" then
-    return function(row)
-      local value = where.value(row, name)
-      return value ~= nil and value ~= false
-    end
-  end
-  local operator = self.token
-  self:advance()
-  if self.kind ~= "word" and self.kind ~= "text" then self:fail("a value after " .. name .. operator) end
-  local text, wanted = self.token, self.kind == "word" and tonumber(self.token) or nil
-  self:advance()
-  if operator == "~" then
-    return function(row) return tostring(where.value(row, name) or ""):find(text, 1, true) ~= nil end
-  end
-  local compare, unequal = COMPARE[operator], COMPARE[operator] == COMPARE["!="]
-  return function(row)
-    local value = where.value(row, name)
-    if value == nil then return unequal end
-    if wanted and type(value) == "number" then return compare(value, wanted) end
-    return compare(tostring(value), text)
-  end
-end
-
-function Parser:factor()
-  if self.token == "not" and self.kind == "word" then
-    self:advance()
-    local inner = self:factor()
-    return function(row) return not inner(row) end
-  end
-  if self.kind ~= "(" then return self:comparison() end
-  self:advance()
-  local inner = self:either()
-  if self.kind ~= ")" then self:fail("a closing )") end
-  self:advance()
-  return inner
-end
-
-function Parser:all()
-  local left = self:factor()
-  while self.kind == "word" and self.token == "and" do
-    self:advance()
-    local a, b = left, self:factor()
-    left = function(row) return a(row) and b(row) end
-  end
-  return left
-end
-
-function Parser:either()
-  local left = self:all()
-  while self.kind == "word" and self.token == "or" do
-    self:advance()
-    local a, b = left, self:all()
-    left = function(row) return a(row) or b(row) end
-  end
-  return left
-end
-
 ---A condition as a function of a run, and the names in it.
 ---@param text string
 ---@return fun(row: seqrun.RunRow): boolean
 ---@return string[] names
 function where.parse(text)
-  local parser = setmetatable({ text = text, at = 1, names = {} }, Parser)
-  parser:advance()
-  local condition = parser:either()
-  if parser.kind then parser:fail("and, or, or the end") end
-  return condition, parser.names
+  local tree, names = condition.parse(text, "--where")
+  return function(row)
+    return condition.holds(tree, function(name) return where.value(row, name) end)
+  end, names
 end
 
 return where

@@ -16,6 +16,10 @@ local sampler = {}
 ---@class seqrun.core.batch.update
 local update = {}
 
+---Words and phrases that loaders mask as a whole.
+---@class seqrun.core.batch.concepts
+local concepts = {}
+
 ---Opens a loader and builds its first epoch; for the options see seqrun.LoaderOptions.
 ---@param dataset seqrun.core.data.dataset
 ---@param options table
@@ -31,6 +35,24 @@ function batch.loader(dataset, options) end
 ---@param epoch integer
 ---@return integer
 function batch.permuted(i, count, seed, epoch) end
+
+---A table of concepts: forms, which are sequences of tokens of the data set's tokenizer, with the stage of each, from 1.
+---@param dataset seqrun.core.data.dataset
+---@param ids integer[] of all forms, one after the other
+---@param lengths integer[] tokens of each form
+---@param stages integer[] of each form
+---@return seqrun.core.batch.concepts? concepts
+---@return string? message
+---@return string? code
+function batch.concepts(dataset, ids, lengths, stages) end
+
+---How often each form is found in a part of a data set: the longest one at each word.
+---@param dataset seqrun.core.data.dataset
+---@param part? "train"|"held"
+---@return integer[]? counts
+---@return string? message
+---@return string? code
+function concepts:counts(dataset, part) end
 
 ---Stops the workers and frees the memory.
 function loader:close() end

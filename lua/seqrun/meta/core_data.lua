@@ -18,7 +18,7 @@ local writer = {}
 
 ---Opens a data set and splits off the held-out part.
 ---@param path string
----@param options { held?: number, split?: "tail"|"keyed", seed?: integer, vocab?: seqrun.core.text.vocab, cache?: integer }
+---@param options { held?: number, split?: "tail"|"keyed", seed?: integer, folds?: integer, fold?: integer, vocab?: seqrun.core.text.vocab, cache?: integer }
 ---@return seqrun.core.data.dataset? dataset
 ---@return string? message
 ---@return string? code
@@ -28,7 +28,7 @@ function data.open(path, options) end
 ---@param path string
 ---@param inputs string|string[]
 ---@param tokenizer seqrun.core.text.tokenizer
----@param options { format?: "prose"|"lines", document_start?: string, source?: string, threads?: integer }
+---@param options { format?: "prose"|"lines", document_start?: string, source?: string, threads?: integer, records?: { field?: string, where?: seqrun.Condition, all?: boolean } } records: how JSONL is read
 ---@return seqrun.core.data.ingest? ingest
 ---@return string? message
 ---@return string? code
@@ -41,7 +41,7 @@ function data.ingest(path, inputs, tokenizer, options) end
 ---@return string? code
 function data.writer(path) end
 
----Its contents: kind, tokens, sentences, documents or examples, vocab_size, tokenizer (its model), fingerprint (of it), lowercase, cut, labelled, digest, bytes, and for train and held { units, tokens }.
+---Its contents: kind, tokens, sentences, documents or examples, vocab_size, tokenizer (its model), fingerprint (of it), lowercase, cut, labelled, digest, bytes, and for train and held { units, tokens, words }; words only where they were counted.
 ---@return table
 function dataset:info() end
 
@@ -65,6 +65,11 @@ function dataset:counts(part) end
 ---@return integer|string documents the message on failure
 ---@return string? code
 function dataset:repeats() end
+
+---The numbers of a part's documents (examples), from 1.
+---@param part? "train"|"held"
+---@return integer[]
+function dataset:units(part) end
 
 ---Examples of `other` that this one has too, word for word: how many, the first of them and its twin here, from 1.
 ---@param other seqrun.core.data.dataset
@@ -164,6 +169,15 @@ function writer:values(column, list, name, example, most, each) end
 ---@return string? message
 ---@return string? code
 function writer:append(column, bytes) end
+
+---Adds the ids of other programs' files, and all columns but those of the tokenizer.
+---@param kind "indexed"|"hdf5" Megatron's .idx, NVIDIA's BERT data
+---@param paths string|string[]
+---@param t seqrun.core.text.tokenizer that the ids are of
+---@return { files: integer, documents: integer, sentences: integer, examples: integer, tokens: integer, left_out: integer }? counts
+---@return string? message
+---@return string? code
+function writer:import(kind, paths, t) end
 
 ---Adds the tokenizer that the ids are of.
 ---@param t seqrun.core.text.tokenizer

@@ -22,6 +22,25 @@ function Editor:remember(line) end
 ---@return seqrun.core.Editor|nil
 function edit.open(complete) end
 
+---Single keys of a terminal, also Ctrl-C and Ctrl-Z; its __close restores the terminal.
+---@class seqrun.core.Keys
+local Keys = {}
+
+---The bytes of the next keys: "" if none came in time or a signal arrived, nil at the end of the input.
+---@param seconds number to wait
+---@return string|nil
+function Keys:read(seconds) end
+
+---Stops the process as Ctrl-Z does, with the terminal restored; returns when it is continued.
+function Keys:pause() end
+
+---Restores the terminal.
+function Keys:close() end
+
+---The keys of standard input; nil if it is not a terminal.
+---@return seqrun.core.Keys|nil
+function edit.keys() end
+
 ---Appends to a file that only its owner may read, created if missing.
 ---@param path string
 ---@param text string

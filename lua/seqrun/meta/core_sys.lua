@@ -40,6 +40,11 @@ function sys.is_outside(level) end
 ---@return integer
 function sys.columns(fd) end
 
+---The height of a terminal, 24 when unknown.
+---@param fd integer
+---@return integer
+function sys.rows(fd) end
+
 ---What columns() returns from now on, for output that goes to another terminal; nil: the width of the terminal.
 ---@param columns? integer
 function sys.assume_columns(columns) end
@@ -73,6 +78,19 @@ function sys.check_writable(path) end
 ---@return string? message
 ---@return string? code
 function sys.make_dirs(path) end
+
+---Makes a directory of a new name in TMPDIR, or /tmp, for this user alone.
+---@return string? path
+---@return string? message
+---@return string? code
+function sys.temporary_dir() end
+
+---The bytes of a file, or of all files in a directory; 0 of what is not there.
+---@param path string
+---@return integer? bytes
+---@return string? message
+---@return string? code
+function sys.tree_size(path) end
 
 ---Removes a file, or a directory with its contents; links are not followed.
 ---@param path string
@@ -123,6 +141,12 @@ function sys.sync_dir(path) end
 ---@param bytes string
 ---@return string
 function sys.hash(bytes) end
+
+---XXH3-64 of some bytes, for tables in memory.
+---@param bytes string
+---@param seed? integer 0; the key of what stands before these bytes
+---@return integer
+function sys.key(bytes, seed) end
 
 ---XXH3-128 of a file, as 32 hexadecimal digits.
 ---@param path string

@@ -66,7 +66,7 @@ function text.parse_tokenizer(content, name, options) end
 ---@return string
 function text.answer(s) end
 
----Opens files, directories, .gz or "-" as a stream of sentences.
+---Opens files, directories, patterns or "-", compressed or not, as a stream of sentences.
 ---@param paths string|string[]
 ---@param options? { format?: "prose"|"lines", limit?: integer, line_limit?: integer, any_bytes?: boolean }
 ---@return seqrun.core.text.sentences? sentences
@@ -74,7 +74,7 @@ function text.answer(s) end
 ---@return string? code
 function text.sentences(paths, options) end
 
----Opens files, directories, .gz or "-" as rows of cells: "quoted" is CSV, "literal" TSV, "words" separated by a tab or
+---Opens files, directories, patterns or "-" as rows of cells: "quoted" is CSV, "literal" TSV, "words" separated by a tab or
 ---spaces, "lines" whole lines.  Rows longer than `limit` bytes, 1 MiB by default, are an error.
 ---@param paths string|string[]
 ---@param options { format?: "quoted"|"literal"|"words"|"lines", delimiter?: string, limit?: integer }
@@ -83,9 +83,16 @@ function text.sentences(paths, options) end
 ---@return string? code
 function text.rows(paths, options) end
 
+---The files that paths mean, directories and patterns taken apart, in the order in which they are read.
+---@param paths string|string[]
+---@return string[]? files
+---@return string? message
+---@return string? code
+function text.files(paths) end
+
 ---Makes a vocabulary from text; `counts` has words, distinct, forgotten, merges, too_long, out_of_reach, bytes, invalid.
 ---@param paths string|string[]
----@param options { size?: integer, min_frequency?: integer, limit_alphabet?: integer, lowercase?: boolean, keep_accents?: boolean, word_limit?: integer, threads?: integer }
+---@param options { size?: integer, min_frequency?: integer, limit_alphabet?: integer, lowercase?: boolean, keep_accents?: boolean, word_limit?: integer, threads?: integer, records?: { field?: string, where?: seqrun.Condition, all?: boolean } } records: how JSONL is read
 ---@return seqrun.core.text.vocab? vocab
 ---@return table<string, integer>|string|nil counts
 ---@return string? code
@@ -93,7 +100,7 @@ function text.train(paths, options) end
 
 ---Trains byte-level BPE on text: the text of a tokenizer.json; `counts` as train() has them.
 ---@param paths string|string[]
----@param options { size?: integer, min_frequency?: integer, word_limit?: integer, threads?: integer }
+---@param options { size?: integer, min_frequency?: integer, word_limit?: integer, threads?: integer, records?: table } records: as for train()
 ---@return string? made
 ---@return table<string, integer>|string counts the message on failure
 ---@return string? code

@@ -7,13 +7,14 @@
 
 local check = require("seqrun.base.check")
 local configs = require("seqrun.nn.config")
+local directions = require("seqrun.nn.directions")
 local Encoder = require("seqrun.nn.encoder")
 local guess = require("seqrun.base.guess")
 local losses = require("seqrun.nn.losses")
 local make_design = require("seqrun.nn.design")
 local Model = require("seqrun.nn.model")
 
-local HEADS = { mlm = require("seqrun.nn.heads.mlm").new, nsp = require("seqrun.nn.heads.nsp").new }
+local HEADS = require("seqrun.nn.heads.pretraining")
 
 ---@class seqrun.Head: seqrun.Part
 ---@field pooler? boolean it reads hidden:pooled(target)
@@ -48,8 +49,12 @@ end
 local function make_head(i, wanted, encoder)
   if type(wanted) == "string" then
     if HEADS[wanted] then return HEADS[wanted](encoder) end
-    local hint = guess.hint(wanted, { "mlm", "nsp" })
-    check.fail("bert: unknown head '%s'%s", wanted, hint ~= "" and hint or "; use mlm, nsp or a head")
+    local names = {}
+    for name in pairs(HEADS) do names[#names + 1] = name end
+    table.sort(names)
+    local hint = guess.hint(wanted, names)
+    check.fail("bert: unknown head '%s'%s", wanted, hint ~= "" and hint
+      or ("; use %s or a head"):format(table.concat(names, ", ")))
   end
   local head = wanted
   if makes_head(wanted) then head = wanted(encoder) end
@@ -60,7 +65,7 @@ end
 
 ---Whether any of these heads reads the pooled state; functions may, so they get one where the family has it.
 local function wants_pooler(list, family, config)
-  local heads = family.heads(config, make_design(family.design(config)))
+  local heads = family.heads(config, make_design(family.design(config), config))
   for _, head in ipairs(list) do
     if head == "nsp" and heads.nsp or type(head) == "function" and family.names.pooler then return true end
     local maker = type(head) == "table" and getmetatable(head)
@@ -73,8 +78,12 @@ end
 
 ---The heads that a family is pretrained with.
 local function pretraining_heads(family, config)
-  local heads = family.heads(config, make_design(family.design(config)))
-  return { heads.mlm and "mlm", heads.nsp and "nsp" }
+  local heads = family.heads(config, make_design(family.design(config), config))
+  local names = {}
+  for _, name in ipairs { "mlm", "nsp", "causal" } do
+    if heads[name] then names[#names + 1] = name end
+  end
+  return names
 end
 
 ---A BERT, or an encoder of another family, on the current device, parameters not yet initialised.
@@ -146,16 +155,18 @@ end
 ---@return seqrun.Losses
 function Bert:losses(batch, see)
   check_targets(self, batch)
-  local all, hidden = losses.new(), self.encoder:states(batch)
+  local all, states_of = losses.new(), directions(self.encoder, batch)
   for _, head in ipairs(self.heads) do
     local target = batch.targets[head.name]
     if target then
-      local loss = head:loss(hidden, target, batch)
+      local hidden, own = states_of(target)
+      local loss = head:loss(hidden, own, batch)
       loss.count = loss.count or count_of(target)
       all:add(head.name, loss)
-      if see then see(head, hidden, target) end
+      if see then see(head, hidden, own) end
     end
   end
+  self.encoder:add_losses(batch, all)
   return all
 end
 
@@ -221,8 +232,9 @@ end
 
 function Bert:__tostring()
   local d = self.encoder.design
-  return ("%s: %d layers, hidden size %d, %d attention heads, %d tokens, %d parameters"):format(
-    self.encoder.family.name, d.layers, d.hidden, d.heads, d.vocabulary, self.params:count())
+  return ("%s: %d layers, hidden size %d, %d attention heads, %s%d tokens, %d parameters"):format(
+    self.encoder.family.name, d.layers, d.hidden, d.heads, d.experts and "experts, " or "", d.vocabulary,
+    self.params:count())
 end
 
 return Bert

@@ -2,6 +2,7 @@
 --
 -- Unknown keys are rejected, also inherited ones: a misspelled key would silently train the default model.
 
+local experts = require("seqrun.nn.keys.experts")
 local families = require("seqrun.nn.families")
 local guess = require("seqrun.base.guess")
 local keys = require("seqrun.nn.keys")
@@ -9,8 +10,8 @@ local make_design = require("seqrun.nn.design")
 
 local config = {}
 
----Additional keys, which are not checked here.
-local OWN = { "family", "heads", "initializer", "model_type", "precision" }
+---Additional keys, which are not checked with those of the family.
+local OWN = { "family", "heads", "initializer", "model_type", "precision", table.unpack(experts.NAMES) }
 local IS_OWN = keys.set(table.concat(OWN, " "))
 
 ---The keys of a table and of those that it inherits from.
@@ -77,6 +78,7 @@ local function fault(rule, value)
   end
   if is_number(rule, value) then return nil end
   local kind = rule.type == "integer" and "an integer" or "a number"
+  if rule.type == "integer" and rule.below then return ("%s from %d to %d"):format(kind, rule.min, rule.below - 1) end
   return rule.below and ("%s in [%g, %g)"):format(kind, rule.min, rule.below) or ("%s >= %g"):format(kind, rule.min)
 end
 
@@ -110,13 +112,26 @@ local CHOICES = { initializer = { "normal", "depth", "local" }, precision = { "f
 ---"normal, depth or local".
 local function one_of(list) return table.concat(list, ", ", 1, #list - 1) .. " or " .. list[#list] end
 
+---Checks the keys of experts, and fills in those that are missing.
+local function settle_experts(whole, design, fail)
+  for key, rule in pairs(experts.KEYS) do
+    local wanted = whole[key] ~= nil and fault(rule, whole[key])
+    if wanted then fail("%s is %s; expected %s", key, tostring(whole[key]), wanted) end
+    whole[key] = rule.type == "integer" and whole[key] ~= nil and math.tointeger(whole[key]) or whole[key]
+  end
+  local problem = experts.settle(whole, design)
+  if problem then fail("%s", problem) end
+end
+
 local function check_whole(family, whole, level)
   local function fail(text, ...) error(family.name .. ": " .. text:format(...), level + 1) end
   local problem = family.check and family.check(whole)
   if problem then fail("%s", problem) end
   local design = family.design(whole)
+  settle_experts(whole, design, function(...) fail(...) end)
   if not design.head_size and design.hidden % design.heads ~= 0 then
-    local hidden, heads = whole.dim and "dim" or "hidden_size", whole.n_heads and "n_heads" or "num_attention_heads"
+    local hidden = whole.n_embd and "n_embd" or whole.dim and "dim" or "hidden_size"
+    local heads = whole.n_head and "n_head" or whole.n_heads and "n_heads" or "num_attention_heads"
     fail("%s %d is not a multiple of %s %d; choose one that divides it", hidden, design.hidden, heads, design.heads)
   end
   for key, choices in pairs(CHOICES) do
@@ -145,9 +160,13 @@ function config.encoder(given)
   for _, set in ipairs { family.keys, family.only } do
     for key in pairs(set) do own[key] = given[key] end
   end
+  for _, key in ipairs(experts.NAMES) do own[key] = given[key] end
   local checked
   checked, problem = pcall(config.whole, own, 0)
-  if not checked then return nil, (tostring(problem):gsub("^" .. family.name:gsub("%p", "%%%0") .. ": ", "")) end
+  if not checked then
+    problem = tostring(problem):gsub("^[^\n]-%.lua:%d+: ", "")
+    return nil, (problem:gsub("^" .. family.name:gsub("%p", "%%%0") .. ": ", ""))
+  end
   for key in pairs(family.only) do own[key] = nil end
   return own
 end
@@ -179,7 +198,7 @@ end
 ---@return seqrun.FamilyHeads
 function config.design(given)
   local whole, family = config.whole(given, 2)
-  local design = make_design(family.design(whole))
+  local design = make_design(family.design(whole), whole)
   return design, family, family.heads(whole, design)
 end
 

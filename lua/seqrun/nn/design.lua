@@ -2,6 +2,8 @@
 --
 -- A family gives the fields in which it differs from BERT; the others have these defaults.
 
+local experts = require("seqrun.nn.keys.experts")
+
 ---@class seqrun.Design
 ---@field vocabulary integer V
 ---@field hidden integer H
@@ -25,10 +27,12 @@
 ---@field pairs boolean the second text of a pair has type 1
 ---@field theta? fun(layer: integer): number rotary positions
 ---@field window? fun(layer: integer): integer|nil a token attends to those at most so far away
+---@field causal? boolean a token attends to none after it
 ---@field act string
 ---@field gate? "first"|"second" which half of the first product of the feed-forward block is the gate
 ---@field bias { norm: boolean, qkv: boolean, out: boolean, up: boolean, down: boolean }
 ---@field dropout { embedding: number, attention: number, projection: number, inner: number, feed: number }
+---@field experts? seqrun.ExpertsDesign feed-forward blocks that tokens choose among
 ---@field std number standard deviation of initial weights
 ---@field deep_std number of the matrices that add to the hidden state
 
@@ -40,8 +44,9 @@ local function with_defaults(given, defaults)
 end
 
 ---@param given table fields of a family's design()
+---@param config table of the encoder, whose own keys add experts
 ---@return seqrun.Design
-return function(given)
+return function(given, config)
   local before = given.norm == "before"
   local design = with_defaults(given, {
     kv_heads = given.heads, head_size = given.hidden // given.heads, norm = "after", norm_kind = "layer",
@@ -50,5 +55,6 @@ return function(given)
   })
   design.bias = with_defaults(given.bias, { norm = true, qkv = true, out = true, up = true, down = true })
   design.dropout = with_defaults(given.dropout, { embedding = 0, attention = 0, projection = 0, inner = 0, feed = 0 })
+  design.experts = experts.design(config, design.layers)
   return design
 end

@@ -5,6 +5,7 @@
 
 local check = require("seqrun.base.check")
 local configs = require("seqrun.nn.config")
+local expert_keys = require("seqrun.nn.keys.experts")
 local make_design = require("seqrun.nn.design")
 local ops = require("seqrun.tensor.ops")
 local parameters = require("seqrun.nn.parameters")
@@ -23,6 +24,8 @@ local tensor = require("seqrun.tensor")
 ---@field whole? boolean a head reads whole sequences
 ---@field frozen? integer this number of lowest layers, and the embeddings, get no gradients
 ---@field token_drop? seqrun.TokenDrop drops tokens from layers in training
+---@field gate? seqrun.Gate of experts, while it is not yet sparse
+---@field teacher? seqrun.Teacher whose predictions it learns: sr.run.teacher
 local Encoder = part.class()
 
 Encoder.VOCAB_MULTIPLE, Encoder.PADDED = parameters.VOCAB_MULTIPLE, parameters.PADDED
@@ -45,7 +48,7 @@ function Encoder.new(config, options)
   if options.pooler and not family.names.pooler then check.fail("nn.encoder: %s has no pooler", family.name) end
   local precision, initializer = whole.precision, whole.initializer
   whole.precision, whole.initializer = nil, nil
-  local prefix, design = options.prefix or family.prefix, make_design(family.design(whole))
+  local prefix, design = options.prefix or family.prefix, make_design(family.design(whole), whole)
   if initializer == "local" then require("seqrun.nn.local_init").check(family, design) end
   if initializer == "depth" then design.deep_std = design.std / math.sqrt(2 * design.layers) end
   return setmetatable({
@@ -127,9 +130,10 @@ local function embed(self, batch)
     type = d.types > 0 and get(names.types, "weight") or nil,
     gamma = get(names.embedding_norm, "weight"), beta = get(names.embedding_norm, "bias"),
   }
+  local positions = d.skip and require("seqrun.nn.positions")(batch, d.skip)
   local x = ops.embed(batch.ids, types_of(self, batch), tables, batch.layout, {
     eps = d.eps, dropout = dropout(self, "embedding"),
-    positions = d.skip and require("seqrun.nn.positions")(batch, d.skip) or nil,
+    positions = positions or batch.positions and batch.positions.positions,
   })
   if d.untrained then x = tensor.where(batch.ids:eq(d.untrained):reshape(-1, 1), x:detach(), x) end
   return d.embedding ~= d.hidden and self:linear(x, self.prefix .. names.project) or x
@@ -147,13 +151,19 @@ local function attend(self, x, layout, i, name, places)
     })
   end
   return (self.attention or ops.attention)(qkv, layout, {
-    heads = d.heads, kv_heads = kv_heads, window = d.window and d.window(i) or nil,
+    heads = d.heads, kv_heads = kv_heads, window = d.window and d.window(i) or nil, causal = d.causal,
     dropout = dropout(self, "attention"), layer = i,
   })
 end
 
+---x with dropout at a site of layer i.
+local function drop(self, x, site, layout, i)
+  local p = dropout(self, site)
+  return p > 0 and ops.dropout(x, layout, { p = p, site = site, layer = i }) or x
+end
+
 ---The feed-forward block, without its norm.
-local function feed(self, x, layout, i, name)
+local function feed_dense(self, x, layout, i, name)
   local d, names = self.design, self.names
   local inner
   if d.gate then
@@ -161,9 +171,15 @@ local function feed(self, x, layout, i, name)
   else
     inner = self:linear(x, name .. names.up, { act = d.act })
   end
-  local p = dropout(self, "inner")
-  if p > 0 then inner = ops.dropout(inner, layout, { p = p, site = "inner", layer = i }) end
-  return self:linear(inner, name .. names.down)
+  return self:linear(drop(self, inner, "inner", layout, i), name .. names.down)
+end
+
+---The same, or experts, which give the losses of their router as well.
+local function feed(self, x, layout, i, name)
+  local d = self.design
+  if expert_keys.of_layer(d, i) == 0 then return feed_dense(self, x, layout, i, name) end
+  local dense = d.experts.residual and feed_dense(self, x, layout, i, name) or nil
+  return require("seqrun.nn.experts").feed(self, x, layout, i, name, dense)
 end
 
 ---One layer: attention, then the feed-forward block, each with its residual, and a norm after or before it.  Where
@@ -176,6 +192,7 @@ end
 ---@param places? { positions: seqrun.Tensor, limit: integer } rotary positions of the rows, where they do not follow
 ---@return seqrun.Tensor # (T, H), or the needed rows of it
 ---@return seqrun.Tensor? fed what is yet to be added to it
+---@return seqrun.Tensor[]? routed of experts in training: losses and load
 function Encoder:layer(x, layout, i, needed, fed, places)
   local d, names = self.design, self.names
   local name, before = self.prefix .. names.layer:format(i), d.norm == "before"
@@ -194,11 +211,13 @@ function Encoder:layer(x, layout, i, needed, fed, places)
   local attended, sum = self:norm(projected, x, name .. (before and names.feed_norm or names.attention_norm), {
     dropout = dropout(self, "projection"), layer = i, site = "projection", layout = layout, sum = before or nil,
   })
-  local out = feed(self, attended, layout, i, name)
-  if before then return sum, out end
-  return self:norm(out, attended, name .. names.feed_norm, {
+  local out, losses, load = feed(self, attended, layout, i, name)
+  local routed = losses and { losses, load } or nil
+  if before then return sum, drop(self, out, "feed", layout, i), routed end
+  local y = self:norm(out, attended, name .. names.feed_norm, {
     dropout = dropout(self, "feed"), layer = i, site = "feed", layout = layout,
   })
+  return y, nil, routed
 end
 
 ---fn(...), without recording it if no gradient is wanted.
@@ -216,21 +235,36 @@ function Encoder:is_frozen(name)
   return depth ~= nil and depth ~= false and depth <= self.frozen
 end
 
----Layer i, as `frozen` and `recompute` ask for.
-local function run_layer(self, x, fed, layout, i, needed, places)
-  local function layer(input, more) return self:layer(input, layout, i, needed, more, places) end
+---What a layer gives, as `frozen` and `recompute` ask for.
+local function give(self, layer, i, x, fed)
   local frozen = self.frozen or -1
   if self.recompute and self.training and i >= frozen then return ops.recompute(layer, x, fed) end
   return unrecorded_if(i < frozen, layer, x, fed)
+end
+
+---Layer i; what its router did goes to the batch.
+local function run_layer(self, x, fed, batch, layout, i, needed, places)
+  local sums = self.design.norm == "before" and 2 or 1
+  local function layer(input, more) -- tensors without gaps
+    local y, rest, routed = self:layer(input, layout, i, needed, more, places)
+    local list = { y, rest }
+    return table.unpack(table.move(routed or {}, 1, 2, #list + 1, list))
+  end
+  local made = { give(self, layer, i, x, fed) }
+  if made[sums + 1] then
+    local of = needed and needed.layout or layout
+    require("seqrun.nn.experts").note(batch, self, i, of, table.unpack(made, sums + 1))
+  end
+  return made[1], sums == 2 and made[2] or nil
 end
 
 ---x and what is yet to be added to it.
 local function added_up(x, fed) return fed and x + fed or x end
 
 ---Layer i on the rows that it keeps, in place: no op saves the hidden state between layers.
-local function run_on_kept(self, x, kept, i, needed)
+local function run_on_kept(self, x, batch, kept, i, needed)
   local places = self.design.theta and kept:places(i) or nil
-  local function layer(taken) return added_up(run_layer(self, taken, nil, kept.layout, i, nil, places)) end
+  local function layer(taken) return added_up(run_layer(self, taken, nil, batch, kept.layout, i, nil, places)) end
   x = ops.on_rows(x, kept.rows[i], layer, { count = kept.layout:rows(), in_place = true })
   return needed and ops.gather_rows(x, needed.rows) or x
 end
@@ -251,9 +285,17 @@ local function draw_kept(self, batch)
   return self.token_drop:draw(batch, self.design.layers)
 end
 
+---This encoder with attention to both sides: for the masked sequences that a causal one is trained on as well.
+---@return seqrun.Encoder
+function Encoder:both_sides()
+  local design = setmetatable({ causal = false }, { __index = self.design })
+  return setmetatable({ design = design }, { __index = self })
+end
+
 ---The last hidden state of all rows, or only of the needed ones: the others are dropped after the attention of the
 ---last layer, which saves three quarters of the products of that layer.
----@param batch { ids: seqrun.Tensor, types: seqrun.Tensor, layout: seqrun.Layout }
+---@param batch { ids: seqrun.Tensor, types: seqrun.Tensor, layout: seqrun.Layout,
+---  positions?: { positions: seqrun.Tensor, limit: integer } } positions: of sequences that do not begin at 0
 ---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor }
 ---@return seqrun.Tensor # (T, H), or the needed rows of it
 function Encoder:encode(batch, needed)
@@ -261,19 +303,29 @@ function Encoder:encode(batch, needed)
   local last = d.layers - 1
   if self.frozen then check.integer("encoder.frozen, a number of layers,", self.frozen, 0, last + 1) end
   local kept = draw_kept(self, batch)
+  batch.routed = nil
   local x = unrecorded_if((self.frozen or -1) >= 0, embed, self, batch)
   local fed
   for i = 0, last do
     local rows = i == last and needed or nil
     if kept and kept.rows[i] then
-      x, fed = run_on_kept(self, added_up(x, fed), kept, i, rows), nil
+      x, fed = run_on_kept(self, added_up(x, fed), batch, kept, i, rows), nil
     else
-      x, fed = run_layer(self, x, fed, batch.layout, i, rows)
+      x, fed = run_layer(self, x, fed, batch, batch.layout, i, rows, batch.positions)
     end
   end
   batch.kept = kept
   if not d.final_norm then return added_up(x, fed) end
   return (self:norm(fed or x, fed and x, self.prefix .. self.names.final_norm, {}))
+end
+
+---Adds the losses of the routers of experts, "balance" and "router_z", in training; none without experts.
+---@param batch seqrun.Batch as encoded last
+---@param losses seqrun.Losses
+function Encoder:add_losses(batch, losses)
+  if self.training and self.design.experts then
+    require("seqrun.nn.experts").add_losses(batch, self.design, losses)
+  end
 end
 
 ---The pooled output of sequences: tanh of a linear layer over [CLS].

@@ -4,7 +4,10 @@ local json = require("seqrun.core.json")
 local kind_of = require("seqrun.nn.kind_of")
 
 ---The classes of Transformers with these pretraining heads.
-local PRETRAINING = { ["mlm nsp"] = "PreTraining", mlm = "MaskedLM", nsp = "NextSentencePrediction" }
+local PRETRAINING = {
+  ["mlm nsp"] = "PreTraining", mlm = "MaskedLM", nsp = "NextSentencePrediction", causal = "CausalLM",
+  ["causal mlm"] = "CausalLM", replaced = "PreTraining", ["mlm replaced"] = "PreTraining",
+}
 
 local function names_of(heads)
   local names = {}
@@ -42,8 +45,9 @@ return function(bert)
   local head = bert.heads[1]
   local task = #bert.heads == 1 and head.architecture and (head.prefix or "") == ""
   local pretraining = PRETRAINING[names_of(bert.heads)]
-  local whole = bert.encoder:hf_config(task and head.architecture
-    or pretraining and bert.encoder.family.class .. "For" .. pretraining)
+  local family = bert.encoder.family
+  local class = pretraining and (family.classes and family.classes[pretraining] or family.class .. "For" .. pretraining)
+  local whole = bert.encoder:hf_config(task and head.architecture or class)
   for _, key in ipairs { "id2label", "label2id", "problem_type", "num_labels" } do whole[key] = nil end
   if not task then
     whole.seqrun_heads = describe(bert.heads)

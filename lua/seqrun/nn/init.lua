@@ -78,13 +78,15 @@ function nn.model(parts, options)
   return model
 end
 
----Heads over an encoder.  `mlm` and `nsp` take the encoder; those of tasks, which the tasks add, take options, as in
----`heads = { sr.nn.heads.classify { labels = { "no", "yes" } } }` of sr.nn.bert; see nn/heads/task.lua.
-nn.heads = { mlm = require("seqrun.nn.heads.mlm").new, nsp = require("seqrun.nn.heads.nsp").new }
+---Heads over an encoder.  `mlm`, `nsp` and `causal` take the encoder; those of tasks, which the tasks add, take
+---options, as in `heads = { sr.nn.heads.classify { labels = { "no", "yes" } } }` of sr.nn.bert; see nn/heads/task.lua.
+nn.heads = {}
+for name, new in pairs(require("seqrun.nn.heads.pretraining")) do nn.heads[name] = new end
 
 ---The names of all heads, sorted.
 local function head_names()
-  local list = { "mlm", "nsp" }
+  local list = {}
+  for name in next, nn.heads do list[#list + 1] = name end
   for _, name in ipairs(kinds.names()) do
     if kinds.get(name).kind == name then list[#list + 1] = name end
   end

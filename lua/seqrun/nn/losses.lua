@@ -16,6 +16,7 @@ local check = require("seqrun.base.check")
 ---@field items? seqrun.Tensor the value of each item, before weights
 ---@field correct? seqrun.Tensor 1 for each item that is predicted correctly, else 0
 ---@field sums? table<string, table> further metrics: { NAME = { tensor or number, count } } is reported as their ratio
+---@field perplexity? boolean its metrics have the exponential of the loss as well, NAME_perplexity
 ---@field factor? number its factor in losses.total; default 1
 
 ---@class seqrun.Losses
@@ -23,7 +24,7 @@ local check = require("seqrun.base.check")
 local Losses = {}
 Losses.__index = Losses
 
-local FIELDS = { name = 1, total = 1, count = 1, items = 1, correct = 1, sums = 1, factor = 1 }
+local FIELDS = { name = 1, total = 1, count = 1, items = 1, correct = 1, sums = 1, factor = 1, perplexity = 1 }
 
 local function fail(name, format, ...) check.fail("losses: '%s' %s", name, format:format(...)) end
 

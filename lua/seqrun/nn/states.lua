@@ -26,31 +26,16 @@ end
 ---@return seqrun.Tensor # (M, H)
 function States:pooled(target) return self.encoder:pool(self:rows(target)) end
 
----The sequences that a target's rows begin, one after the other: rows of x (M, S) and which of them are tokens (M, S).
-local function sequences_of(self, target)
-  local layout, int = self.layout, { dtype = "i32" }
-  local longest = 1
-  for _, length in ipairs(layout:lengths()) do longest = math.max(longest, length) end
-  local first = target[self.key]:reshape(-1, 1)
-  local owners = tensor.tensor(layout:owners(), int)
-  local rows = (first + tensor.arange(0, longest - 1, 1, int):reshape(1, -1)):minimum(layout:rows() - 1)
-  local function owner(of) return ops.gather_rows(owners, of:reshape(-1)):reshape(of:size(1), of:size(2)) end
-  local inside = owner(rows):eq(owner(first)):logical_and((rows - first):ge(0))
-  return rows, inside
-end
-
 ---The mean of y over the tokens of the sequences that a target's rows begin.  Tokens are added in their order, so that
 ---packing changes nothing.
 ---@param y seqrun.Tensor (T, K) a row for each row of x
 ---@param target seqrun.Target whose rows are the first ones of sequences
+---@param dtype? string of the result; default: that of y
 ---@return seqrun.Tensor # (M, K)
-function States:mean(y, target)
-  local rows, inside = sequences_of(self, target)
-  local items, longest = rows:size(1), rows:size(2)
-  local all = ops.gather_rows(y, rows:reshape(-1)):reshape(items, longest, -1)
-  local kept = inside:reshape(items, longest, 1)
-  local sum = tensor.where(kept, all, 0):sum(2)
-  return sum / inside:to(y:dtype()):sum(2, true)
+function States:mean(y, target, dtype)
+  local owners = tensor.tensor(self.layout:owners(), { dtype = "i32" })
+  local means = ops.sequence_mean(y, self.layout)
+  return ops.gather_rows(means, ops.gather_rows(owners, target[self.key])):to(dtype or y:dtype())
 end
 
 ---Dropout of one state per item of a target, while its encoder trains: keyed by the item's sequence and its row in it.

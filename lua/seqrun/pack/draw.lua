@@ -2,6 +2,7 @@
 
 local bars = require("seqrun.draw.bars")
 local commas = require("seqrun.base.format").commas
+local failure = require("seqrun.base.failure")
 local svg = require("seqrun.draw.svg")
 
 local draw = {}
@@ -29,10 +30,11 @@ function draw.depths(histogram, pack, options)
   local list, deepest = {}, nil
   if options.solver == "nnlshp" then deepest = histogram:info().max_len <= 1024 and 3 or 2 end
   for i = 1, #DEPTHS + 1 do
-    local depth, plan = DEPTHS[i], nil
+    local depth, plan, message, code = DEPTHS[i], nil, nil, nil
     if not deepest or (depth and depth <= deepest) then
-      plan = pack.pack(histogram, { solver = options.solver or "lpfhp", max_seqs = depth })
+      plan, message, code = pack.pack(histogram, { solver = options.solver or "lpfhp", max_seqs = depth })
     end
+    if code == "memory" then failure.raise(code, "%s", message) end
     if plan then
       local bound = plan.max_len * math.max(1, plan.lower_bound)
       list[#list + 1] = {

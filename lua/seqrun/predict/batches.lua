@@ -10,6 +10,7 @@ local batches = {}
 ---@field b? integer[] and of B
 ---@field rows? integer[] positions in A, from 1, that a head reads; by default it reads [CLS]
 ---@field masked? integer a position in A, from 1, where the mask token stands instead
+---@field open? boolean the text goes on: no special tokens stand behind it
 
 ---A row count that kernels like.
 local MULTIPLE = 128
@@ -66,7 +67,7 @@ function batches.make(sequences, tokenizer)
   local ids, types, lens, starts, frame = {}, {}, {}, {}, frames.of(tokenizer)
   for i, sequence in ipairs(sequences) do
     starts[i] = #ids
-    lens[i] = frame:append(ids, types, sequence.a, sequence.b)
+    lens[i] = frame:append(ids, types, sequence.a, sequence.b, sequence.open)
     if sequence.masked then ids[starts[i] + frame:lead(sequence.b) + sequence.masked] = tokenizer:special("mask") end
   end
   local tokens = #ids
@@ -90,10 +91,11 @@ end
 
 ---Lets the last layer compute the last token of each sequence only.
 ---@param batch table of make()
+---@return table target
 function batches.last_rows(batch)
   local rows, lengths = {}, batch.layout:lengths()
   for i, start in ipairs(batch.starts) do rows[i] = start + lengths[i] - 1 end
-  row_target(batch, "sequences", rows)
+  return row_target(batch, "sequences", rows)
 end
 
 return batches

@@ -63,10 +63,13 @@ end
 ---@return string? code
 function encode.open(path, options)
   options = check.options("encode.open", options, OPTIONS)
-  if options.pool then check.choice("encode.open: pool", options.pool, { "mean", "cls", "last" }) end
+  if options.pool ~= nil then check.choice("encode.open: pool", options.pool, { "mean", "cls", "last" }) end
   if options.max_len ~= nil then check.integer("encode.open: max_len", options.max_len, opening.LEAST, opening.MOST) end
   if options.rows ~= nil then check.integer("encode.open: rows", options.rows, 1) end
   if options.precision ~= nil then check.choice("encode.open: precision", options.precision, { "f32", "bf16" }) end
+  for key, kind in pairs { normalise = "boolean", average = "boolean", prompt = "string" } do
+    if options[key] ~= nil then check.value("encode.open: " .. key, options[key], kind) end
+  end
   local facts, problem, status = checkpoint.pretrained(path)
   if not facts then return nil, problem, status end
   local model, failed, code = pretrained(path, {

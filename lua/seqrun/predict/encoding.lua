@@ -1,19 +1,11 @@
 -- encoding.lua - vectors of texts: the last hidden state of [CLS], or its mean over the tokens, normalised or not.
 
 local batches = require("seqrun.predict.batches")
+local ops = require("seqrun.tensor.ops")
 local stream = require("seqrun.predict.stream")
-local tensor = require("seqrun.tensor")
 local texts = require("seqrun.predict.texts")
 
 local encoding = {}
-
----The mean over the tokens of each sequence, as a product with a (N, T) matrix of 1 / length.
-local function mean_of(x, batch)
-  local owners = tensor.tensor(batch.layout:owners(), { dtype = "i32" }):reshape(1, -1)
-  local each = tensor.arange(0, batch.sequences - 1, 1, { dtype = "i32" }):reshape(-1, 1)
-  local lengths = tensor.tensor(batch.layout:lengths(), { dtype = x:dtype() }):reshape(-1, 1)
-  return (each:eq(owners):to(x:dtype()) / lengths):matmul(x)
-end
 
 ---Below this a norm is taken for this, as in PyTorch's normalize().
 local SMALLEST = 1e-12
@@ -35,7 +27,7 @@ function encoding.vectors(encoder, batch, options)
   local x, dtype
   if options.pool == "mean" then
     x = encoder:encode(batch)
-    dtype, x = x:dtype(), mean_of(x:to("f32"), batch)
+    dtype, x = x:dtype(), ops.sequence_mean(x, batch.layout)
   else
     row_targets[options.pool](batch)
     x = encoder:encode(batch, batch.last)

@@ -89,7 +89,8 @@ end
 ---@return string? code
 function fill.open(path, options)
   options = check.options("fill.open", options, OPTIONS)
-  local top = check.integer("fill.open: top", options.top or 5, 1)
+  local top = check.integer("fill.open: top", options.top == nil and 5 or options.top, 1)
+  if options.words ~= nil then check.value("fill.open: words", options.words, "boolean") end
   local opened, message, code = masked_model.open("fill.open", "fill in [MASK]", path, {
     max_len = options.max_len, rows = options.rows, precision = options.precision, literal = false,
     average = options.average,

@@ -44,6 +44,9 @@ local function check_options(what, t, known)
   if threshold ~= nil and (math.type(threshold) == nil or threshold ~= threshold) then
     check.fail("%s: null_threshold must be a number, got %s", what, check.show(threshold))
   end
+  for key, kind in pairs { head = "string", average = "boolean" } do
+    if t[key] ~= nil then check.value(("%s: %s"):format(what, key), t[key], kind) end
+  end
 end
 
 ---A predictor of a model.

@@ -7,6 +7,7 @@ local formats = require("seqrun.data.readers.formats")
 local history = require("seqrun.history.runs")
 local loading = require("seqrun.checkpoint.loading")
 local records = require("seqrun.data.readers.records")
+local scratch = require("seqrun.base.scratch")
 local schema = require("seqrun.tasks.shared.run_keys")
 local sr_data = require("seqrun.data")
 local sys = require("seqrun.core.sys")
@@ -78,11 +79,10 @@ local function examples_of(files, cfg)
   return next_example, opened
 end
 
----Makes a data set of text or of tables, which is gone when it is closed.
+---Makes a data set of text or of tables, which is gone when it is closed: open, it can still be read.
 local function made(files, cfg, facts, t)
-  local out = os.tmpname()
-  os.remove(out)
-  out = out .. ".sqr"
+  local place <close> = scratch()
+  local out = place.path .. "/texts.sqr"
   local options = { out = out, vocab = t.vocab }
   local done, message, code
   if formats.of(files[1]) then
@@ -96,9 +96,7 @@ local function made(files, cfg, facts, t)
     done, message, code = sr_data.prepare(options)
   end
   if not done then failure.raise(code or "data", "%s", message) end
-  local corpus = failure.must(sr_data.open(out, { held = 0 }))
-  os.remove(out) -- open, it can still be read
-  return corpus, "train"
+  return failure.must(sr_data.open(out, { held = 0 })), "train"
 end
 
 ---Whether the run was trained on this data set; nil if the directory does not tell, as one that was exported.
@@ -136,16 +134,20 @@ function masked.open(facts, model, files, arguments, t)
   if set and #files > 1 then failure.raise("config", "eval: give one data set at a time; %s is another", files[2]) end
   local open = set and opened or made
   local corpus, part, which, seen = open(files, cfg, facts, t)
-  local heads = {}
-  cfg.data.nsp = model:head("nsp") ~= nil and corpus:info().kind == "text"
-  for _, name in ipairs { "mlm", "nsp" } do
-    if model:head(name) and (name == "mlm" or cfg.data.nsp) then heads[#heads + 1] = name end
+  local heads, targets, next_sentence = {}, {}, task.next_sentence(corpus)
+  cfg.data.nsp = model:head("nsp") ~= nil and next_sentence ~= nil
+  for _, name in ipairs { "mlm", "nsp", "causal" } do
+    if model:head(name) and (name ~= "nsp" or cfg.data.nsp) then
+      heads[#heads + 1], targets[#targets + 1] = name, name == "nsp" and next_sentence or name
+    end
   end
   if #heads == 0 then
-    failure.raise("data", "%s has only a next-sentence head, which needs text, not fixed examples", facts.path)
+    failure.raise("data", "%s has only a next-sentence head, which needs text, or fixed examples with a column "
+      .. "next_sentence", facts.path)
   end
   local options = task.loader_options(cfg, corpus, part)
-  options.epochs, options.prefetch, options.targets = 1, 0, heads
+  options.epochs, options.prefetch, options.targets = 1, 0, targets
+  if model:head("causal") then options.mask = false end
   return failure.must(sr_data.loader(options)), {
     corpus = corpus, part = which or "all", seen = seen or "no", heads = heads, cfg = cfg,
   }

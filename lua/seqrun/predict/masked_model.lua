@@ -1,6 +1,8 @@
--- masked_model.lua - a model with its masked-LM head and its tokenizer: for filling in [MASK], for scoring texts.
+-- masked_model.lua - a language model and its tokenizer: a masked one for filling in [MASK] and scoring texts, a causal
+-- one for scoring and continuing them.
 
 local check = require("seqrun.base.check")
+local checkpoint = require("seqrun.checkpoint")
 local history = require("seqrun.history.runs")
 local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
@@ -9,11 +11,12 @@ local masked_model = {}
 
 ---Checks the options that all such models have.
 ---@param what string the function, for messages
----@param options { max_len?: integer, rows?: integer, precision?: string }
+---@param options { max_len?: integer, rows?: integer, precision?: string, average?: boolean }
 local function check_options(what, options)
   if options.max_len ~= nil then check.integer(what .. ": max_len", options.max_len, opening.LEAST, opening.MOST) end
   if options.rows ~= nil then check.integer(what .. ": rows", options.rows, 1) end
   if options.precision ~= nil then check.choice(what .. ": precision", options.precision, { "f32", "bf16" }) end
+  if options.average ~= nil then check.value(what .. ": average", options.average, "boolean") end
 end
 
 ---Why a model without the head is of no use here; a fine-tuned one tells which it began from.
@@ -27,18 +30,38 @@ local function headless(path, facts, purpose)
     or "if it was fine-tuned, use the model that it began from")
 end
 
----Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head.
+---Why a model of this kind is of no use here; nil if it is of use.
+local function wrong_kind(facts, causal)
+  if facts.family.causal and not causal then
+    return ("%s is a %s, a causal model, which sees no token after a mask; `seqrun fill --causal` continues texts with "
+      .. "it, and `seqrun score` scores them"):format(facts.path, facts.family.name)
+  end
+  if causal == true and not facts.family.causal then
+    return ("%s is a %s, which sees both sides of a token and continues no text; leave out --causal to fill in [MASK], "
+      .. "or train a causal model with recipes/causal.lua"):format(facts.path, facts.family.name)
+  end
+end
+
+---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head, or with `causal` a causal model, which
+---is the only kind if it is true.
 ---@param what string the function, for messages: "fill.open"
 ---@param purpose string what it is opened for: "fill in [MASK]"
 ---@param path string
----@param options { max_len?: integer, rows?: integer, precision?: "f32"|"bf16", literal?: boolean, average?: boolean }
----@return { model: seqrun.Bert, facts: seqrun.Pretrained, tokenizer: seqrun.text.Tokenizer, max_len: integer }|nil
+---@param options { max_len?: integer, rows?: integer, precision?: "f32"|"bf16", literal?: boolean, average?: boolean,
+---  causal?: true|"too" }
+---@return { model: seqrun.Bert, facts: seqrun.Pretrained, tokenizer: seqrun.text.Tokenizer, max_len: integer,
+---  causal: boolean }|nil
 ---@return string? message
 ---@return string? code
 function masked_model.open(what, purpose, path, options)
   check_options(what, options)
+  local known, problem, kind = checkpoint.pretrained(path)
+  if not known then return nil, problem, kind end
+  problem = wrong_kind(known, options.causal)
+  if problem then return nil, problem, "data" end
+  local causal = known.family.causal or false
   local model, facts, report = pretrained(path, {
-    heads = { "mlm" }, precision = options.precision, average = options.average,
+    heads = { causal and "causal" or "mlm" }, precision = options.precision, average = options.average,
   })
   if not model then return nil, facts, report end
   for _, missing in ipairs(report.missing) do
@@ -46,10 +69,10 @@ function masked_model.open(what, purpose, path, options)
   end
   local max_len, message, code = opening.max_len(facts, options.max_len)
   if not max_len then return nil, message, code end
-  local self = { model = model, facts = facts, max_len = max_len }
+  local self = { model = model, facts = facts, max_len = max_len, causal = causal }
   self.tokenizer, message, code = opening.tokenizer(facts, { literal = options.literal })
   if not self.tokenizer then return nil, message, code end
-  if not self.tokenizer.core:special("mask") then
+  if not causal and not self.tokenizer.core:special("mask") then
     return nil, ("%s: its tokenizer has no mask token"):format(facts.path), "data"
   end
   model.training = false

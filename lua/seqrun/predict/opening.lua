@@ -1,5 +1,6 @@
 -- opening.lua - what the directory of a model decides for inference: its tokenizer, the longest text.
 
+local output = require("seqrun.base.output")
 local text = require("seqrun.text")
 local tokenizers = require("seqrun.checkpoint.tokenizer")
 local vocabulary = require("seqrun.checkpoint.vocabulary")
@@ -25,7 +26,7 @@ function opening.tokenizer(facts, options)
   local problem = vocabulary.too_large(#tokenizer, facts.design.vocabulary)
   if problem then return nil, ("%s: %s"):format(facts.path, problem), "data" end
   problem = vocabulary.too_small(#tokenizer, facts.design.vocabulary)
-  if problem then io.stderr:write(("seqrun: warning: %s: %s\n"):format(facts.path, problem)) end
+  if problem then output.note("warning: %s: %s", facts.path, problem) end
   return text.tokenizer { vocab = tokenizer }
 end
 

@@ -1,6 +1,7 @@
 -- questions.lua - the questions of SQuAD files as items; answers in the files are not read.
 
 local failure = require("seqrun.base.failure")
+local packed = require("seqrun.base.packed")
 local squad = require("seqrun.tasks.squad.reader")
 
 local questions = {}
@@ -8,7 +9,7 @@ local questions = {}
 ---Whether a file is named as a SQuAD file.
 ---@param path? string
 ---@return boolean
-function questions.is(path) return path ~= nil and path:gsub("%.gz$", ""):lower():find("%.json$") ~= nil end
+function questions.is(path) return path ~= nil and packed.bare(path):lower():find("%.json$") ~= nil end
 
 ---@param files string[]
 ---@return (fun(): table?)? next

@@ -29,7 +29,10 @@ end
 ---@return boolean own whether there is such a config
 function run_config.load(facts, arguments)
   local keys, rules = schema(tasks[facts.kind])
-  local words = { "data.train=files", "data.dev=none", "init.from=model", "curriculum.length=none" }
+  local words = {
+    "data.train=files", "data.dev=none", "data.folds=none", "data.fold=none", "init.from=model",
+    "curriculum.length=none",
+  }
   local file = facts.path .. "/trainer/config.yaml"
   local own = sys.exists(file)
   local foreign = own and not config.load { schema = keys, rules = rules, file = file, arguments = words }

@@ -1,5 +1,5 @@
--- score - how probable a masked-LM model finds a text: its pseudo-log-likelihood, the sum over the tokens of the
--- logarithm of their probability, each masked alone.
+-- score - how probable a model finds a text: the sum over its tokens of the logarithm of their probability, after the
+-- tokens before them if the model is causal (log-likelihood), else each masked alone (pseudo-log-likelihood).
 --
 --     local score = sr.must(sr.score.open("runs/pretrain"))
 --     print(score:one("She was very happy.").score)
@@ -7,7 +7,8 @@
 --
 -- A text of n tokens becomes n sequences that share their ids, each with one mask; only the masked rows reach the last
 -- feed-forward block and the head.  A pair is scored in one go, and a tie is exact: a sequence has the same bits
--- whatever it is computed with.
+-- whatever it is computed with.  For a causal model a text is one sequence; its first token counts only where the
+-- tokenizer puts a special token before it.
 --
 -- Source: Salazar et al. 2020, arXiv:1910.14659.
 
@@ -25,10 +26,12 @@ local score = {}
 ---@field tokenizer seqrun.text.Tokenizer
 ---@field max_len integer
 ---@field rows integer tokens of a batch
+---@field causal boolean
 local Scorer = {}
 Scorer.__index = Scorer
 Scorer.__name = "seqrun.Scorer"
-require("seqrun.base.strict").seal(Scorer, "the scorer", { "model", "tokenizer", "max_len", "rows", "room" })
+require("seqrun.base.strict").seal(Scorer, "the scorer", { "model", "tokenizer", "max_len", "rows", "room",
+  "causal", "lead" })
 
 ---@class seqrun.TextScore
 ---@field score? number sum of natural logarithms over the tokens, special tokens excluded
@@ -40,7 +43,7 @@ require("seqrun.base.strict").seal(Scorer, "the scorer", { "model", "tokenizer",
 
 local OPTIONS = { max_len = true, rows = true, precision = true, average = true }
 
----Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head.
+---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head, or of a causal model.
 ---
 ---  rows    tokens of a batch, 4096
 ---@param path string
@@ -50,11 +53,13 @@ local OPTIONS = { max_len = true, rows = true, precision = true, average = true 
 ---@return string? code
 function score.open(path, options)
   options = check.options("score.open", options, OPTIONS)
-  local opened, message, code = masked_model.open("score.open", "score texts", path, options)
+  local opened, message, code = masked_model.open("score.open", "score texts", path,
+    setmetatable({ causal = "too" }, { __index = options }))
   if not opened then return nil, message, code end
+  local frame = frames.of(opened.tokenizer.core)
   return setmetatable({
     model = opened.model, tokenizer = opened.tokenizer, max_len = opened.max_len, rows = options.rows or 4096,
-    room = frames.of(opened.tokenizer.core):room(opened.max_len),
+    room = frame:room(opened.max_len), causal = opened.causal, lead = frame:lead(),
   }, Scorer)
 end
 
@@ -76,6 +81,16 @@ local function problem_of(item)
   end
 end
 
+---Adds the sequence of a text whose tokens a causal model predicts one after the other.
+local function add_whole(self, list, ids)
+  local first = self.lead > 0 and 1 or 2 -- the first token that is predicted
+  if #ids < first then return nil, "the text has one token, with nothing before it" end
+  local rows = {}
+  for i = first, #ids do rows[#rows + 1] = i - 1 end
+  list[#list + 1] = { a = ids, rows = rows }
+  return 1
+end
+
 ---Adds a sequence for each token of a text; returns how many, or nil and why the text cannot be scored.
 local function add_copies(self, list, text)
   local ids = self.tokenizer.core:ids(text)
@@ -83,6 +98,7 @@ local function add_copies(self, list, text)
   if #ids > self.room then
     return nil, ("has %d tokens, but the model reads %d; shorten the text"):format(#ids, self.room)
   end
+  if self.causal then return add_whole(self, list, ids) end
   for i = 1, #ids do list[#list + 1] = { a = ids, masked = i, rows = { i } } end
   return #ids
 end
@@ -99,14 +115,25 @@ local function sequences_of(self, item)
   return list
 end
 
----The logarithm of the probability of the masked token of each sequence of a batch.
+---The sum of the logarithms of the probabilities of each sequence's masked token, or of its tokens after the first.
 local function compute(self, batch)
-  local target, labels = batches.target(batch, "rows"), {}
-  for i, sequence in ipairs(batch.list) do labels[i] = sequence.a[sequence.masked] end
+  local target, labels, outputs, at = batches.target(batch, "rows"), {}, {}, 0
+  for _, sequence in ipairs(batch.list) do
+    for _, row in ipairs(sequence.rows) do labels[#labels + 1] = sequence.a[sequence.masked or row + 1] end
+  end
   target.labels, target.weights = tensor.tensor(labels, { dtype = "i32" }), tensor.ones(#labels)
-  local loss = self.model:head("mlm"):loss(self.model.encoder:states(batch), target)
-  return (loss.items:to("f32") * -1):totable()
+  local loss = self.model.heads[1]:loss(self.model.encoder:states(batch), target)
+  local values = (loss.items:to("f32") * -1):totable()
+  for i, sequence in ipairs(batch.list) do
+    outputs[i] = 0.0
+    for k = at + 1, at + #sequence.rows do outputs[i] = outputs[i] + values[k] end
+    at = at + #sequence.rows
+  end
+  return outputs
 end
+
+---Tokens that count in the score of the text whose first sequence is this one.
+local function tokens_of(sequence, count) return sequence.masked and count or #sequence.rows end
 
 ---@return seqrun.TextScore
 local function result(item)
@@ -117,7 +144,7 @@ local function result(item)
     for k = at + 1, at + count do sum = sum + list[k].output end
     sums[i], at = sum, at + count
   end
-  if item.text then return { score = sums[1], tokens = list.counts[1] } end
+  if item.text then return { score = sums[1], tokens = tokens_of(list[1], list.counts[1]) } end
   local correct
   if sums[1] ~= sums[2] then correct = sums[1] > sums[2] end
   return { good = sums[1], bad = sums[2], correct = correct }

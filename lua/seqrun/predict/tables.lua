@@ -13,7 +13,8 @@ local function names_columns(arguments)
   return false
 end
 
----The columns to read: those that are named, or for a file those of the run; nil if items are plain lines and fields.
+---The columns to read: those that are named, or for a file and for objects those of the run; nil if items are plain
+---lines and fields.
 ---@param facts seqrun.Pretrained
 ---@param kind table task of the head
 ---@param format string
@@ -27,10 +28,16 @@ function tables.columns(facts, kind, format, files, arguments)
   end
   if format == "lines" or not kind.prediction.rows then return nil end
   local cfg, own = run_config.load(facts, arguments)
-  if not named and not (own and #files > 0) then return nil end
+  if not named and not (own and (#files > 0 or format == "jsonl")) then return nil end
   local columns = {}
   for _, key in ipairs { "text", "pair", "id", "header", "choices" } do columns[key] = cfg.columns[key] end
+  if not columns.text and kind.prediction.usual and files[1] and files[1] ~= "-" then
+    local usual = kind.prediction.usual(files[1], { format = format, header = columns.header })
+    columns.text, columns.pair = usual.text, usual.pair
+  end
   columns.text = columns.text or "text"
+  local choices = columns.choices
+  if type(choices) == "table" and #choices == 1 then columns.choices = choices[1] end -- the column of a list
   for key, value in pairs(kind.reader.columns or {}) do columns[key] = columns[key] or value end
   return columns
 end

@@ -3,6 +3,7 @@
 -- The number of vectors is known only at the end: the header has a fixed size and is written last.  The file appears
 -- under its name when it is whole.
 
+local draft = require("seqrun.base.draft")
 local sys = require("seqrun.core.sys")
 
 local VectorFile = {}
@@ -25,7 +26,7 @@ end
 local function open(path, size)
   local writable, message, code = sys.check_writable(path)
   if not writable then return nil, message, code end
-  local self = setmetatable({ path = path, temporary = path .. ".part", size = size, count = 0 }, VectorFile)
+  local self = setmetatable({ path = path, temporary = draft(path), size = size, count = 0 }, VectorFile)
   self.file, message = io.open(self.temporary, "wb")
   if not self.file then return nil, message, "storage" end
   local good
@@ -52,8 +53,9 @@ function VectorFile:commit()
   if not good then return nil, ("%s: %s"):format(self.path, tostring(message)), "storage" end
   self.file = nil
   good, message = os.rename(self.temporary, self.path)
-  if not good then return nil, message, "storage" end
-  return true
+  if good then return true end
+  os.remove(self.temporary)
+  return nil, message, "storage"
 end
 
 ---Removes what is not committed.

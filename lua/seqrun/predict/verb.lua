@@ -6,6 +6,9 @@ local converters = require("seqrun.config.converters")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
 local opening = require("seqrun.predict.opening")
+local output = require("seqrun.base.output")
+local packed = require("seqrun.base.packed")
+local precision = require("seqrun.predict.precision")
 local pretrained = require("seqrun.checkpoint.bert")
 local sys = require("seqrun.core.sys")
 local tasks = require("seqrun.tasks")
@@ -26,13 +29,19 @@ end
 
 ---Adds the options of the model.
 ---@param cmd table
----@param batch_tokens? string
-function verb.define(cmd, batch_tokens)
+---@param options? { batch_tokens?: string, auto?: boolean } auto: --precision may be that
+function verb.define(cmd, options)
+  options = options or {}
   cmd:option("--max-len", "maximum length in tokens; longer texts are truncated; default: the model's"):argname("N")
     :convert(converters.whole(opening.LEAST, opening.MOST))
   cmd:option("--batch-tokens", "tokens per batch"):argname("N"):convert(converters.whole(16, 1 << 20))
-    :default(batch_tokens or "2048")
-  cmd:option("--precision", "f32 or bf16"):choices { "f32", "bf16" }:default("f32")
+    :default(options.batch_tokens or "2048")
+  if options.auto then
+    cmd:option("--precision", "f32 or bf16; auto: bf16 where the device multiplies it and the vectors stay within 1 %")
+      :choices { "auto", "f32", "bf16" }:default("f32")
+  else
+    cmd:option("--precision", "f32 or bf16"):choices { "f32", "bf16" }:default("f32")
+  end
   verb.define_average(cmd)
   verb.define_device(cmd)
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
@@ -51,7 +60,7 @@ local FORMATS = { tsv = "tsv", csv = "csv", jsonl = "jsonl" }
 ---@return string
 function verb.format(format, files)
   if format then return format end
-  local ending = (files[1] or ""):gsub("%.gz$", ""):match("%.(%w+)$")
+  local ending = packed.bare(files[1] or ""):match("%.(%w+)$")
   return FORMATS[ending] or "lines"
 end
 
@@ -86,11 +95,33 @@ end
 function verb.tokenizer(facts) return (failure.must(opening.tokenizer(facts))) end
 
 ---A line for stderr.
-function verb.note(format, ...) io.stderr:write("seqrun: ", format:format(...), "\n") end
+verb.note = output.note
 
 ---Says that a run has weights that may be better than the newest ones.
 function verb.note_best(args)
   if sys.is_dir(args.dir .. "/best") then verb.note("using the newest checkpoint; the best is in %s/best", args.dir) end
+end
+
+---The weights of a directory in a precision.
+local function load_model(args, opened, heads, dtype)
+  local model, _, report = failure.must(pretrained(args.dir, {
+    heads = heads and heads(opened.facts), precision = dtype, average = args.average,
+  }))
+  model.training = false
+  return model, report
+end
+
+---The model in bf16 if that is faster here and close enough, else as it is.
+local function faster(args, opened, heads, model)
+  if args.precision ~= "auto" or not precision.multiplies_bf16() then return model end
+  local rounded = load_model(args, opened, heads, "bf16")
+  local error = precision.error(model, rounded, opened.tokenizer)
+  if not (error <= precision.TOLERANCE) then
+    verb.note("computing in f32, as bf16 changes vectors by up to %.1f %%", error * 100)
+    return model
+  end
+  verb.note("computing in bf16, which changes vectors by up to %.1f %%; --precision f32 is exact", error * 100)
+  return rounded
 end
 
 ---Opens the model of a directory; failures are raised.
@@ -103,16 +134,13 @@ function verb.open(args, heads)
   local opened = { facts = facts, tokenizer = verb.tokenizer(facts), max_len = length_of(args, facts) }
   verb.use_device(args)
   verb.note_best(args)
-  local model, _, report = failure.must(pretrained(args.dir, {
-    heads = heads and heads(facts), precision = args.precision, average = args.average,
-  }))
-  opened.model = model
-  model.training = false
+  local model, report = load_model(args, opened, heads, args.precision ~= "auto" and args.precision or "f32")
   local missing = report.missing[1]
   if missing then
     failure.raise("data", "%s has no tensor '%s'%s; it cannot be used without it", facts.path, missing.name,
       #report.missing > 1 and (" and %d others"):format(#report.missing - 1) or "")
   end
+  opened.model = faster(args, opened, heads, model)
   sys.signals("run")
   return opened
 end

@@ -173,8 +173,8 @@ local function both(view, key, title, unit, baseline, wide)
     if #scored > 0 then
       local list = apart and eval or train
       list[#list + 1] = {
-        kind = "dots", points = scored, class = single and "s2" or class, name = single and "held-out" or nil,
-        says = run.name .. ", held-out",
+        kind = "dots", style = "dash", points = scored, class = single and "s2" or class,
+        name = single and "held-out" or nil, says = run.name .. ", held-out",
       }
     end
   end
@@ -191,7 +191,9 @@ local function simple(view, kind, key, title, unit, more)
   for i, run in ipairs(view.runs) do
     local class, found = svg.colour(i), points_of(run.history[kind], key, view.axis)
     if kind == "evals" then
-      if #found > 0 then series[#series + 1] = { kind = "dots", points = found, class = class, says = run.name } end
+      if #found > 0 then
+        series[#series + 1] = { kind = "dots", style = "dash", points = found, class = class, says = run.name }
+      end
     elseif more and more.noisy then
       add_noisy(series, found, class, nil, #view.runs > FEW)
       if #found > 0 then series[#series].says = run.name end

@@ -158,7 +158,7 @@ local function mistakes_list(head)
     local one = head.mistakes[i]
     local what = '<p class="faint">label <b>%s</b>, predicted <b>%s</b> (%s), %s</p>'
     parts[#parts + 1] = '<div class="mistake"><p>' .. html.escape(short(one.text, 400)) .. "</p>"
-      .. what:format(html.escape(short(one.label, 80)), html.escape(short(one.predicted, 80)),
+      .. what:format(html.escape(short(one.label, 200)), html.escape(short(one.predicted, 200)),
         number(one.badness, "%.3f"), html.escape(short(one.place, 120))) .. "</div>"
   end
   return table.concat(parts, "\n")

@@ -98,25 +98,37 @@ end
 ---A title that is not broken at its hyphens.
 local function unbroken(title) return (title:gsub("%-", "\u{2011}")) end
 
----Mean and deviation of a column of scores; "" if a run has none.
-local function spread(rows, k)
+---Mean and deviation of a column of scores over some rows; "" if one has none.
+local function spread(rows, some, k)
   local sum, squares = 0, 0
-  for _, row in ipairs(rows) do
-    local value = row[k]:find("^%d+%.%d%d%d$") and tonumber(row[k])
+  for _, i in ipairs(some) do
+    local value = rows[i][k]:find("^%d+%.%d%d%d$") and tonumber(rows[i][k])
     if not value then return "" end
     sum = sum + value
   end
-  local mean = sum / #rows
-  for _, row in ipairs(rows) do squares = squares + (row[k] - mean) ^ 2 end
-  return ("%.3f ± %.3f"):format(mean, math.sqrt(squares / (#rows - 1)))
+  local mean = sum / #some
+  if #some == 1 then return ("%.3f"):format(mean) end
+  for _, i in ipairs(some) do squares = squares + (rows[i][k] - mean) ^ 2 end
+  return ("%.3f ± %.3f"):format(mean, math.sqrt(squares / (#some - 1)))
+end
+
+---Rows with mean and deviation of each group of runs that differ in their seeds.
+local function add_means(rows, groups, columns)
+  local means = {}
+  for g, group in ipairs(groups) do
+    local count = #group.runs == 1 and "1 seed" or #group.runs .. " seeds"
+    means[g] = { "mean ± deviation" .. (group.name ~= "" and ", " .. group.name or ""), count }
+    for k = 3, columns do means[g][k] = spread(rows, group.runs, k) end
+  end
+  table.move(means, 1, #means, #rows + 1, rows)
 end
 
 ---The key figures of several runs, a row each.
 ---@param runs seqrun.report.Run[]
 ---@param names fun(i: integer): string the name of a run, as markup
----@param seeds boolean whether they differ in their seeds alone, so that a mean has a meaning
+---@param groups { name: string, runs: integer[] }[] of runs that differ in their seeds alone
 ---@return string
-function facts.overview(runs, names, seeds)
+function facts.overview(runs, names, groups)
   local head, at, rows, right = { "run", "state" }, {}, {}, {}
   for _, run in ipairs(runs) do
     for _, one in ipairs(facts.figures(run)) do
@@ -129,11 +141,7 @@ function facts.overview(runs, names, seeds)
     for _, one in ipairs(facts.figures(run)) do row[at[one[1]]] = one[2] end
     rows[i] = row
   end
-  if seeds then
-    local last = { "mean ± deviation", "" }
-    for k = 3, #head do last[k] = spread(rows, k) end
-    rows[#rows + 1] = last
-  end
+  add_means(rows, groups, #head)
   return html.table(head, rows, right)
 end
 
@@ -193,7 +201,7 @@ local ROWS = {
   { "compiler", function(_, _, b) return b.compiler and ("%s, %s"):format(b.compiler, b.cflags or "") end },
   { "libraries", function(_, _, b)
     local parts = { b.lua }
-    for _, name in ipairs { "jansson", "libyaml", "utf8proc", "zlib" } do
+    for _, name in ipairs { "jansson", "libyaml", "utf8proc", "zlib", "zstd" } do
       if b[name] then parts[#parts + 1] = name .. " " .. tostring(b[name]) end
     end
     return #parts > 0 and table.concat(parts, ", ")
@@ -254,6 +262,12 @@ local EVENTS = {
 }
 
 local function event_text(event)
+  if event.event == "alert" then
+    return ("step %s: alert: %s: %s"):format(text.commas(event.step), tostring(event.alert), tostring(event.message))
+  elseif event.event == "changed" then
+    return ("step %s: a resume changed %s to %s, was %s"):format(text.commas(event.step), tostring(event.key),
+      tostring(event.value), tostring(event.was))
+  end
   local known = EVENTS[event.event]
   local what = known and known(event) .. " (attached prompt)" or tostring(event.event or event.type)
   return ("step %s: %s"):format(text.commas(event.step), what)

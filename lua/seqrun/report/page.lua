@@ -55,15 +55,16 @@ local function header(out, runs, name)
     out[#out + 1] = ('<p class="faint"><span class="code">%s</span></p>'):format(html.escape(found.dir))
     out[#out + 1] = "</header>" .. facts.tiles(runs[1])
   else
-    out[#out + 1] = "</header>" .. facts.overview(runs, name, summary.only_seeds(runs))
+    out[#out + 1] = "</header>" .. facts.overview(runs, name, summary.seed_groups(runs))
   end
   for _, note in ipairs(summary.notes(runs)) do
     out[#out + 1] = '<p class="faint">Note: ' .. html.escape(note) .. ".</p>"
   end
 end
 
-local LEGEND = "Thin lines are single values, strong ones their running mean; dots are evaluations on held-out data"
-local DASHES = "; dashes are the unigram model of each run"
+local LEGEND = "Thin lines are single values of training, strong ones their running mean; dashes with dots are "
+  .. "evaluations on held-out data"
+local LEVELS = "; dotted lines are the unigram model of each run"
 
 local function has_unigram(runs)
   for _, run in ipairs(runs) do
@@ -85,8 +86,8 @@ local function add_curves(out, runs, by, name)
     for i in ipairs(runs) do names[i] = "<li>" .. name(i) .. "</li>" end
     out[#out + 1] = '<ul class="legend">' .. table.concat(names) .. "</ul>"
   end
-  local dashes = #runs > 1 and has_unigram(runs) and DASHES or ""
-  out[#out + 1] = ('<p class="faint">%s%s.</p>'):format(LEGEND, dashes)
+  local levels = #runs > 1 and has_unigram(runs) and LEVELS or ""
+  out[#out + 1] = ('<p class="faint">%s%s.</p>'):format(LEGEND, levels)
   out[#out + 1] = figures(losses)
   out[#out + 1] = "<h2>Training</h2>" .. figures(curves.training(runs, by))
 end
@@ -155,6 +156,7 @@ return function(runs, by)
   add_config(out, runs, name)
   out[#out + 1] = "<h2>Environment</h2>" .. facts.environment(runs, name)
   out[#out + 1] = "<h2>Checkpoints</h2>" .. facts.checkpoints(runs, name)
-  out[#out + 1] = ('<p class="faint">Written by seqrun on %s.</p>'):format(os.date("!%Y-%m-%d %H:%M UTC"))
+  local time = math.tointeger(os.getenv("SOURCE_DATE_EPOCH")) -- for pages that are the same each time
+  out[#out + 1] = ('<p class="faint">Written by seqrun on %s.</p>'):format(os.date("!%Y-%m-%d %H:%M UTC", time))
   return html.page("seqrun: " .. table.concat(names, ", "), STYLE, out)
 end

@@ -46,17 +46,21 @@ end
 ---The plans of a run; none before its first checkpoint.
 ---@param found seqrun.History
 ---@return seqrun.report.Plan[]
+---@return string? problem why some of them are left out
 function plans.of(found)
   local list, newest = {}, nil
   for _, one in ipairs(found.checkpoints) do
     if not one.best and (not newest or one.step > newest.step) then newest = one end
   end
-  for _, file in ipairs(newest and sys.list(newest.path .. "/trainer") or {}) do
-    local name = file:match("^plan%-(.+)%.txt$")
-    local plan = (name or file == "plan.txt") and pack.load(newest.path .. "/trainer/" .. file)
+  if not newest then return list end
+  local files, problem = sys.list(newest.path .. "/trainer")
+  for _, file in ipairs(files or {}) do
+    local name, plan, why = file:match("^plan%-(.+)%.txt$"), nil, nil
+    if name or file == "plan.txt" then plan, why = pack.load(newest.path .. "/trainer/" .. file) end
     if plan and plan.packs > 0 then list[#list + 1] = examine(plan, name) end
+    problem = problem or not plan and why or nil
   end
-  return list
+  return list, problem
 end
 
 ---Counts by number as lists of { number, count }.

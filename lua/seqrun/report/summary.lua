@@ -1,6 +1,7 @@
 -- summary.lua - what a report says about its runs, as plain values: the JSON of `seqrun report --json`, from which
 -- the page is made.
 
+local checks = require("seqrun.run.repro.checks")
 local comparison = require("seqrun.history.comparison")
 local failure = require("seqrun.base.failure")
 local history = require("seqrun.history.runs")
@@ -18,6 +19,7 @@ local summary = {}
 ---@field scores string[] further metrics of evaluations
 ---@field resumes integer[] the steps at which it was resumed
 ---@field plans seqrun.report.Plan[]
+---@field unread? string why some plans are left out
 ---@field samples? seqrun.report.Samples
 
 ---Most runs of a report; more cannot be told apart in one picture.
@@ -72,7 +74,7 @@ end
 ---Keys that are not metrics of a head.
 local COUNTERS = {
   step = true, seconds = true, masked = true, sequences = true, raw_tokens = true, real_tokens = true,
-  masked_tokens = true, layer_tokens = true, effective_tokens = true, flops = true,
+  masked_tokens = true, words = true, layer_tokens = true, effective_tokens = true, flops = true,
 }
 
 ---All keys with a number in some lines, sorted.
@@ -138,8 +140,8 @@ local function examine(found, name, options)
   local heads = heads_of(found)
   local run = {
     name = name, history = found, heads = heads, scores = scores_of(found, heads), resumes = resumes_of(found.dir),
-    plans = plans.of(found),
   }
+  run.plans, run.unread = plans.of(found)
   if options.samples > 0 then run.samples = predictions.of(found, options.samples) end
   return run
 end
@@ -165,16 +167,29 @@ function summary.differences(runs)
   return list
 end
 
----Whether the runs differ in their seeds alone.
+---Groups of runs that differ in their seeds alone, of which a mean has a meaning: those of a sweep, or all.
 ---@param runs seqrun.report.Run[]
----@return boolean
-function summary.only_seeds(runs)
-  local seeds = false
-  for _, one in ipairs(summary.differences(runs)) do
-    if one.key ~= "seed" and one.key ~= "seeds" then return false end
-    seeds = seeds or one.key == "seed"
+---@return { name: string, runs: integer[] }[] # name: what the group sets, "" if all are one; [] if no group has two
+function summary.seed_groups(runs)
+  local groups, of, any = {}, {}, false
+  local differences = #runs > 1 and summary.differences(runs) or {}
+  for i, run in ipairs(runs) do
+    local parts = {}
+    for _, one in ipairs(differences) do
+      local same = one.key == "seed" or one.key == "seeds" or checks.is_harmless(one.key)
+      if not same then parts[#parts + 1] = one.key .. "=" .. one.values[i] end
+    end
+    local name = table.concat(parts, " ")
+    if not of[name] then
+      of[name] = { name = name, runs = {}, seeds = {} }
+      groups[#groups + 1] = of[name]
+    end
+    local group, seed = of[name], history.value(run.history.config, "seed") or "none"
+    if not group.seeds[seed] then table.insert(group.runs, i) end -- a run again counts once
+    group.seeds[seed] = true
+    any = any or #group.runs > 1
   end
-  return seeds
+  return any and groups or {}
 end
 
 ---Why figures of the runs may not be comparable, and what is left out.
@@ -186,6 +201,9 @@ function summary.notes(runs)
   local notes = #runs > 1 and comparison.of(pasts).notes or {}
   for _, one in ipairs(runs.unreadable or {}) do
     notes[#notes + 1] = ("left out: %s: %s"):format(one.dir, one.reason)
+  end
+  for _, run in ipairs(runs) do
+    if run.unread then notes[#notes + 1] = ("plans are left out: %s"):format(run.unread) end
   end
   return notes
 end

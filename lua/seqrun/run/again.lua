@@ -9,7 +9,8 @@ local text = require("seqrun.base.format")
 ---@param first string[] settings that the command line wins over
 ---@param last string[] settings that win over the command line
 local function command_of(request, folder, first, last)
-  local words = { sys.real_path("/proc/self/exe"), request.file }
+  local program = failure.must(sys.real_path("/proc/self/exe"))
+  local words = { program, request.file }
   for _, list in ipairs { first, request.arguments, last, { "--out", folder } } do
     table.move(list, 1, #list, #words + 1, words)
   end
@@ -22,7 +23,7 @@ local function command_of(request, folder, first, last)
   end
   for i, word in ipairs(words) do words[i] = text.shell(word) end
   local log = request.log and (" >%s 2>&1"):format(text.shell(request.log)) or ""
-  return table.concat(words, " ") .. log
+  return "exec " .. table.concat(words, " ") .. log -- a shell that waits turns an interrupted run's exit code into 130
 end
 
 ---The name of an exit code, for a failure.
@@ -32,6 +33,9 @@ local function name_of(code)
   end
   return "invalid"
 end
+
+---Interrupted twice: stopped without a checkpoint.
+local INTERRUPTED = 130
 
 local again = {}
 
@@ -44,7 +48,8 @@ local again = {}
 function again.code(request, folder, first, last)
   local ok, how, code = os.execute(command_of(request, folder, first, last))
   if ok then return 0 end
-  return how == "signal" and 128 + code or code
+  if how == "signal" then return 128 + code end
+  return code == INTERRUPTED and sys.exit_code("stopped") or code
 end
 
 ---Runs the recipe; its failure is ours.

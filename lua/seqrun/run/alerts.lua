@@ -4,14 +4,18 @@
 --     nonfinite  the loss or a gradient was NaN or infinite: the update was skipped
 --     gradient   the norm of the gradient is far above those of the last steps
 --     loss       the loss is far above that of the last lines, or above the first: a rate that is too high
---     data       a step waited long for its data
+--     data       a step waits long for its data
+--     step       a step lasts far longer than those before: the device or the machine hangs
+--     ranks      the same of several ranks, one of which may hang
 --     disk       little room is left where the run is
+--     dropped    the capacity of experts drops many of the choices of tokens
 --     rate       the learning rate has been 0 for more steps than the last ones of a schedule may have it
 --
 -- Gradients are looked at after each step on the CPU; elsewhere, where this would make the device wait, when a line of
--- metrics is written.
+-- metrics is written.  Of what does not end, a thread beside the training tells while it lasts (core/store/alarm.h).
 
 local failure = require("seqrun.base.failure")
+local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 
@@ -27,6 +31,11 @@ local text = require("seqrun.base.format")
 ---@field told table<string, integer> step of the last alert of a kind
 ---@field idle integer steps in a row with a rate of 0
 ---@field looked number when the disk was looked at
+---@field alarm? seqrun.core.Alarm
+---@field waits? string what the alarm is armed for: "data", "step" or "ranks"
+---@field several boolean whether there are other ranks
+---@field times number[] seconds of the last steps
+---@field began? number when the step began that is under way
 local Alerts = {}
 Alerts.__index = Alerts
 
@@ -39,13 +48,22 @@ local FEWEST_IDLE = 10
 ---Steps before an alert of a kind is repeated, and seconds between two looks at the disk.
 local QUIET, DISK_SECONDS = 100, 60
 
----@param t { options: table, folder: string, screen: seqrun.Screen, records: seqrun.Records, each_step: boolean }
+---Steps whose times are kept, of how many at least something is said, and how many times the longest of them is too
+---long.
+local TIMES, FEWEST_TIMES, TOO_LONG = 16, 3, 10
+
+---@param t { options: table, folder: string, screen: seqrun.Screen, records: seqrun.Records, each_step: boolean,
+---  several?: boolean }
 ---@return seqrun.Alerts
 local function new(t)
-  return setmetatable({
+  local self = setmetatable({
     options = t.options, folder = t.folder, screen = t.screen, records = t.records, each_step = t.each_step,
-    norms = {}, losses = {}, told = {}, looked = -math.huge, idle = 0,
+    several = t.several or false, norms = {}, losses = {}, told = {}, times = {}, looked = -math.huge, idle = 0,
   }, Alerts)
+  local message
+  if t.options.stall > 0 then self.alarm, message = t.records:alarm() end
+  if message then t.screen:warn("alerts of what does not end are not told: %s", message) end
+  return self
 end
 
 local function median(values)
@@ -70,14 +88,19 @@ local function push(list, value, most)
 end
 
 ---The user's command, beside the training, with what happened in its environment.
-local function run_command(self, kind, step, message)
+local function command_of(self, kind, step, message)
   local words = {}
   for name, value in pairs { ALERT = kind, STEP = ("%d"):format(step), MESSAGE = message, RUN = self.folder } do
     words[#words + 1] = ("SEQRUN_%s=%s"):format(name, text.shell(value))
   end
   table.sort(words)
   local command = text.shell(self.options.run)
-  os.execute(("%s sh -c %s </dev/null >/dev/null 2>&1 &"):format(table.concat(words, " "), command))
+  return ("%s sh -c %s </dev/null >/dev/null 2>&1 &"):format(table.concat(words, " "), command)
+end
+
+local function is_recent(self, kind, step)
+  local last = self.told[kind]
+  return last and step - last < QUIET
 end
 
 ---Tells of something, unless the same was told a few steps before.
@@ -85,16 +108,78 @@ end
 ---@param at { step: integer, seconds: number }
 ---@param format string
 function Alerts:tell(kind, at, format, ...)
-  local last = self.told[kind]
-  if last and at.step - last < QUIET then return end
+  if is_recent(self, kind, at.step) then return end
   self.told[kind] = at.step
   local message = format:format(...)
   self.screen:warn("alert: %s: step %d: %s", kind, at.step, message)
   self.records:event("alert", at, { alert = kind, message = message })
-  if self.options.run then run_command(self, kind, at.step, message) end
+  if self.options.run then os.execute(command_of(self, kind, at.step, message)) end
   if self.options.stop then
     failure.raise("numeric", "stopped by alert.stop: %s: step %d: %s", kind, at.step, message)
   end
+end
+
+-- ---- what does not end -----------------------------------------------------------------------------
+
+local function arm(self, kind, at, seconds, message)
+  self.alarm:disarm()
+  self.waits = kind
+  if is_recent(self, kind, at.step) then return end
+  local event = { type = "event", event = "alert", step = at.step, seconds = at.seconds + seconds, alert = kind,
+    message = message }
+  self.alarm:arm(seconds, ("alert: %s: step %d: %s"):format(kind, at.step, message), json.encode(event) .. "\n",
+    self.options.run and command_of(self, kind, at.step, message) or nil)
+end
+
+---What was waited for has ended: if the alarm has told, nothing more is told, and with alert.stop the run ends.
+local function disarm(self, at)
+  local kind = self.waits
+  self.waits = nil
+  if not kind or not self.alarm:disarm() then return end
+  self.told[kind] = at.step
+  if self.options.stop then failure.raise("numeric", "stopped by alert.stop: %s: step %d", kind, at.step) end
+end
+
+---A step begins to wait for its data.
+---@param at { step: integer, seconds: number }
+function Alerts:wait_for_data(at)
+  if not self.alarm then return end
+  local stall = self.options.stall
+  arm(self, "data", at, stall, ("it has waited %s for its data, and still waits"):format(text.duration(stall)))
+end
+
+---Its data are there, and it is computed.
+---@param at { step: integer, seconds: number }
+function Alerts:compute(at)
+  if not self.alarm then return end
+  disarm(self, at)
+  self.began = sys.now()
+  if #self.times < FEWEST_TIMES then return end
+  local longest = math.max(table.unpack(self.times))
+  local limit = math.max(self.options.stall, TOO_LONG * longest)
+  local format = "it has lasted %s and goes on, and those before %s at most: %s hangs or is very slow"
+  arm(self, self.several and "ranks" or "step", at, limit, format:format(text.duration(limit), text.duration(longest),
+    self.several and "a rank" or "the device or the machine"))
+end
+
+---There are no more data, and no step.
+---@param at { step: integer, seconds: number }
+function Alerts:rest(at)
+  if self.alarm then disarm(self, at) end
+end
+
+---It has ended.
+local function end_step(self, at)
+  if not self.alarm then return end
+  if self.began then push(self.times, sys.now() - self.began, TIMES) end
+  self.began = nil
+  disarm(self, at)
+end
+
+---No step is under way any more.
+function Alerts:close()
+  if self.alarm then self.alarm:close() end
+  self.alarm = nil
 end
 
 local function look_at_norm(self, at, result)
@@ -116,6 +201,7 @@ end
 ---@param waited number seconds for its data
 ---@param more boolean whether steps are left
 function Alerts:step(at, result, waited, more)
+  end_step(self, at)
   if self.each_step then look_at_norm(self, at, result) end
   local stall = self.options.stall
   if stall > 0 and waited > stall then
@@ -142,6 +228,13 @@ local function look_at_loss(self, at, loss)
   push(self.losses, loss, LOSSES)
 end
 
+local function look_at_dropped(self, at, share)
+  if not share or share <= (self.options.dropped or 1) then return end
+  self:tell("dropped", at, "%.1f %% of the choices of experts were dropped, which were full (alert.dropped: %g %%); "
+    .. "raise model.experts_capacity or model.experts_balance, or set experts_capacity=0", 100 * share,
+    100 * self.options.dropped)
+end
+
 local function look_at_disk(self, at)
   if self.options.disk == 0 or at.seconds - self.looked < DISK_SECONDS then return end
   self.looked = at.seconds
@@ -160,6 +253,7 @@ function Alerts:line(at, line, result)
   if not self.each_step then look_at_norm(self, at, result) end
   local loss = line.loss
   if type(loss) == "number" and loss == loss and loss < math.huge then look_at_loss(self, at, loss) end
+  look_at_dropped(self, at, line.experts_dropped)
   look_at_disk(self, at)
 end
 

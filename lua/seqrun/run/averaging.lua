@@ -11,7 +11,7 @@ local averaging = {}
 function averaging.begin(cfg, optimizer, at)
   local o = cfg.optimizer
   if not o or not o.average_from or o.average_from == 0 or not optimizer.set_averaging then return end
-  local now = counters.read(at, cfg.rate.by)
+  local now = counters.read(at, cfg.rate.by or "step")
   optimizer:set_averaging(now ~= nil and now > o.average_from)
 end
 

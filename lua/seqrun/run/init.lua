@@ -26,6 +26,7 @@ local strict = require("seqrun.base.strict")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
+local witness = require("seqrun.run.repro.witness")
 
 local run = { schema = require("seqrun.tasks.shared.run_keys") }
 for name, fn in pairs(require("seqrun.tasks.shared.parts")) do run[name] = fn end
@@ -91,9 +92,15 @@ function Run:state(defaults) return self.saves:keep(defaults) end
 ---@param name? string the loader's, where run:start gets several
 ---@return string|nil
 function Run:saved_plan(name)
+  return self:saved_file(name and ("trainer/plan-%s.txt"):format(name) or "trainer/plan.txt")
+end
+
+---A file of the checkpoint to resume from, such as "trainer/predictions.bin"; nil if there is none.
+---@param name string
+---@return string|nil
+function Run:saved_file(name)
   local path = self.request.resume and self.directory:newest(self.ranks)
-  local file = name and ("/trainer/plan-%s.txt"):format(name) or "/trainer/plan.txt"
-  return path and sys.read_file(path .. file, 1 << 28) or nil
+  return path and sys.read_file(path .. "/" .. name, 1 << 32) or nil
 end
 
 ---The last line of metrics; nil before the first.
@@ -266,12 +273,16 @@ local function finish(self)
   self.phase = "finished"
   evaluate_or_stop(self)
   self:save(true)
+  if witness.current() then failure.raise("ok", "") end -- nothing is told of a run again
   if not self.ranks.leads then return end
+  self.milestones:finish { words = self.loaders:total("words"), steps = self.step }
   self.screen:summary {
     step = self.step, seconds = self:seconds(), done = self.meter:totals(), evaluations = self.evaluations,
   }
   local scoring = self.evaluations:predictions()
-  if scoring then self.directory:write_scores(self.step, scoring) end
+  if not scoring then return end
+  local written, message = self.directory:write_scores(self.step, scoring)
+  if not written then self.screen:warn("the scores were not written: %s", message) end
 end
 
 ---Makes this step the last if a counter has reached its goal.
@@ -281,11 +292,25 @@ local function end_at_goal(self)
   if name and self.step < self.last then stop_here(self, "%s has reached %s", name, text.count(totals[name])) end
 end
 
+---Words and updates so far, of which milestones are made.
+local function progress(self) return { words = self.loaders:total("words"), steps = self.step } end
+
+---Keeps the model, if the update that was applied has reached a milestone.
+local function keep_milestones(self, before)
+  local after = progress(self)
+  local reached = self.milestones:reached(before, after)
+  if #reached == 0 then return end
+  self.meter:read_losses()
+  self.milestones:keep(reached, after, function() return saved_parts(self) end)
+end
+
 ---The current update has been applied.
 local function end_step(self)
+  local before = progress(self)
   self.phase = "between"
   self.step = self.step + 1
   self.loaders:advance()
+  keep_milestones(self, before)
   if self.step < self.last then self.verify:ended(self.step) end
   end_at_goal(self)
   after_step(self)
@@ -350,7 +375,12 @@ function Run:steps(loader, upto)
     if upto and self.step >= upto and self.step < self.last then return nil end
     local asked = sys.now()
     local update
-    if self.step < self.last then update = self.loaders:next(name, self.step + 1, self.agreement:seconds()) end
+    if self.step < self.last then
+      local at = { step = self.step + 1, seconds = self:seconds() }
+      if self.alerts then self.alerts:wait_for_data(at) end
+      update = self.loaders:next(name, self.step + 1, self.agreement:seconds())
+      if self.alerts then self.alerts[update and "compute" or "rest"](self.alerts, at) end
+    end
     if not update then return end_loop(self) end
     return begin_update(self, update, sys.now() - asked)
   end
@@ -418,8 +448,11 @@ end
 function Run:close(problem)
   if self.changes then self.changes:leave(self.step, self.total, problem) end
   if problem ~= nil then self.screen:record(tostring(problem)) end
+  if self.alerts then self.alerts:close() end
   self.saves:leave()
-  self.directory:leave({ finished = self.phase == "finished", step = self.step, seconds = self:seconds() }, problem)
+  local found = { finished = self.phase == "finished", step = self.step, seconds = self:seconds() }
+  local written, message = self.directory:leave(found, problem)
+  if not written then self.screen:warn("how the run ended was not written: %s", message) end
   if self.records then self.records:close() end
   self.screen:close()
   self.directory:unlock()

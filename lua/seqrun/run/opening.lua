@@ -16,14 +16,22 @@ local strict = require("seqrun.base.strict")
 local sys = require("seqrun.core.sys")
 local run_keys = require("seqrun.tasks.shared.run_keys")
 
----Starts each of a list of seeds as a run of its own, if the config has one; does not return then.
-local function run_seeds(list, request, folder)
-  if not list then return end
+---Starts each of a list of seeds or folds as a run of its own; does not return then.
+local function run_several(list, kind, request, folder, best)
+  local key = kind == "fold" and "data.folds" or "seeds"
   if ranks.launched() > 1 then
-    failure.raise("config", "seeds: each seed is a run of its own; start it without the launcher of ranks")
+    failure.raise("config", "%s: each %s is a run of its own; start it without the launcher of ranks", key, kind)
   end
-  if request.force then failure.raise("config", "seeds: --force does not apply; remove %s", folder) end
-  if not request.dry_run then require("seqrun.run.seeds").run(request, folder, list) end
+  if request.force then failure.raise("config", "%s: --force does not apply; remove %s", key, folder) end
+  if not request.dry_run then require("seqrun.run.seeds").run(request, folder, list, kind, best) end
+end
+
+---The numbers of the folds that a config asks for; nil if it names one, or has none.
+local function folds_of(data)
+  if not data or not data.folds or data.fold then return nil end
+  local list = {}
+  for i = 1, data.folds do list[i] = i end
+  return list
 end
 
 ---Runs a list of phases, if the config has one; does not return then.
@@ -76,7 +84,10 @@ return function(spec)
     io.stdout:write(loaded:explain())
     failure.raise("ok", "")
   end
-  run_seeds(loaded.values.seeds, request, place.path)
+  local seeds, folds = loaded.values.seeds, folds_of(loaded.values.data)
+  local best = loaded.values.save.best
+  if seeds then run_several(seeds, "seed", request, place.path, best) end
+  if folds then run_several(folds, "fold", request, place.path, best) end
   run_phases(loaded.values.phases, request, place.path)
   sys.signals(request.dry_run and "work" or "run")
   output.survive(not request.dry_run)

@@ -12,6 +12,8 @@ local options = {}
 ---@type { name: string, field: string, value?: string|boolean, doc: string }[]
 options.list = {
   { name = "--resume", field = "resume", value = "maybe", doc = "resume from the newest checkpoint [in DIR]" },
+  { name = "--new-rate", field = "new_rate",
+    doc = "with --resume: the keys rate.* may change from here on; metrics.jsonl records it" },
   { name = "--force", field = "force",
     doc = "begin again: an earlier run in the output directory is renamed to DIR-before-N" },
   { name = "--dry-run", field = "dry_run", doc = "print the plan and estimates; write nothing" },

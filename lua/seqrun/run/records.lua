@@ -3,11 +3,14 @@
 local metrics = require("seqrun.history.metrics")
 local failure = require("seqrun.base.failure")
 local silent = require("seqrun.run.ranks").silent
+local core = require("seqrun.core.train")
+local witness = require("seqrun.run.repro.witness")
 
 ---@class seqrun.Records
 ---@field metrics seqrun.Metrics
 ---@field screen seqrun.Screen
 ---@field losing boolean the last line could not be written
+---@field witness? seqrun.Witness compares the lines with those of an earlier run
 local Records = {}
 Records.__index = Records
 
@@ -22,12 +25,15 @@ local function open(t)
   table.move(train, 1, #train, 1, eval)
   table.move(t.baselines, 1, #t.baselines, #eval + 1, eval)
   local opened = failure.must(metrics.open(t.folder, { step = t.step, train = train, eval = eval }))
-  return setmetatable({ metrics = opened, screen = t.screen, losing = false }, Records)
+  return setmetatable({
+    metrics = opened, screen = t.screen, losing = false, witness = witness.current(),
+  }, Records)
 end
 
 ---Writes a line; a full disk causes one warning, not the end of the run.
 ---@param line table
 function Records:write(line)
+  if self.witness then self.witness:take(line) end
   local ok, message = self.metrics:write(line)
   if not ok and not self.losing then self.screen:warn("%s; metrics are lost until then", message) end
   self.losing = not ok
@@ -51,6 +57,11 @@ function Records:text(tag, words) self.metrics:text(tag, words) end
 ---Events of later steps, which a resume has removed.
 ---@return table[]|nil
 function Records:undone() return self.metrics.undone end
+
+---An alarm that writes to the metrics; it is closed before them.
+---@return seqrun.core.Alarm|nil
+---@return string? message
+function Records:alarm() return core.alarm(self.metrics.file) end
 
 ---Makes what was written survive a power cut.
 function Records:sync() self.metrics:sync() end

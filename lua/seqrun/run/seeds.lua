@@ -1,18 +1,22 @@
--- seeds.lua - one run for each seed, one after the other, and the mean and deviation of their last evaluations.
+-- seeds.lua - one run for each seed or fold, one after the other, and the mean and deviation of their last evaluations.
 --
--- Each run is a process of its own in OUT/seed-N; those that have ended are not repeated.
+-- Each run is a process of its own in OUT/seed-N or OUT/fold-N; those that have ended are not repeated.
 
 local again = require("seqrun.run.again")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
+local json_file = require("seqrun.base.json_file")
 local metrics = require("seqrun.history.metrics")
+local overview = require("seqrun.history.overview")
 local sys = require("seqrun.core.sys")
 
 local seeds = {}
 
----The numbers of the last evaluation in a directory.
+---The numbers of the last evaluation in a directory; of folds their means.
 local function last_evaluation(folder)
-  local last = {}
+  local last, folds = {}, json_file.read(folder .. "/folds.json")
+  for name, one in pairs(folds and folds.metrics or {}) do last[name] = one.mean end
+  if folds then return last end
   for _, line in ipairs(failure.must(metrics.read(folder))) do
     if line.type == "eval" then last = line end
   end
@@ -31,7 +35,17 @@ local function spread(lines, name)
   return { mean = mean, deviation = #values > 1 and math.sqrt(squares / (#values - 1)) or 0.0, values = values }
 end
 
-local HIDDEN = { step = true, seconds = true, type = true, masked = true }
+---Whether a field counts something or depends on the clock, so that its deviation means nothing.
+local function is_counter(name) return metrics.TOTALS[name] or metrics.CLOCK[name] or name == "masked" end
+
+---Whether a head's accuracy is what the task calls its accuracy.
+local function is_twice(lines, name)
+  if name == "accuracy" or not name:find("_accuracy$") then return false end
+  for _, line in ipairs(lines) do
+    if line[name] ~= line.accuracy then return false end
+  end
+  return true
+end
 
 ---The metrics that all evaluations have, with their spread.
 ---@param lines table[]
@@ -39,38 +53,60 @@ local HIDDEN = { step = true, seconds = true, type = true, masked = true }
 function seeds.spreads(lines)
   local result = {}
   for name in pairs(lines[1] or {}) do
-    if not HIDDEN[name] then result[name] = spread(lines, name) end
+    if not is_counter(name) and not is_twice(lines, name) then result[name] = spread(lines, name) end
   end
   return result
 end
 
-local function tell(list, spreads)
-  local names = {}
-  for name in pairs(spreads) do names[#names + 1] = name end
-  table.sort(names)
-  print(("%d seeds: %s"):format(#list, table.concat(list, ", ")))
-  for _, name in ipairs(names) do
+---The names of metrics: what says most, other scores, losses.
+---@param spreads table<string, table>
+---@param best? string save.best of the config
+---@return string[]
+function seeds.order(spreads, best)
+  local means, names = {}, {}
+  for name, one in pairs(spreads) do means[name], names[#names + 1] = one.mean, name end
+  if best and not means[best] and best:find("_accuracy$") then best = "accuracy" end -- of which it is another name
+  local first = (overview.headline(means, best) or {}).name
+  local function rank(name) return name == first and 0 or overview.smaller_is_better(name) and 2 or 1 end
+  table.sort(names, function(a, b)
+    if rank(a) ~= rank(b) then return rank(a) < rank(b) end
+    return a < b
+  end)
+  return names
+end
+
+local function tell(list, spreads, plural, best)
+  print(("%d %s: %s"):format(#list, plural, table.concat(list, ", ")))
+  for _, name in ipairs(seeds.order(spreads, best)) do
     local s, values = spreads[name], {}
     for i, value in ipairs(s.values) do values[i] = ("%.4f"):format(value) end
     print(("  %-20s %.4f +- %.4f  (%s)"):format(name, s.mean, s.deviation, table.concat(values, ", ")))
   end
 end
 
----Runs the recipe once for each seed, reports, and ends the program.
+---The settings of one of several runs.
+local WORDS = {
+  seed = function(n) return { "seeds=none", "seed=" .. n } end,
+  fold = function(n) return { "data.fold=" .. n } end,
+}
+
+---Runs the recipe once for each seed or fold, reports, and ends the program.
 ---@param request table of run.options
 ---@param folder string
 ---@param list integer[]
-function seeds.run(request, folder, list)
-  local lines = {}
-  for i, seed in ipairs(list) do
-    local own = ("%s/seed-%d"):format(folder, seed)
-    again.must("the run of seed " .. seed, request, own, {}, { "seeds=none", "seed=" .. seed })
+---@param kind "seed"|"fold"
+---@param best? string save.best of the config
+function seeds.run(request, folder, list, kind, best)
+  local lines, plural = {}, kind .. "s"
+  for i, number in ipairs(list) do
+    local own = ("%s/%s-%d"):format(folder, kind, number)
+    again.must(("the run of %s %d"):format(kind, number), request, own, {}, WORDS[kind](number))
     lines[i] = last_evaluation(own)
   end
   local spreads = seeds.spreads(lines)
-  local report = json.encode { seeds = json.array(list), metrics = spreads }
-  failure.must(sys.write_file(folder .. "/seeds.json", report .. "\n"))
-  tell(list, spreads)
+  local report = json.encode { [plural] = json.array(list), metrics = spreads }
+  failure.must(sys.write_file(("%s/%s.json"):format(folder, plural), report .. "\n"))
+  tell(list, spreads, plural, best)
   failure.raise("ok", "")
 end
 

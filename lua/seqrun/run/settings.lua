@@ -7,7 +7,9 @@ local output = require("seqrun.base.output")
 local sys = require("seqrun.core.sys")
 
 ---Options of a training run, rejected here.
-local RUN_ONLY = { resume = "--resume", max_steps = "--max-steps", json_log = "--json-log", force = "--force" }
+local RUN_ONLY = {
+  resume = "--resume", max_steps = "--max-steps", new_rate = "--new-rate", json_log = "--json-log", force = "--force",
+}
 
 ---The values, and the options of the command line.
 ---@param spec { recipe: string[], schema: table, rules?: table[] } recipe: the global `arg`

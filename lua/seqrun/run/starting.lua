@@ -5,8 +5,11 @@ local alerts = require("seqrun.run.alerts")
 local changes = require("seqrun.run.changes")
 local core = require("seqrun.core.tensor")
 local evaluations = require("seqrun.run.evaluation.evaluations")
+local failure = require("seqrun.base.failure")
+local goals = require("seqrun.run.checks.goals")
 local loaders = require("seqrun.run.loaders")
 local meter = require("seqrun.run.measure.meter")
+local milestones = require("seqrun.run.directory.milestones")
 local ranks = require("seqrun.run.ranks")
 local records = require("seqrun.run.records")
 local resuming = require("seqrun.run.directory.resuming")
@@ -14,7 +17,10 @@ local verify = require("seqrun.run.verify")
 
 local function open_directory(self)
   if not self.ranks.leads then return end
-  local log, aside, changed, edited = self.directory:start(self.loaded, self.ranks.size)
+  local log, aside, changed, edited = self.directory:start(self.loaded, {
+    ranks = self.ranks.size, data = resuming.digest(self.corpus),
+  })
+  self.changed = changed
   self.screen:log_to(log)
   if aside then self.screen:say("the earlier run is now %s", aside) end
   if edited then
@@ -33,6 +39,7 @@ local function take_parts(self, parts)
     parts.schedules
   self.loaders = loaders.new(parts)
   self.loader = parts.loader or self.loaders:first()
+  self.milestones = milestones.new { folder = self.folder, at = cfg.save.at, screen = self.screen, leads = all.leads }
   self.meter = meter.new {
     config = cfg, model = model, loaders = self.loaders, schedules = parts.schedules, ranks = all,
   }
@@ -44,7 +51,7 @@ local function take_parts(self, parts)
   self.total, self.last = self.checks:start {
     model = model, optimizer = optimizer, loader = self.loader, held = parts.held, total = parts.total,
     loaders = parts.loaders or { train = parts.loader }, baselines = self.evaluations:baseline_metrics(),
-    max_steps = self.request.max_steps,
+    max_steps = self.request.max_steps, counted = self.loaders:have_words(),
   }
   all:share_model {
     config = cfg, model = model, optimizer = optimizer, loader = self.loader, loaders = self.loaders,
@@ -69,6 +76,9 @@ local function resume(self)
     rate = self.rate, schedules = self.schedules, loader = self.loader, screen = self.screen,
   })
   self.loaders:restore(state.loaders)
+  local lost = goals.words_lost(self.config, self.loaders:knows_words())
+  if lost then failure.raise("config", "%s", lost) end
+  state.new_rates = resuming.new_rates(self.loaded, path)
   resuming.resolve(state, path, {
     folder = self.folder, ranks = self.ranks, agreement = self.agreement, saves = self.saves, screen = self.screen,
   })
@@ -150,11 +160,18 @@ local function open_records(self, scaled)
   self.verify.records = self.records
   self.changes = open_changes(self, scaled)
   self.changes:resume(self.step)
+  for _, change in ipairs(self.changed or {}) do
+    if not change.path:find("^rate%.") then -- which are the event "schedule"
+      self.records:event("changed", { step = self.step + 1, seconds = self:seconds() }, {
+        key = change.path, value = change.mine, was = change.theirs,
+      })
+    end
+  end
   self.records:text("config", self.loaded:dump())
   if not self.ranks.leads then return end
   self.alerts = alerts.new {
     options = self.config.alert, folder = self.folder, screen = self.screen, records = self.records,
-    each_step = core.device() == "cpu" or core.device() == "ref",
+    each_step = core.device() == "cpu" or core.device() == "ref", several = self.ranks:several(),
   }
 end
 
@@ -176,6 +193,9 @@ return function(self, parts)
   self.agreement:start()
   self.ranks:check_values(self.model.params)
   open_records(self, state and state.scaled)
+  if state and state.new_rates then
+    self.records:event("schedule", { step = self.step + 1, seconds = self:seconds() }, { changed = state.new_rates })
+  end
   local peak = self.meter:start()
   self.agreement:restart()
   self.saves:wait(self.agreement:seconds())

@@ -6,13 +6,13 @@ local counters = {}
 counters.FIELDS = {
   step = "schedule_step", sequences = "sequences", raw_tokens = "raw_tokens", real_tokens = "real_tokens",
   masked_tokens = "masked_tokens", layer_tokens = "layer_tokens", effective_tokens = "effective_tokens",
-  flops = "flops", seconds = "seconds",
+  words = "words", flops = "flops", seconds = "seconds",
 }
 
 ---The names, in the order in which they are listed.
 counters.NAMES = {
-  "step", "sequences", "raw_tokens", "real_tokens", "masked_tokens", "layer_tokens", "effective_tokens", "flops",
-  "seconds",
+  "step", "sequences", "raw_tokens", "real_tokens", "masked_tokens", "words", "layer_tokens", "effective_tokens",
+  "flops", "seconds",
 }
 
 ---What schedules made by seqrun.schedule are functions of, by schedule.

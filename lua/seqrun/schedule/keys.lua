@@ -31,7 +31,8 @@ function keys.keys(t)
     { "degree", c.number { optional = true, doc = "type root: 2 is the square root" } },
     { "values", c.list(c.number {}, { optional = true, min = 1, doc = "type discrete: the values" }) },
     { "upto", c.list(c.number {}, { optional = true, doc = "type discrete: where each value but the last ends" }) },
-    { "fn", c.path { optional = true, doc = "type custom: Lua file that returns a function of the counters" } },
+    { "fn", c.path { optional = true, runs = true,
+      doc = "type custom: Lua file that returns a function of the counters" } },
     { "by", c.enum(counters.NAMES, { default = "step", doc = "counter that the schedule is a function of" }) },
     { "down", c.boolean { default = false, doc = "from max down to min" } },
     { "faithful", c.boolean { default = false,
@@ -57,16 +58,20 @@ local function loaded(name, path, by)
   end
 end
 
+---Stands for the function of a file where a schedule is only judged: a config may be somebody else's.
+local function unread() error("a judged schedule has no values", 0) end
+
 ---The schedule that a config has under a key; nil if it has none.
 ---@param group table|nil values of the keys
----@param t { name: string, kind?: string, steps?: number } name: the key; steps: those that a fraction in `total` is of
+---@param t { name: string, kind?: string, steps?: number, judged?: boolean } name: the key; steps: those that a
+---  fraction in `total` is of; judged: its values will not be asked for, and `fn` is not run
 ---@return seqrun.ValueSchedule|nil
 function keys.read(group, t)
   if not group then return nil end
   local options = { name = t.name, kind = t.kind }
   for _, key in ipairs(FIELDS) do options[key] = group[key] end
   if group.value then options.type = "constant" end
-  if group.fn then options.fn = loaded(t.name, group.fn, options.by or "step") end
+  if group.fn then options.fn = t.judged and unread or loaded(t.name, group.fn, options.by or "step") end
   options.down, options.faithful = group.down or nil, group.faithful or nil
   local graded = options.type == "linear" or options.type == "root"
   if graded and not options.quantum then options.quantum = QUANTA[t.kind] end
@@ -88,7 +93,7 @@ function keys.rule(path, kind)
   return {
     keys = { path },
     check = function(group)
-      local ok, message = pcall(keys.read, group, { name = path, kind = kind, steps = 1000 })
+      local ok, message = pcall(keys.read, group, { name = path, kind = kind, steps = 1000, judged = true })
       return not ok and tostring(message):gsub("^%S-:%d+: ", "") or nil
     end,
   }

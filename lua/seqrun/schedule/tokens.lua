@@ -97,6 +97,7 @@ end
 function Rate:state() return { mark = self.mark } end
 
 ---Continues where state() was taken.
+---@param state table
 function Rate:restore(state) self.mark = state.mark end
 
 function Rate:__tostring()

@@ -60,9 +60,11 @@ function mistakes.worst(entry, loader, most)
   for i = 1, math.min(most, #bad) do
     local item, example = bad[i], items.example(loader, bad[i].uid)
     local sets = kind.sets
+    local label, predicted = shown(item.gold, head, sets), shown(item.guess, head, sets)
+    if kind.described then label, predicted = kind.described(item, head, loader) end
     list[i] = {
       place = corpus.place and corpus:place(example) or ("example %d"):format(example),
-      label = shown(item.gold, head, sets), predicted = shown(item.guess, head, sets), badness = badness(item),
+      label = label, predicted = predicted, badness = badness(item),
       text = text_of(corpus, example),
     }
   end

@@ -149,7 +149,7 @@ local function add_mistakes(lines, list)
   add(lines, "")
   add(lines, "  worst mistakes")
   for _, one in ipairs(list) do
-    add(lines, "    %s  label %s, predicted %s (%.3f)", one.place, shown(one.label), shown(one.predicted),
+    add(lines, "    %s  label %s, predicted %s (%.3f)", one.place, shown(one.label, 200), shown(one.predicted, 200),
       one.badness)
     for _, part in ipairs(wrapped(shown(one.text, 1000), COLUMNS - 6, 3)) do add(lines, "      %s", part) end
   end
@@ -157,7 +157,7 @@ end
 
 ---@param scoring seqrun.Scoring finished
 ---@param most integer mistakes to list for each head
----@return string
+---@return string # "" if there is nothing to tell
 function report.text(scoring, most)
   local lines = {}
   for _, entry in ipairs(scoring.heads) do

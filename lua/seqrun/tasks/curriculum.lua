@@ -12,7 +12,7 @@ local keys = require("seqrun.tasks.shared.efficiency_keys")
 local pretraining = require("seqrun.tasks.pretraining")
 local schedule = require("seqrun.schedule")
 
-local curriculum = setmetatable({}, { __index = pretraining })
+local curriculum = setmetatable({ recipe = "recipes/curriculum.lua" }, { __index = pretraining })
 
 curriculum.keys = c.merge(c.map(pretraining.keys), c.map(keys.keys)).fields
 curriculum.rules = table.move(keys.rules, 1, #keys.rules, #pretraining.rules + 1,

@@ -75,7 +75,9 @@ end
 ---run that they name.  Without one, --help lists the tasks, and the recipe ends.
 ---@param words string[] the global `arg`
 ---@return seqrun.FinetuningTask
-function tasks.choose(words) return require("seqrun.tasks.shared.choose")(tasks, words) end
+function tasks.choose(words)
+  return require("seqrun.tasks.shared.choose")(tasks, check.value("tasks.choose: words", words, "table"))
+end
 
 ---The names of the tasks of fine-tuning, sorted.
 ---@return string[]

@@ -2,8 +2,12 @@
 
 local c = require("seqrun.config")
 local configs = require("seqrun.nn.config")
+local distill = require("seqrun.tasks.shared.distill")
+local experts = require("seqrun.tasks.shared.experts")
 local failure = require("seqrun.base.failure")
+local families = require("seqrun.nn.families")
 local model_keys = require("seqrun.tasks.shared.model_keys")
+local models = require("seqrun.tasks.shared.models")
 local token_drop = require("seqrun.curriculum.token_drop")
 local parts = require("seqrun.tasks.shared.parts")
 
@@ -22,7 +26,7 @@ local mask = c.map {
   { "whole_word", c.boolean { default = false, doc = "whole-word masking" } },
 }
 
-local model = model_keys {
+local model = model_keys("bert", { more = experts.model_keys, own = {
   { "hidden_size", c.integer { default = 768, min = 1, max = 1 << 30, doc = "hidden size" } },
   { "num_hidden_layers", c.integer { default = 12, min = 1, max = 1024, doc = "number of layers" } },
   { "num_attention_heads", c.integer { default = 12, min = 1, max = 1 << 20,
@@ -44,12 +48,21 @@ local model = model_keys {
       .. "divided by sqrt(2 * layers); local: sinusoidal positions, and half of the heads begin at the tokens beside "
       .. "their own: small models on little text learn in a fraction of the time" }) },
   { "layer_norm_eps", c.number { default = 1e-12, min = 0, doc = "epsilon of LayerNorm" } },
-}
+} })
 
-pretraining.keys = { { "data", data }, { "mask", mask }, { "model", model }, token_drop.key }
+pretraining.recipe = "recipes/pretrain.lua"
+
+pretraining.keys = { { "data", data }, { "mask", mask }, { "model", model }, token_drop.key, experts.key, distill.key }
 
 pretraining.rules = {
-  token_drop.rule,
+  token_drop.rule, experts.rules[1], experts.rules[2], distill.rule,
+  {
+    keys = { "model.family" },
+    check = function(family)
+      if not families.find(family).causal then return nil end
+      return ("the family %s is causal: train it with recipes/causal.lua"):format(family)
+    end,
+  },
   {
     keys = { "model.num_attention_heads", "model.hidden_size" },
     check = function(heads, hidden)
@@ -68,13 +81,7 @@ pretraining.rules = {
 }
 
 ---The keys of a config for sr.nn.bert.
-local function model_of(cfg)
-  local options = {}
-  for key, value in pairs(cfg.model) do
-    if key ~= "recompute" then options[key] = value end
-  end
-  return options
-end
+local function model_of(cfg) return models.encoder_keys(cfg.model) end
 
 ---What the forward pass of a config's model reads, and whether it predicts next sentences.
 local function design_of(cfg)
@@ -91,6 +98,19 @@ local function global_share(design)
   return count / design.layers
 end
 
+---The column of next-sentence labels that fixed examples may have: 1 if B does not follow A.
+local NEXT = "next_sentence"
+
+---The target of the next-sentence head: pairs drawn from text, or the labels of fixed examples.
+---@param corpus seqrun.Corpus
+---@return string|seqrun.TargetOptions|nil # nil: the data set has neither
+function pretraining.next_sentence(corpus)
+  if corpus:info().kind == "text" then return "nsp" end
+  for _, column in ipairs(corpus:columns()) do
+    if column.name == NEXT then return { name = "nsp", column = NEXT } end
+  end
+end
+
 ---Options for sr.data.loader.
 ---@param cfg table
 ---@param corpus seqrun.Corpus
@@ -99,12 +119,14 @@ end
 ---@return table
 function pretraining.loader_options(cfg, corpus, part, plan)
   local design, nsp = design_of(cfg)
-  if nsp and corpus:info().kind ~= "text" then
-    failure.raise("config", "%s contains fixed examples, not text to sample sentence pairs from; set data.nsp=false",
-      cfg.data.file)
+  local target = nsp and pretraining.next_sentence(corpus) or nil
+  if nsp and not target then
+    failure.raise("config", "%s contains fixed examples without a column %s, not text to sample sentence pairs from; "
+      .. "set data.nsp=false", cfg.data.file, NEXT)
   end
   local options = parts.loader_options(cfg, corpus, part, plan)
-  options.mask, options.nsp, options.short_seq_prob = cfg.mask, nsp, cfg.data.short_seq_prob
+  options.mask, options.nsp, options.short_seq_prob = cfg.mask, target == "nsp", cfg.data.short_seq_prob
+  if type(target) == "table" then options.targets = { "mlm", target } end
   options.per_square = global_share(design) / (6 * design.hidden) -- FLOP per len^2 over those per token
   return options
 end
@@ -126,12 +148,24 @@ function pretraining.model_options(cfg, corpus)
   return options
 end
 
+---Fails where keys ask for what the loop of a recipe leaves out.
+local function check_loop(cfg, encoder)
+  local text = "%s: this recipe does not call sr.run.%s, so the key would change nothing; use recipes/pretrain.lua"
+  if cfg.gate and cfg.gate.temperature ~= 1 and not encoder.gate then
+    failure.raise("config", text, "gate.temperature", "gate")
+  end
+  if cfg.distill and cfg.distill.from and not encoder.teacher then
+    failure.raise("config", text, "distill.from", "teacher")
+  end
+end
+
 ---Options for the optimizer of the config; parameters that no loss of this config reaches are frozen.
 ---@param cfg table
 ---@param bert seqrun.Bert
 ---@param loader seqrun.Loader
 ---@return table
 function pretraining.optimizer_options(cfg, bert, loader)
+  check_loop(cfg, bert.encoder)
   local options = parts.optimizer_options(cfg, loader)
   options.groups = bert:frozen(cfg.data.nsp and bert:head("nsp") and { "mlm", "nsp" } or { "mlm" })
   return options

@@ -55,6 +55,34 @@ local function numbers_of(self, record)
   return self.size == 1 and list[1] or list
 end
 
+---Adds the values of a row to their sums.
+function Reader:count(values)
+  self.sums = self.sums or {}
+  for k, value in ipairs(type(values) == "table" and values or { values }) do
+    local sums = self.sums[k] or { 0.0, 0.0 }
+    self.sums[k] = { sums[1] + value, sums[2] + value * value }
+  end
+end
+
+---What the head, whose outputs begin near 0, learns fast: values of about this size.
+local NEAR = 10
+
+---Proposes to scale values that are far from 0.
+local function far_notes(self)
+  local notes = {}
+  for k, sums in ipairs(self.sums) do
+    local mean = sums[1] / self.rows
+    local deviation = math.sqrt(math.max(0, sums[2] / self.rows - mean * mean))
+    if math.max(math.abs(mean), deviation) > NEAR then
+      local column = self.size > 1 and (" %d of columns.label"):format(k) or ""
+      notes[#notes + 1] = ("warning: the values%s have mean %.4g and deviation %.4g; outputs begin near 0 and need "
+        .. "many steps to come that far: train on (value - %.4g) / %.4g, and scale predictions back"):format(column,
+        mean, deviation, mean, math.max(deviation, 1e-3 * math.abs(mean)))
+    end
+  end
+  return notes
+end
+
 function Reader:make(record)
   local example, kind, why = self.job:example(record)
   if not example then return nil, kind, why end
@@ -64,13 +92,15 @@ function Reader:make(record)
   end
   example.label, kind, why = numbers_of(self, record)
   if not example.label then return nil, kind, why end
+  self:count(example.label)
   local key = self.size == 1 and example.label or table.concat(example.label, " ")
   self.rows, self.varied, self.first = (self.rows or 0) + 1, self.varied or self.rows and key ~= self.first, key
   return example
 end
 
 function Reader:notes()
-  if self.varied or (self.rows or 0) < 2 then return {} end
+  if (self.rows or 0) < 2 then return {} end
+  if self.varied then return far_notes(self) end
   return { ("warning: all %d rows have the value %s, so there is nothing to learn; see columns.label"):format(
     self.rows, self.first) }
 end

@@ -252,16 +252,50 @@ function scores.by_example(found)
   for _, item in ipairs(found) do
     local one = of[item.uid]
     if not one then
-      one = { uid = item.uid, error = 0, count = 0, wrong = false }
+      one = { uid = item.uid, error = 0, count = 0, wrong = false, tags = {} }
       of[item.uid], list[#list + 1] = one, one
     end
     one.count = one.count + 1
+    one.tags[one.count] = item
     if item.wrong then one.error, one.wrong = one.error + 1, true end
   end
   for _, one in ipairs(list) do
     one.gold, one.guess = one.count .. " tags", ("%d of them wrong"):format(one.error)
   end
   return list
+end
+
+---Wrong words that are named, of one sequence.
+local MOST_NAMED = 8
+
+---The token that a word ends with: the others of it have no tag.
+local function end_of_word(marks, first, count)
+  local last = first
+  while last < count and marks[last + 1] == -100 do last = last + 1 end
+  return last
+end
+
+---The wrong words of an item of by_example, with their tags and with the predicted ones.
+---@param one table
+---@param head seqrun.Head
+---@param loader seqrun.Loader
+---@return string label
+---@return string predicted
+function scores.described(one, head, loader)
+  local from, corpus, gold, guess = loader:origin(one.uid), loader.data, {}, {}
+  local ids, marks, tokenizer = corpus.core:unit(from.example), corpus:column("tags", from.example), corpus:tokenizer()
+  local lead = frames.of(tokenizer):lead() - (from.first or 0)
+  table.sort(one.tags, function(a, b) return a.position < b.position end)
+  for _, item in ipairs(one.tags) do
+    if item.wrong and #gold < MOST_NAMED then
+      local first = item.position - lead + 1
+      local last = end_of_word(marks, first, #ids)
+      local word = tokenizer:decode(table.move(ids, first, last, 1, {})):match("^%s*(.-)%s*$")
+      gold[#gold + 1] = ("%s %s"):format(word, head.labels and head.labels[item.gold + 1] or item.gold)
+      guess[#guess + 1] = ("%s %s"):format(word, head.labels and head.labels[item.guess + 1] or item.guess)
+    end
+  end
+  return table.concat(gold, ", "), table.concat(guess, ", ")
 end
 
 -- ---- prediction -----------------------------------------------------------------------------------

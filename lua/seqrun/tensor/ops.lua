@@ -11,6 +11,7 @@ local tensor = require("seqrun.tensor")
 local ops = { keep_probability = core.keep_probability }
 
 local LINEAR = { act = true }
+local GROUPS = { groups = true, capacity = true }
 local ATTENTION = {
   heads = true, kv_heads = true, scale = true, window = true, causal = true, dropout = true, layer = true,
 }
@@ -34,6 +35,31 @@ local EPS, THETA = 1e-12, 10000
 ---@return seqrun.Tensor
 function ops.linear(x, w, b, options)
   return coarse.linear(x, w, b, check.options("linear", options, LINEAR).act)
+end
+
+---Rows in the order of their groups, for grouped_linear: each row of a batch goes to K of them.
+---@param items seqrun.Tensor (K, T) i32 groups, from 0; negative or too large: none.  Rows of slack have none
+---@param layout seqrun.Layout of the T rows
+---@param options { groups: integer, capacity?: integer } capacity: the items of a group beyond it, in the order of
+---  `items`, have none
+---@return seqrun.Tensor rows (K T) i32: those of the first group, of the second ..., of none; in the order of `items`
+---@return seqrun.Tensor place (K, T) i32: where each item is in that order, from 0
+---@return seqrun.Tensor starts (groups + 1) i32: where each group begins, and what has none
+function ops.group_rows(items, layout, options)
+  options = check.options("group_rows", options, GROUPS)
+  if not options.groups then check.fail("group_rows: the option 'groups' is missing, as in { groups = 4 }") end
+  return coarse.group_rows(items, layout, options.groups, options.capacity)
+end
+
+---act(x w^T + b) of each group of rows, with weights of its own.
+---@param x seqrun.Tensor (M, H) rows in the order of their groups
+---@param w seqrun.Tensor (G F, H) the weights of all groups, one below the other
+---@param b? seqrun.Tensor (G F)
+---@param starts seqrun.Tensor (G + 1) i32 of group_rows
+---@param options? { act?: string } one of seqrun.core.ops.activations
+---@return seqrun.Tensor # (M, F), zero in the rows of no group
+function ops.grouped_linear(x, w, b, starts, options)
+  return coarse.grouped_linear(x, w, b, starts, check.options("grouped_linear", options, LINEAR).act)
 end
 
 ---Packed self-attention: each row attends only to rows of its own sequence.  With a window row i sees row j only if
@@ -156,6 +182,13 @@ function ops.dropout(x, layout, options)
   return coarse.dropout(x, layout, options.p, options.site, options.layer)
 end
 
+---The mean of the rows of each sequence, in the order of the layout; rows are added in their order, so that packing
+---does not change it.
+---@param x seqrun.Tensor (T, K) rows of the layout
+---@param layout seqrun.Layout
+---@return seqrun.Tensor # (N, K) f32, whatever the dtype of x; on the device ref f64
+function ops.sequence_mean(x, layout) return coarse.sequence_mean(x, layout) end
+
 ---Cross entropy of the tied decoder, logits = x word^T + bias, without keeping the logits' softmax.
 ---@param x seqrun.Tensor (M, H)
 ---@param word seqrun.Tensor (V, H)
@@ -178,6 +211,31 @@ end
 ---@return seqrun.Tensor correct (M)
 function ops.cross_entropy(logits, labels, weights)
   return coarse.cross_entropy(logits, labels, weights)
+end
+
+---A class for each row of logits, drawn from their softmax: keyed by the seed, the sequence and the place in it, so
+---that packing does not change it.  Nothing is recorded.
+---@param logits seqrun.Tensor (M, C)
+---@param rows integer[] M rows of the layout, from 0
+---@param layout seqrun.Layout
+---@param seed? integer that of the layout by default
+---@return seqrun.Tensor # (M) i32, from 0
+function ops.sample(logits, rows, layout, seed)
+  check.value("sample: rows", rows, "table")
+  if type(layout) ~= "userdata" then check.fail("sample: expected a layout, got %s", check.show(layout)) end
+  local quiet <close> = tensor.no_grad()
+  local owners, positions, uids, epochs = layout:owners(), layout:positions(), layout:uids(), layout:epochs()
+  local keys = {}
+  for m, row in ipairs(rows) do
+    local owner = owners[row + 1]
+    if not owner or owner < 0 then check.fail("sample: rows[%d] is %s, which no sequence owns", m, tostring(row)) end
+    local at = 3 * m - 2
+    keys[at], keys[at + 1], keys[at + 2] = positions[row + 1], uids[owner + 1], epochs[owner + 1]
+  end
+  local int = { dtype = "i32", device = logits:device() }
+  local made = #rows > 0 and tensor.tensor(keys, int):reshape(-1, 3) or tensor.zeros(0, 3, int)
+  if logits:dtype() == "bf16" then logits = logits:to("f32") end
+  return coarse.sample(logits, made, seed or layout:seed())
 end
 
 ---Raises unless all are tensors.

@@ -31,8 +31,10 @@ local params = {}
 ---@field fuse? string members of one group are stored contiguously and available as one tensor
 ---@field group? string label for optimizers; default "decay"
 ---@field keep? "f32" always read in f32, such as norm weights
+---@field upcycles? string the parameter of a checkpoint without experts whose values an expert takes
 ---@field tied? string[] further names under which checkpoints repeat it
 ---@field blocks? integer[] rows of the matrices that stand one below the other, such as q, k and v; for optimizers
+---@field transposed? boolean checkpoints hold the matrix as (columns, rows)
 ---@field longer? { why: string, most?: integer } a checkpoint may have up to `most` more rows, which are left out
 
 ---@class seqrun.Params
@@ -47,6 +49,7 @@ require("seqrun.base.strict").seal(Params, "params", { "core", "precision", "lis
 local KNOWN = {
   name = "string", shape = "table", init = "string", std = "number", pad_rows_to = "number", fuse = "string",
   group = "string", keep = "string", tied = "table", longer = "table", blocks = "table",
+  transposed = "boolean", upcycles = "string",
 }
 local OPTIONS = { precision = true }
 
@@ -100,7 +103,8 @@ function params.new(list, options)
   for i, spec in ipairs(list) do
     self.list[i] = {
       name = spec.name, shape = { table.unpack(spec.shape) }, group = spec.group or "decay",
-      fuse = spec.fuse, tied = spec.tied, longer = spec.longer, blocks = spec.blocks,
+      fuse = spec.fuse, tied = spec.tied, longer = spec.longer, blocks = spec.blocks, transposed = spec.transposed,
+      upcycles = spec.upcycles,
     }
     self.index[spec.name] = i
   end

@@ -1,7 +1,6 @@
 -- training.lua - what open runs ask of the models that are made meanwhile; the run that was opened last decides.
 
-local failure = require("seqrun.base.failure")
-local sys = require("seqrun.core.sys")
+local scratch = require("seqrun.base.scratch")
 
 local training = {}
 
@@ -33,14 +32,11 @@ end
 function training.current() return open[#open] end
 
 ---Where files go that a dry run makes; nil if the run that is open may keep them.  Closing it removes them.
----@return { path: string }|nil
+---@return seqrun.Scratch|nil
 function training.scratch()
   local run = training.current()
   if not run or not run.dry then return nil end
-  local path = os.tmpname()
-  os.remove(path)
-  failure.must(sys.make_dirs(path))
-  return setmetatable({ path = path }, { __close = function() sys.remove(path) end })
+  return scratch()
 end
 
 return training

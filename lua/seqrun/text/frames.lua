@@ -83,14 +83,15 @@ end
 ---@param types integer[]
 ---@param a integer[]
 ---@param b? integer[]
+---@param open? boolean without what stands at the end
 ---@return integer tokens
-function Frames:append(ids, types, a, b)
+function Frames:append(ids, types, a, b, open)
   local frame, before = self.parts[b ~= nil], #ids
   append_part(ids, types, frame.lead)
   append_text(ids, types, a, frame.types[1])
   append_part(ids, types, frame.middle)
   if b then append_text(ids, types, b, frame.types[2]) end
-  append_part(ids, types, frame.tail)
+  if not open then append_part(ids, types, frame.tail) end
   return #ids - before
 end
 

@@ -7,6 +7,7 @@
 
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.text")
+local inputs = require("seqrun.text.inputs")
 local stored = require("seqrun.text.stored")
 
 local text = {}
@@ -46,9 +47,9 @@ local TOKENIZER = { vocab = true, path = true, lowercase = true, keep_accents = 
 ---A tokenizer that gives the ids of Hugging Face's tokenizers.
 ---
 ---`path` is a directory with a tokenizer.json or a vocab.txt, or one of these files; `vocab` is a vocabulary of BERT or
----the path of one.  With a vocabulary `lowercase` is on unless it is false, and then strips accents unless
----`keep_accents`; a tokenizer.json says that itself.  Special tokens written in a text, such as [MASK], become their
----ids unless `literal`.
+---the path of one.  With a vocabulary `lowercase` is on unless it is false or the tokens have capital letters, and then
+---strips accents unless `keep_accents`; a tokenizer.json says that itself.  Special tokens written in a text, such as
+---[MASK], become their ids unless `literal`.
 ---@param t seqrun.text.tokenizer
 ---@return seqrun.text.Tokenizer? tokenizer
 ---@return string? message
@@ -137,7 +138,7 @@ function Tokenizer:decode(ids, options) return self.core:decode(ids, options and
 
 local TRAIN = {
   files = true, size = true, min_frequency = true, limit_alphabet = true, lowercase = true, keep_accents = true,
-  word_limit = true, threads = true,
+  word_limit = true, threads = true, columns = true, where = true,
 }
 
 ---@class seqrun.text.train
@@ -149,8 +150,10 @@ local TRAIN = {
 ---@field keep_accents? boolean
 ---@field word_limit? integer different words kept while counting, 2^23 by default
 ---@field threads? integer all by default
+---@field columns? { text: string } of JSONL: the member of a record that has its text, "text" by default
+---@field where? string of JSONL: which records, such as "lang == 'en'"
 
----Trains a vocabulary on text files; the result does not depend on the number of threads.
+---Trains a vocabulary on text files, or on the texts of JSONL; the result does not depend on the number of threads.
 ---@param t seqrun.text.train
 ---@return seqrun.core.text.vocab? vocab
 ---@return table|string|nil counts of words and of what was left out; the message on failure
@@ -160,8 +163,11 @@ function text.train(t)
   if t.files == nil then check.fail("text.train: 'files' is missing; give a path or a list of paths") end
   local options = {}
   for key in pairs(TRAIN) do options[key] = t[key] end
-  options.files = nil
+  options.files, options.columns, options.where = nil, nil, nil
   options.lowercase = t.lowercase ~= false
+  local records, message, code = inputs.texts(t.files, t, "text.train")
+  if records == nil then return nil, message, code end
+  options.records = records or nil
   return core.train(t.files, options)
 end
 

@@ -45,24 +45,76 @@ local function casing_of(config)
   return false, false
 end
 
+---Of the tokens of a vocabulary, those with capital letters that make it a cased one; uncased ones have none.
+local CASED = 0.01
+
+---How many tokens of a vocab.txt have capital letters, and how many it has; special tokens do not count.
+---@param content string
+---@return integer capitals
+---@return integer tokens
+function stored.capitals(content)
+  local capitals, tokens = 0, 0
+  for token in content:gmatch("[^\r\n]+") do
+    if not token:find("^%[.*%]$") then
+      tokens = tokens + 1
+      if token:find("%u") then capitals = capitals + 1 end
+    end
+  end
+  return capitals, tokens
+end
+
+---Whether a vocab.txt was made of texts with their capital letters.
+local function is_cased(content)
+  local capitals, tokens = stored.capitals(content)
+  return capitals > CASED * tokens
+end
+
+---The tokenizer of a vocabulary, or of a file.  Without `lowercase`, its tokens decide; a cased vocabulary with
+---lower-cased text is refused.
+local function of_file(given, options)
+  local make = type(given) == "userdata" and core.tokenizer or core.load_tokenizer
+  local how = {
+    lowercase = options.lowercase ~= false, keep_accents = options.keep_accents, specials = not options.literal,
+  }
+  local tokenizer, message, code = make(given, how)
+  if not tokenizer then return nil, message, code end
+  local content, lowercase = tokenizer:plain()
+  if not content or not lowercase or not is_cased(content) then return tokenizer end
+  if options.lowercase == nil then
+    how.lowercase = false
+    return make(given, how)
+  end
+  local text = "%s: %d of its %d tokens have capital letters, which lower-cased text never has: the vocabulary is "
+    .. "cased; set text.lowercase=false (in Lua lowercase=false; --cased)"
+  return nil, text:format(type(given) == "string" and given or "the vocabulary", stored.capitals(content)), "config"
+end
+
 ---What a directory holds of a tokenizer.
 ---@param folder string
 ---@return seqrun.text.Stored|nil # nil without a message where there is none
 ---@return string? message
 ---@return string? code
 function stored.read(folder)
-  local config = json_file.read(folder .. "/tokenizer_config.json") or {}
-  local found = { roles = roles_of(config, json_file.read(folder .. "/special_tokens_map.json") or {}) }
+  local config, message, code = json_file.read(folder .. "/tokenizer_config.json")
+  if message then return nil, message, code end
+  local special
+  special, message, code = json_file.read(folder .. "/special_tokens_map.json")
+  if message then return nil, message, code end
+  config = config or {}
+  local found = { roles = roles_of(config, special or {}) }
   local problem
   found.lowercase, found.keep_accents, problem = casing_of(config)
   for _, name in ipairs { "tokenizer.json", "vocab.txt" } do
     found.name, found.json = folder .. "/" .. name, name == "tokenizer.json"
-    found.content = found.content or sys.read_file(found.name, MOST_BYTES)
+    found.content, message, code = sys.read_file(found.name, MOST_BYTES)
     if found.content then break end
+    if code ~= "missing" then return nil, message, code end
   end
   if not found.content then return nil end
   if not found.json then
-    if found.lowercase == nil then found.lowercase, found.keep_accents = true, config.strip_accents == false end
+    if found.lowercase == nil then -- nothing tells, but the tokens
+      found.lowercase, found.keep_accents = not is_cased(found.content), config.strip_accents == false
+    end
     if config.tokenize_chinese_chars == false then problem = "its tokenizer does not split Chinese characters" end
     if problem then return nil, ("%s: %s, which is not supported"):format(folder, problem), "data" end
   end
@@ -117,20 +169,21 @@ function Stored:open(options)
 end
 
 ---The core tokenizer of what a caller gives: a core tokenizer, which is taken as it is, one of sr.text.tokenizer, a
----vocabulary of BERT, or the path of a directory, a tokenizer.json or a vocab.txt.  `lowercase` (on unless false) and
----`keep_accents` are of a vocabulary.
+---vocabulary of BERT, or the path of a directory, a tokenizer.json or a vocab.txt.  `lowercase` (by default unless the
+---tokens have capital letters) and `keep_accents` are of a vocabulary.
 ---@param given any
 ---@param options { lowercase?: boolean, keep_accents?: boolean, literal: boolean }
 ---@return seqrun.core.text.tokenizer|nil
 ---@return string? message
 ---@return string? code
 function stored.tokenizer(given, options)
-  local how = {
-    lowercase = options.lowercase ~= false, keep_accents = options.keep_accents, specials = not options.literal,
-  }
   if type(given) == "table" then return stored.of(given.core):open { literal = options.literal } end
-  if type(given) == "userdata" then return given.frame and given or core.tokenizer(given, how) end
-  if not sys.is_dir(given) then return core.load_tokenizer(given, how) end
+  if type(given) == "userdata" and given.frame then return given end
+  if type(given) == "userdata" or not sys.is_dir(given) then return of_file(given, options) end
+  if sys.exists(given .. "/MANIFEST") then -- a checkpoint: its files are as they were saved, or are not read
+    local step, damage, kind = require("seqrun.core.train").checkpoint_verify(given)
+    if not step then return nil, damage, kind end
+  end
   local found, message, code = stored.read(given)
   if found then return found:open { literal = options.literal } end
   return nil, message or ("%s: no tokenizer.json and no vocab.txt in this directory"):format(given), code or "missing"

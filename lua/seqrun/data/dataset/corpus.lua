@@ -5,6 +5,7 @@ local kinds = require("seqrun.base.kinds")
 local commas = require("seqrun.base.format").commas
 local core = require("seqrun.core.data")
 local held_classes = require("seqrun.data.dataset.held_classes")
+local output = require("seqrun.base.output")
 local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
 
@@ -20,12 +21,14 @@ Corpus.__name = "seqrun.Corpus"
 ---@field held? number fraction of the tokens held out
 ---@field split? "tail"|"keyed" the last documents, or documents by a keyed coin; by default the last, with a warning
 ---  where the last examples lack a class that the others have
----@field seed? integer of that coin
+---@field seed? integer of that coin, and of folds
+---@field folds? integer examples are in so many folds, equal ones in the same
+---@field fold? integer the one that is held out, from 1
 ---@field vocab? string|seqrun.core.text.vocab|seqrun.core.text.tokenizer another one is refused; of a vocab.txt without
 ---  its casing
 ---@field cache? integer bytes of tokens kept in memory
 
-local OPEN = { held = true, split = true, seed = true, vocab = true, cache = true }
+local OPEN = { held = true, split = true, seed = true, folds = true, fold = true, vocab = true, cache = true }
 
 ---Whether this is a vocabulary, which does not tell the casing.
 local function is_vocabulary(given)
@@ -48,13 +51,13 @@ function Corpus.open(path, options)
     if is_vocabulary(options.vocab) then vocab, tokenizer = tokenizer:vocab(), nil end
   end
   local opened, message, code = core.open(path, {
-    held = options.held, split = options.split, seed = options.seed, cache = options.cache, vocab = vocab,
-    tokenizer = tokenizer,
+    held = options.held, split = options.split, seed = options.seed, folds = options.folds, fold = options.fold,
+    cache = options.cache, vocab = vocab, tokenizer = tokenizer,
   })
   if not opened then return nil, message, code end
   local corpus = setmetatable({ core = opened, about = opened:info() }, Corpus)
-  local problem = options.split == nil and held_classes(corpus)
-  if problem then io.stderr:write("seqrun: warning: ", problem, "\n") end
+  local problem = options.split == nil and not options.folds and held_classes(corpus)
+  if problem then output.note("warning: %s", problem) end
   return corpus
 end
 
@@ -121,6 +124,11 @@ function Corpus:lowercase() return self.about.lowercase end
 ---The tokenizer that it carries; special tokens written in a text are plain text to it.
 ---@return seqrun.core.text.tokenizer
 function Corpus:tokenizer() return self.core:tokenizer() end
+
+---The numbers of a part's examples (documents), from 1.
+---@param part? "train"|"held"
+---@return integer[]
+function Corpus:units(part) return self.core:units(part) end
 
 ---How often each token occurs in a part: counts[id + 1].
 ---@param part? "train"|"held"

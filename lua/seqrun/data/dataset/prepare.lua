@@ -1,24 +1,30 @@
 -- prepare.lua - raw text to a data set: a vocabulary when none is given, then tokens, streamed.
 
 local check = require("seqrun.base.check")
-local commas = require("seqrun.base.format").commas
+local format = require("seqrun.base.format")
 local core = require("seqrun.core.data")
+local import_ids = require("seqrun.data.dataset.import_ids")
+local inputs = require("seqrun.text.inputs")
 local replace = require("seqrun.data.dataset.replace")
 local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
 local stored = require("seqrun.text.stored")
-local refuse_table = require("seqrun.data.dataset.tables")
 local text = require("seqrun.core.text")
 
+local commas = format.commas
+
 ---@class seqrun.PrepareOptions
----@field inputs string|string[] files, directories, .gz, "-"
+---@field inputs string|string[] files, directories, patterns such as "texts/*.txt", "-"; .gz and .zst too
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab|seqrun.core.text.tokenizer|table a directory, a tokenizer.json, a
----vocab.txt, what was read from one, or { size =, min_frequency = } to train a vocabulary, of 30,522 tokens by default
+---vocab.txt, what was read from one, or { size =, min_frequency =, tokens = } to train a vocabulary, of 30,522 tokens
+---by default; tokens: a list of further ones, which stand for no text, such as those of fill-in-the-middle
 ---@field vocab_out? string where a trained vocabulary goes; OUT with .vocab.txt for .sqr by default
 ---@field lowercase? boolean of a vocabulary; true
 ---@field keep_accents? boolean of a vocabulary
----@field format? "prose"|"lines"
+---@field format? "prose"|"lines"|"jsonl" jsonl: every input has records, whatever its name; their texts are prose
+---@field columns? { text?: string } of JSONL: the member that has the text, "text"; meta.body is body inside meta
+---@field where? string of JSONL: the records that are wanted, such as "lang == 'en' and score > 0.5"
 ---@field document_start? string a paragraph that begins so starts a document; blank lines then do not
 ---@field threads? integer
 ---@field overwrite? boolean replace a data set of another text
@@ -26,21 +32,36 @@ local text = require("seqrun.core.text")
 
 local OPTIONS = {
   inputs = true, out = true, vocab = true, vocab_out = true, lowercase = true, keep_accents = true, format = true,
-  document_start = true, threads = true, overwrite = true, progress = true,
+  document_start = true, threads = true, overwrite = true, progress = true, columns = true, where = true,
 }
+local COLUMNS = { text = true }
 
-local TRAIN = { size = true, min_frequency = true }
+local TRAIN = { size = true, min_frequency = true, tokens = true }
 
-local function say(options, format, ...)
-  if options.progress then options.progress(live.fit_output(format:format(...))) end
+local function say(options, words, ...)
+  if options.progress then options.progress(live.fit_output(words:format(...))) end
 end
 
 ---Whether this says how to train a vocabulary.
 local function is_recipe(vocab) return type(vocab) == "table" and getmetatable(vocab) == nil end
 
+---A vocabulary with further tokens at its end.
+local function with_tokens(trained, tokens)
+  local lines = {}
+  for id = 0, #trained - 1 do lines[id + 1] = trained:token(id) end
+  for _, token in ipairs(tokens) do
+    local good = type(token) == "string" and token:find("^%S+$")
+    local wrong = not good and "is no token: it needs characters, and no spaces"
+      or trained:id(token) and "is in the trained vocabulary already"
+    if wrong then return nil, ("prepare: vocab.tokens: '%s' %s"):format(tostring(token), wrong), "config" end
+    lines[#lines + 1] = token
+  end
+  return text.parse_vocab(table.concat(lines, "\n") .. "\n", "the trained vocabulary")
+end
+
 ---Trains a vocabulary on the text.
-local function train(options, inputs)
-  for _, path in ipairs(inputs) do
+local function train(options, given, records)
+  for _, path in ipairs(given) do
     if path == "-" then
       return nil, "prepare: standard input is read once; give a vocabulary (vocab: FILE), or files to train one from",
         "config"
@@ -48,22 +69,23 @@ local function train(options, inputs)
   end
   local size = options.vocab.size or 30522
   say(options, "vocabulary: training %s tokens", commas(size))
-  local trained, counts, code = text.train(inputs, {
+  local trained, counts, code = text.train(given, {
     size = size, min_frequency = options.vocab.min_frequency, lowercase = options.lowercase ~= false,
-    keep_accents = options.keep_accents, threads = options.threads,
+    keep_accents = options.keep_accents, threads = options.threads, records = records,
   })
   if not trained then return nil, counts, code end
   say(options, "vocabulary: %s tokens from %s words (%s distinct)", commas(#trained), commas(counts.words),
     commas(counts.distinct))
+  if #(options.vocab.tokens or {}) > 0 then return with_tokens(trained, options.vocab.tokens) end
   return trained
 end
 
 ---The tokenizer to use, and the vocabulary if it was trained.
-local function tokenizer_of(options, inputs)
+local function tokenizer_of(options, given, records)
   local trained
   if is_recipe(options.vocab) then
     local problem, why
-    trained, problem, why = train(options, inputs)
+    trained, problem, why = train(options, given, records)
     if not trained then return nil, problem, why end
   end
   local tokenizer, message, code = stored.tokenizer(trained or options.vocab, {
@@ -98,6 +120,9 @@ local function work(ingest, options)
 end
 
 local function close_report(options, counts)
+  say(options, "read %s of text in %s: %s words%s", format.bytes(counts.bytes), format.counted(counts.files, "file"),
+    commas(counts.words), counts.records == 0 and "" or (", %s%s"):format(format.counted(counts.records, "record"),
+    options.where and (", %s of them left out by where"):format(commas(counts.left_out)) or ""))
   say(options, "%s: %s tokens (%.2f %% unknown) in %s sentences of %s documents, %.1f s", options.out,
     commas(counts.tokens), 100 * counts.unknown / math.max(1, counts.tokens), commas(counts.stored),
     commas(counts.documents), counts.seconds)
@@ -145,8 +170,8 @@ end
 ---The metadata of how a data set was made.
 local function settings_of(options, source)
   return {
-    source = source, format = options.format or "prose", document_start = options.document_start or "none",
-    kind = "text",
+    source = source, format = options.format == "lines" and "lines" or "prose", kind = "text",
+    document_start = options.document_start or "none",
   }
 end
 
@@ -161,7 +186,7 @@ end
 
 ---The tokenizer, the vocabulary if it was trained, and the existing data set at `out`, if any, which looks like the new
 ---one.
-local function begin(options, inputs, source)
+local function begin(options, given, source, records)
   local done, message, code = make_place(options.out)
   if not done then return nil, message, code end
   tell_leftovers(options)
@@ -170,7 +195,7 @@ local function begin(options, inputs, source)
   if message then return nil, message, code end
   if before then done, message, code = replace.check_settings(before, options.out, settings_of(options, source)) end
   if not done then return nil, message, code end
-  tokenizer, trained, code = tokenizer_of(options, inputs)
+  tokenizer, trained, code = tokenizer_of(options, given, records)
   if not tokenizer then return nil, trained, code end
   if before then
     done, message, code = replace.check_settings(before, options.out, tokenizer_settings(tokenizer))
@@ -179,28 +204,45 @@ local function begin(options, inputs, source)
   return tokenizer, trained, before
 end
 
-local function prepare(options, inputs)
-  for _, path in ipairs(inputs) do
-    local problem = refuse_table(path)
-    if problem then return nil, problem, "config" end
-  end
+---Nothing is left to write.
+local function none_wanted(counts)
+  if counts.records == 0 or counts.left_out < counts.records then return nil end
+  return ("prepare: where leaves out all of the %s records; no data set was written"):format(commas(counts.records))
+end
+
+---Makes the data set of text.
+local function prepare(options, given, records)
   local done, message, code, ingest, counts
-  if #inputs == 0 then return nil, "prepare: inputs is empty; give files or directories, or - for stdin", "config" end
-  local source = table.concat(inputs, " "):sub(1, 4096)
-  local tokenizer, trained, before = begin(options, inputs, source)
+  local source = table.concat(given, " ") .. (options.where and " where " .. options.where or "")
+  source = source:sub(1, 4096)
+  local tokenizer, trained, before = begin(options, given, source, records)
   if not tokenizer then return nil, trained, before end
-  ingest, message, code = core.ingest(options.out, inputs, tokenizer, {
-    format = options.format,
+  ingest, message, code = core.ingest(options.out, given, tokenizer, {
+    format = options.format == "lines" and "lines" or "prose", records = records,
     document_start = options.document_start, threads = options.threads, source = source,
   })
   if not ingest then return nil, message, code end
   local guard <close> = ingest
   counts, message, code = work(ingest, options)
+  local none = counts and none_wanted(counts)
+  if none then return nil, none, "data" end
   if counts and before then done, message, code = replace.check_text(before, options.out, ingest) end
   if not counts or done == nil and before then return nil, message, code end
   done, message, code = commit(options, ingest, trained)
   if not done then return nil, message, code end
   return counts
+end
+
+---Looks at what the inputs are, and makes the data set.
+local function prepare_inputs(options, given)
+  if #given == 0 then return nil, "prepare: inputs is empty; give files or directories, or - for stdin", "config" end
+  local found, message, code = inputs.find(given)
+  if not found then return nil, message, code end
+  if found.kind ~= "text" then return import_ids(options, found, table.concat(given, " "):sub(1, 4096)) end
+  local records
+  records, message, code = inputs.records(found, options, "prepare")
+  if message then return nil, message, code end
+  return prepare(options, given, records)
 end
 
 ---Makes a data set from text; the counts of what was read, stored and dropped.
@@ -214,10 +256,11 @@ return function(options)
     check.fail("data.prepare: give inputs, out and vocab (a directory, a file, or { size = N } to train one)")
   end
   if is_recipe(options.vocab) then check.options("data.prepare: vocab", options.vocab, TRAIN) end
-  local inputs = type(options.inputs) == "table" and options.inputs or { options.inputs }
-  local counts, message, code = prepare(options, inputs)
+  check.options("data.prepare: columns", options.columns, COLUMNS)
+  local given = type(options.inputs) == "table" and options.inputs or { options.inputs }
+  local counts, message, code = prepare_inputs(options, given)
   if code == "stopped" then message = "prepare: stopped on request; no data set was written" end
   if not counts then return nil, message, code end
-  close_report(options, counts)
+  if counts.stored then close_report(options, counts) end
   return counts
 end

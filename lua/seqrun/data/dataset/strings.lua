@@ -54,6 +54,8 @@ function strings.encoder(options)
   for i, name in ipairs(options.labels or {}) do classes[name] = i - 1 end
   return function(example, number)
     if type(example) ~= "table" then return example end
+    local ids = example.a ~= nil or example.text == nil
+    if ids and (example.label == nil or math.type(example.label) == "integer") then return example end
     local made = {}
     for key, value in pairs(example) do made[key] = value end
     if options.labels and example.label ~= nil then
@@ -63,7 +65,7 @@ function strings.encoder(options)
       bad(number, "the label is '%s'; name the classes, labels = { '%s', ... }, or give their numbers", example.label,
         example.label)
     end
-    if example.a ~= nil or example.text == nil then return made end
+    if ids then return made end
     local starts = {}
     made.a, starts.a = encode(tokenizer, "text", example.text, number)
     if example.pair ~= nil then made.b, starts.b = encode(tokenizer, "pair", example.pair, number) end

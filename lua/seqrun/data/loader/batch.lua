@@ -26,6 +26,7 @@ require("seqrun.core.tensor") -- the classes of layouts and tensors
 ---@field masked integer
 ---@field epoch integer of the first sequence
 ---@field share integer its share of the update, from 1
+---@field update_sequences integer of the whole update
 local Batch = {}
 
 ---The targets by name, with their tensors.
@@ -56,6 +57,7 @@ local SENT = { ids = true, types = true, original_ids = true, targets = true, la
 
 local MAKE = {
   layout = function(self) return self.core:layout(self.number) end,
+  update_sequences = function(self) return self.core:info().sequences end,
   target_names = function(self)
     local names = {}
     for i, target in ipairs(self.facts) do names[i] = target.name end

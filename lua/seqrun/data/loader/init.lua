@@ -56,8 +56,9 @@ local new_update = require("seqrun.data.loader.update")
 ---@field too_long? "error"|"truncate"|"split" of fixed examples
 ---@field targets? (string|seqrun.TargetOptions)[] what to predict, see seqrun.data.targets; by default "mlm" and "nsp"
 ---for text, "label" for examples that have it, else "mlm"
----@field mask? false|{ prob?: number, max?: integer, whole_word?: boolean, rates?: table } if set, adds "mlm" to the
----targets; rates: fraction by counter, { by = "step", { from, fraction }, ... }, at most prob (sr.schedule.rates)
+---@field mask? false|{ prob?: number, max?: integer, whole_word?: boolean, rates?: table, concepts?: table } if set,
+---adds "mlm" to the targets; rates: fraction by counter, { by = "step", { from, fraction }, ... }, at most prob
+---(sr.schedule.rates); concepts: { table =, share =, from = { update, ... } }, masked first from these updates on
 ---@field keep_ids? boolean batches keep the ids before masking as original_ids
 ---@field loss? "token"|"sequence" what the loss is a mean over
 ---@field solver? string built in or of pack.register(); one written in Lua runs on the main thread, without workers
@@ -76,7 +77,7 @@ local OPTIONS = {
 
 local CURSOR = {
   epoch = true, position = true, stage = true, packs = true, update = true, sequences = true, raw_tokens = true,
-  real_tokens = true, masked_tokens = true, pending = true, state = true, ended = true, by = true,
+  real_tokens = true, masked_tokens = true, words = true, pending = true, state = true, ended = true, by = true,
 }
 
 ---@class seqrun.Loader
@@ -218,6 +219,7 @@ end
 ---@field raw_tokens integer before stages truncate sequences
 ---@field real_tokens integer
 ---@field masked_tokens integer
+---@field words integer as white space separates them; 0 where the data set has not counted them
 ---@field pending? table[] by order: the orders of the next updates
 ---@field state? table by order: the state of the function
 ---@field ended? boolean by order: it has ended the data

@@ -2,6 +2,7 @@
 --
 --     targets = { "mlm" }                                          masked tokens
 --     targets = { "mlm", "nsp" }                                   and next sentence, of text
+--     targets = { "causal" }                                       every token, from those before it
 --     targets = { "score", { name = "tag", column = "tags" } }     columns of a data set of examples
 --     targets = { { name = "answer", reads = "spans" } }           first and last token, from two integers
 --     targets = { { name = "long", make = function(update) ... end } }
@@ -16,7 +17,7 @@ local check = require("seqrun.base.check")
 
 ---@class seqrun.TargetOptions
 ---@field name string
----@field kind? "mlm"|"nsp"|"column" "column"
+---@field kind? "mlm"|"causal"|"tokens"|"nsp"|"column" "column"; tokens: the ids of all tokens before they are masked
 ---@field column? string of the data set; `name` by default
 ---@field reads? "rows"|"sequences"|"spans" by the shape of the column; of `make`: "sequences" or "rows"
 ---@field ignore? number label that is ignored, -100 for integers; NaN always is
@@ -25,13 +26,19 @@ local check = require("seqrun.base.check")
 ---@field make? fun(update: seqrun.Update): { rows?: integer[], labels: number[] }[]
 ---@field type? "i32"|"f32" of the labels of `make`
 ---@field columns? integer labels per item of `make`, 1
+---@field causal? number of causal and mlm: fraction of the sequences that are causal; the others are masked, and read
+---one token earlier
+---@field fixed? boolean of mlm: a sequence has the same masked positions in every epoch
+---@field fim? { rate: number, spm?: number, characters?: boolean, prefix: integer, suffix: integer, middle: integer }
+---of causal: fill-in-the-middle of so many of the sequences, in the order SPM of so many of these; characters: cut
+---between characters; ids of its tokens
 
 local TARGET = {
   name = true, kind = true, column = true, reads = true, ignore = true, outside = true, mean = true, make = true,
-  type = true, columns = true,
+  type = true, columns = true, causal = true, fim = true, fixed = true,
 }
 
-local BUILT_IN = { mlm = "mlm", nsp = "nsp" }
+local BUILT_IN = { mlm = "mlm", nsp = "nsp", causal = "causal" }
 
 local targets = {}
 

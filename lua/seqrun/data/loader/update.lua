@@ -10,6 +10,7 @@ local shares = require("seqrun.data.loader.shares")
 ---@field tokens integer
 ---@field slots integer
 ---@field masked integer
+---@field words integer as white space separates them; 0 where the data set has not counted them
 ---@field shares integer parts whose gradients are summed in a tree; batches come share by share
 ---@field imbalance number cost of the most expensive micro-batch over the mean; 1 is even
 ---@field schedule_step number steps of the schedule after it: sequences drawn so far, divided by the batch size in
@@ -31,8 +32,8 @@ local Update = {}
 Update.__index = Update
 Update.__name = "seqrun.Update"
 require("seqrun.base.strict").seal(Update, "the update", {
-  "index", "sequences", "packs", "tokens", "slots", "masked", "count", "schedule_step", "counters", "window", "max_len",
-  "stores", "recorded", "imbalance", "from", "upto", "ended",
+  "index", "sequences", "packs", "tokens", "slots", "masked", "words", "count", "schedule_step", "counters", "window",
+  "max_len", "stores", "recorded", "imbalance", "from", "upto", "ended",
   "again", "backwards", "late",
 })
 

@@ -11,6 +11,7 @@ local commas = require("seqrun.base.format").commas
 local corpus = require("seqrun.data.dataset.corpus")
 local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
+local packed = require("seqrun.base.packed")
 local readers = require("seqrun.data.readers")
 local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
@@ -24,6 +25,8 @@ local VERSION = 2
 ---@field train string|string[] labelled files, or one .sqr
 ---@field dev? string|string[]
 ---@field held? number of train, where there is no dev; 0
+---@field folds? integer instead of held: train is in so many folds, of which one is held out
+---@field fold? integer that one, from 1; 1
 ---@field seed? integer of the choice of what is held out
 ---@field vocab string|seqrun.core.text.vocab|seqrun.core.text.tokenizer another tokenizer in a .sqr is refused
 ---@field labels? string[] of the checkpoint
@@ -37,7 +40,7 @@ local OPTIONS = {
   task = true, train = true, dev = true, held = true, seed = true, vocab = true, lowercase = true, keep_accents = true,
   labels = true, max_len = true, too_long = true, folder = true, columns = true, format = true, delimiter = true,
   quotes = true, limit = true, bad = true, separator = true, stride = true, query = true, keep_text = true,
-  unlabelled = true, progress = true,
+  unlabelled = true, progress = true, folds = true, fold = true,
 }
 
 ---Options that go to data.read as they are.
@@ -87,7 +90,7 @@ local function path_of(options, given)
     if not digest then return nil, message, code end
     key.files[i] = { path, digest }
   end
-  local name = given.files[1]:match("([^/]*)$"):gsub("%.gz$", ""):gsub("%.%w+$", ""):gsub("[^%w_.-]", "_")
+  local name = packed.bare(given.files[1]:match("([^/]*)$")):gsub("%.%w+$", ""):gsub("[^%w_.-]", "_")
   return ("%s/%s-%s.sqr"):format(options.folder or "runs/data", name, sys.hash(json.encode(key)):sub(1, 12))
 end
 
@@ -205,6 +208,26 @@ local function hold_out(options, train)
   return nil, few:format(train:meta().source or train:info().path, options.held, train:info().examples), "data"
 end
 
+---Holds out a fold of train, and says how large it is.
+local function fold_out(options, sets)
+  local path, fold = sets.train:info().path, options.fold or 1
+  if options.reader.whole or options.reader.windows then
+    return nil, ("%s: its examples belong together, so they cannot be in folds; leave out data.folds"):format(path),
+      "config"
+  end
+  local set, message, code = corpus.open(path, { folds = options.folds, fold = fold, seed = options.seed })
+  if not set then return nil, message, code end
+  local held, left = set:info().held.units, set:info().train.units
+  if held == 0 or left == 0 then
+    return nil, ("%s: data.folds=%d of %d examples leaves fold %d %s; use fewer folds"):format(path, options.folds,
+      set:info().examples, fold, held == 0 and "empty" or "with all of them"), "data"
+  end
+  sets.train, sets.dev, sets.dev_part = set, set, "held"
+  say(sets.notes, "dev: %s of them, fold %d of %d of train; equal texts are in one fold", commas(held), fold,
+    options.folds)
+  return sets
+end
+
 ---Opens one of the sets, checks it and tells about it.
 local function add_set(sets, name, options, labels)
   local set, message, code = open_set(options, options[name], labels)
@@ -256,6 +279,7 @@ return function(given)
   done, message, code = add_set(sets, "train", options, options.labels)
   if not done then return nil, message, code end
   sets.labels = sets.train:labels()
+  if options.folds then return fold_out(options, sets) end
   if options.dev then return add_dev(sets, options) end
   if (options.held or 0) == 0 then return sets end
   sets.train, message, code = hold_out(options, sets.train)

@@ -1,5 +1,7 @@
 -- formats.lua - which format a file has, and what its rows are for seqrun.core.text.rows.
 
+local packed = require("seqrun.base.packed")
+
 local formats = {}
 
 formats.NAMES = { "auto", "csv", "tsv", "jsonl", "conll", "squad" }
@@ -16,7 +18,7 @@ local BY_ENDING = {
 ---@return string? message
 function formats.of(path, reader, given)
   if given and given ~= "auto" then return given end
-  local ending = path:gsub("%.gz$", ""):match("%.(%w+)$")
+  local ending = packed.bare(path):match("%.(%w+)$")
   ending = ending and ending:lower() or ""
   local format = (reader and reader.formats or {})[ending] or BY_ENDING[ending]
   if format then return format end

@@ -191,9 +191,12 @@ local function check_id(self, record)
   return true
 end
 
+---What a wrong name of a column makes a copy of the text.
+local COPIED = { "label", "pair" }
+
 ---Counts rows whose label or second text is the text itself.
 local function count_copies(self, record)
-  for _, role in ipairs { "label", "pair" } do
+  for _, role in ipairs(COPIED) do
     if record.text and record[role] == record.text then self.copies[role] = (self.copies[role] or 0) + 1 end
   end
 end
@@ -201,18 +204,20 @@ end
 ---Counts rows that repeat the text of an earlier one, and those of them with another label.
 local function count_repeats(self, record)
   if type(record.text) ~= "string" or self.options.reader.windows then return end
-  local key = sys.hash(record.text .. "\0" .. (record.pair or ""))
-  local before = self.texts[key]
-  if not before then
-    self.texts[key] = { label = record.label, line = record.line }
+  local key = sys.key(record.text)
+  if record.pair then key = sys.key(record.pair, key) end
+  local repeats = self.repeats
+  local line = repeats.lines[key]
+  if not line then
+    repeats.lines[key], repeats.labels[key] = record.line, record.label
     return
   end
-  local repeats = self.repeats
   repeats.count = repeats.count + 1
-  if type(record.label) ~= "string" or before.label == record.label then return end
+  local label = repeats.labels[key]
+  if type(record.label) ~= "string" or label == record.label then return end
   repeats.other = repeats.other + 1
   repeats.first = repeats.first or ("%s:%d ('%s', '%s' in line %d)"):format(record.file, record.line,
-    shown(record.label), shown(before.label or ""), before.line)
+    shown(record.label), shown(label or ""), line)
 end
 
 ---A warning about equal texts with different labels.
@@ -226,7 +231,7 @@ end
 ---Warnings about rows whose label or second text is the text itself, if most are.
 local function copies_notes(self)
   local notes = {}
-  for _, role in ipairs { "label", "pair" } do
+  for _, role in ipairs(COPIED) do
     local count = self.copies[role] or 0
     if count > 1 and count > self.rows / 2 then
       notes[#notes + 1] = ("warning: in %d of %d rows the %s is the text itself; check columns.%s"):format(
@@ -294,7 +299,7 @@ end
 local function stream_of(options, source, maker)
   return setmetatable({
     options = options, source = source, maker = maker, problems = problems.new(options.bad), queue = {}, at = 1,
-    seen = {}, copies = {}, texts = {}, repeats = { count = 0, other = 0 }, rows = 0, read = 0,
+    seen = {}, copies = {}, repeats = { count = 0, other = 0, lines = {}, labels = {} }, rows = 0, read = 0,
     working = live.work("reading", { unit = "rows", print = options.progress, quiet = not options.progress }),
   }, Stream)
 end

@@ -30,11 +30,15 @@ local function with(fields, more) return table.move(more, 1, #more, #fields + 1,
 
 local data = c.map(with({
   { "train", c.list(c.path {}, { required = true, min = 1, one = true,
-    doc = "labelled files to train on (CSV, TSV, JSONL, CoNLL, SQuAD; .gz too), or a data set (.sqr)" }) },
+    doc = "labelled files to train on (CSV, TSV, JSONL, CoNLL, SQuAD; .gz and .zst too), or a data set (.sqr)" }) },
   { "dev", c.list(c.path {}, { optional = true, min = 1, one = true,
     doc = "labelled files to evaluate on; none: data.held of data.train" }) },
   { "held", c.number { default = 0.1, min = 0, max = 0.5,
     doc = "fraction of data.train to evaluate on where data.dev is none, drawn at random by seed" } },
+  { "folds", c.integer { optional = true, min = 2, max = 1000,
+    doc = "cross-validation: run once for each of so many parts of data.train, which is held out, in OUT/fold-N, and "
+      .. "report mean and deviation; equal texts are in one part" } },
+  { "fold", c.integer { optional = true, min = 1, max = 1000, doc = "run only the fold of this number" } },
   { "max_len", c.integer { default = 128, min = 8, max = 65535,
     doc = "maximum tokens of a sequence, [CLS] and [SEP] included, and length of a pack" } },
   { "too_long", c.enum({ "truncate", "error" }, { default = "truncate",
@@ -58,6 +62,14 @@ keys.keys = { { "data", data }, { "columns", columns } }
 keys.reading, keys.columns = reading, columns
 
 keys.rules = {
+  {
+    keys = { "data.folds", "data.fold", "data.dev" },
+    check = function(folds, fold, dev)
+      if fold and not folds then return "data.fold needs data.folds, the number of folds" end
+      if fold and fold > folds then return ("data.fold is %d, but there are %d folds"):format(fold, folds) end
+      if folds and dev then return "data.folds holds out parts of data.train; leave out data.dev, or data.folds" end
+    end,
+  },
   {
     keys = { "data.delimiter" },
     check = function(delimiter)

@@ -95,30 +95,42 @@ local function keys_of(object)
   return keys
 end
 
+local ROLES = { "text", "pair", "label", "id", "choices" }
+
+---The value of a key that a column names; false after a problem, which the record then tells.
+local function value_of(self, object, role, key)
+  local value = scalar(object[key])
+  if type(value) == "table" then
+    for k, one in ipairs(value) do value[k] = scalar(one) end
+  end
+  if value ~= nil or self.optional[role] then return value end
+  if object[key] ~= nil then
+    bad(self.record, "missing", "'%s' is null", key)
+  else
+    bad(self.record, "missing", "no '%s', which columns.%s names%s", key, role, guess.hint(key, keys_of(object)))
+  end
+  return false
+end
+
 local function object_to_record(self, line)
   local record, given = self.record, self.options.columns
   local object, why = json.decode(line)
   if type(object) ~= "table" or #object > 0 then
     return bad(record, "unreadable", "not a JSON object%s", object == nil and ": " .. why or "")
   end
-  for _, role in ipairs { "text", "pair", "label", "id", "choices" } do
-    local wanted = given[role]
-    for i, key in ipairs(type(wanted) == "table" and wanted or { wanted }) do
-      local value = scalar(object[key])
-      if value == nil and not self.optional[role] then
-        if object[key] ~= nil then return bad(record, "missing", "'%s' is null", key) end
-        return bad(record, "missing", "no '%s', which columns.%s names%s", key, role, guess.hint(key, keys_of(object)))
+  for _, role in ipairs(ROLES) do
+    local wanted, value = given[role], nil
+    if type(wanted) == "table" then
+      value = {}
+      for i, key in ipairs(wanted) do
+        value[i] = value_of(self, object, role, key)
+        if value[i] == false then return record end
       end
-      if type(value) == "table" then
-        for k, one in ipairs(value) do value[k] = scalar(one) end
-      end
-      if type(wanted) ~= "table" then
-        record[role] = value
-      else
-        record[role] = i == 1 and {} or record[role]
-        record[role][i] = value
-      end
+    elseif wanted ~= nil then
+      value = value_of(self, object, role, wanted)
+      if value == false then return record end
     end
+    record[role] = value
   end
   return record
 end

@@ -5,6 +5,10 @@ local LABELS = 'labels = sr.tensor({ 0, 2 }, { dtype = "i32" })\n'
 
 return {
   ["sr.ops.linear"] = 'sr.ops.linear(sr.randn(4, 8), sr.randn(6, 8), sr.zeros(6), { act = "gelu" })',
+  ["sr.ops.group_rows"] = 'items = sr.zeros(1, 8, { dtype = "i32" })\n'
+    .. "sr.ops.group_rows(items, sample.layout, { groups = 2 })",
+  ["sr.ops.grouped_linear"] = 'starts = sr.tensor({ 0, 3, 4 }, { dtype = "i32" })\n'
+    .. "sr.ops.grouped_linear(sr.randn(4, 8), sr.randn(12, 8), sr.zeros(12), starts)",
   ["sr.ops.attention"] = "sr.ops.attention(sr.randn(8, 48), sample.layout, { heads = 2 })",
   ["sr.ops.rotary"] = "sr.ops.rotary(sr.randn(8, 48), sample.layout, { heads = 2 })",
   ["sr.ops.gated"] = 'sr.ops.gated(sr.randn(4, 16), { act = "gelu" })',
@@ -15,6 +19,7 @@ return {
   ["sr.ops.gather_rows"] = ROWS .. "sr.ops.gather_rows(sr.randn(3, 4), rows)",
   ["sr.ops.put_rows"] = ROWS .. "sr.ops.put_rows(sr.zeros(3, 4), rows, sr.ones(2, 4))",
   ["sr.ops.on_rows"] = ROWS .. "sr.ops.on_rows(sr.ones(3, 4), rows, function(taken) return taken * 2 end)",
+  ["sr.ops.sequence_mean"] = "sr.ops.sequence_mean(sr.randn(8, 4), sample.layout)",
   ["sr.ops.dropout"] = "sr.ops.dropout(sr.ones(8, 4), sample.layout, { p = 0.5 })",
   ["sr.ops.keep_probability"] = "sr.ops.keep_probability(0.1)",
   ["sr.ops.mlm_loss"] = LABELS .. "sr.ops.mlm_loss(sr.randn(2, 8), sr.randn(5, 8), sr.zeros(5), labels, sr.ones(2) / 2)",
@@ -33,6 +38,7 @@ return {
   ["sr.params.new"] = 'params = sr.params.new { { name = "w", shape = { 3, 4 } } }\nparams:initialise(1)\nparams:get("w")',
   ["Params"] = "sample.params:names()[1], sample.params:count()",
   ["sr.nn.bert"] = "sr.nn.bert { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, vocab_size = 99 }",
+  ["sr.ops.sample"] = "sr.ops.sample(sr.randn(2, 9), { 0, 1 }, sample.layout)",
   ["sr.nn.family_names"] = "sr.nn.family_names()",
   ["sr.nn.family"] = 'sr.nn.family { name = "mine", like = "bert", class = "Mine" }',
   ["sr.nn.encoder"] = "sr.nn.encoder { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, vocab_size = 99 }",
@@ -45,6 +51,9 @@ return {
   ["sr.nn.dense_attention"] = "sr.nn.dense_attention(sr.randn(8, 48), sample.layout, { heads = 2 })",
   ["sr.nn.heads.mlm"] = "sr.nn.bert { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, heads = { \"mlm\" } }",
   ["sr.nn.heads.nsp"] = "sr.nn.bert { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, heads = { \"nsp\" } }",
+  ["sr.nn.heads.causal"] = "sr.nn.bert { family = \"gpt2\", n_embd = 16, n_layer = 1, n_head = 2, heads = { \"causal\" } }",
+  ["sr.nn.heads.replaced"] = 'sr.nn.bert { family = "electra", num_hidden_layers = 1, heads = { "replaced" } }',
+  ["ReplacedTokens"] = 'sr.nn.bert { family = "electra", num_hidden_layers = 1, heads = { "replaced" } }:head("replaced")',
   ["sr.nn.heads.classify"] = 'sr.nn.heads.classify { labels = { "no", "yes" } }',
   ["sr.nn.heads.regress"] = 'sr.nn.heads.regress { labels = { "score" } }',
   ["sr.nn.heads.multilabel"] = 'sr.nn.heads.multilabel { labels = { "red", "blue" } }',

@@ -7,7 +7,7 @@ local keys = require("seqrun.nn.keys")
 local distilbert = {
   name = "distilbert", class = "DistilBert", prefix = "distilbert.",
   keys = {
-    vocab_size = keys.size(30522), dim = keys.size(768), n_layers = keys.size(6), n_heads = keys.size(12),
+    vocab_size = keys.size(30522), dim = keys.size(768), n_layers = keys.layers(6), n_heads = keys.size(12),
     hidden_dim = keys.size(3072), activation = keys.activation("gelu"), dropout = keys.dropout(0.1),
     attention_dropout = keys.dropout(0.1), qa_dropout = keys.dropout(0.1), seq_classif_dropout = keys.dropout(0.2),
     max_position_embeddings = keys.size(512), initializer_range = keys.number(0.02, 0),

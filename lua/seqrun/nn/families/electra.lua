@@ -26,12 +26,15 @@ end
 
 electra.names = setmetatable({ project = "embeddings_project", pooler = false }, { __index = bert.names })
 
-function electra.heads(c)
+function electra.heads(c, design)
   local drop = c.classifier_dropout or c.hidden_dropout_prob
   return {
     mlm = {
       dense = "generator_predictions.dense", act = "gelu", norm = "generator_predictions.LayerNorm",
       bias = "generator_lm_head.bias", repeats = "generator_lm_head",
+    },
+    replaced = {
+      dense = "discriminator_predictions.dense", act = design.act, layer = "discriminator_predictions.dense_prediction",
     },
     sequence = {
       drop_before = drop, dense = "classifier.dense", act = "gelu", drop = drop, layer = "classifier.out_proj",

@@ -10,7 +10,7 @@ local eurobert = {
   name = "eurobert", class = "EuroBert", prefix = "model.",
   keys = {
     vocab_size = keys.size(128256), hidden_size = keys.size(768), intermediate_size = keys.size(3072),
-    num_hidden_layers = keys.size(12), num_attention_heads = keys.size(12),
+    num_hidden_layers = keys.layers(12), num_attention_heads = keys.size(12),
     num_key_value_heads = keys.optional("integer"), head_dim = keys.optional("integer"),
     hidden_act = keys.activation("silu"), max_position_embeddings = keys.size(8192),
     initializer_range = keys.number(0.02, 0), rms_norm_eps = keys.number(1e-5, 0), rope_theta = keys.number(10000, 1),

@@ -2,6 +2,8 @@
 --
 --   name         the `model_type` of config.json
 --   class        of Transformers' classes: "ModernBert" makes ModernBertForMaskedLM
+--   classes      those with other names: { CausalLM = "GPT2LMHeadModel" }
+--   causal       true if a token attends to none after it
 --   prefix       of the names of an encoder's parameters, which bare encoders omit
 --   bare_pooler  false if Transformers' bare encoder has no pooler though the class for sequences has one
 --   keys         of config.json, with types and defaults (nn/keys)
@@ -28,6 +30,8 @@ local FOLDER = debug.getinfo(1, "S").source:match("^@(.*)/init%.lua$")
 ---@field name string
 ---@field like? string
 ---@field class string
+---@field classes? table<string, string>
+---@field causal? boolean
 ---@field prefix string
 ---@field bare_pooler? boolean
 ---@field keys table<string, seqrun.Key>
@@ -61,7 +65,8 @@ local OTHERS = {
   mobilebert = "bottleneck layers", squeezebert = "grouped convolutions", nystromformer = "landmark attention",
   reformer = "hashed attention", ["megatron-bert"] = "a norm before each block with BERT's names",
   ["xlm-roberta-xl"] = "a norm before each block with RoBERTa's names", ultrabert = "a masked-LM head of two layers",
-  gpt2 = "a causal decoder", llama = "a causal decoder", mistral = "a causal decoder", qwen2 = "a causal decoder",
+  llama = "rotary positions in a causal decoder", mistral = "rotary positions in a causal decoder",
+  qwen2 = "rotary positions in a causal decoder", gpt_neox = "rotary positions in a causal decoder",
   bart = "a decoder", ibert = "quantised layers", canine = "characters without a vocabulary",
 }
 

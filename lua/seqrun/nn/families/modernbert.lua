@@ -11,9 +11,10 @@ local modernbert = {
   name = "modernbert", class = "ModernBert", prefix = "model.",
   keys = {
     vocab_size = keys.size(50368), hidden_size = keys.size(768), intermediate_size = keys.size(1152),
-    num_hidden_layers = keys.size(22), num_attention_heads = keys.size(12), hidden_activation = keys.activation("gelu"),
-    max_position_embeddings = keys.size(8192), initializer_range = keys.number(0.02, 0),
-    norm_eps = keys.number(1e-5, 0), norm_bias = keys.flag(false), attention_bias = keys.flag(false),
+    num_hidden_layers = keys.layers(22), num_attention_heads = keys.size(12),
+    hidden_activation = keys.activation("gelu"), max_position_embeddings = keys.size(8192),
+    initializer_range = keys.number(0.02, 0), norm_eps = keys.number(1e-5, 0), norm_bias = keys.flag(false),
+    attention_bias = keys.flag(false),
     attention_dropout = keys.dropout(0), attn_out_dropout = keys.optional("number"),
     embedding_dropout = keys.dropout(0), mlp_dropout = keys.dropout(0), mlp_bias = keys.flag(false),
     decoder_bias = keys.flag(true), classifier_pooling = keys.choice("cls", { "cls", "mean" }),

@@ -6,6 +6,7 @@
 -- family's.
 
 local check = require("seqrun.base.check")
+local costs = require("seqrun.nn.heads.costs")
 local ops = require("seqrun.tensor.ops")
 local part = require("seqrun.nn.model.part")
 local specs = require("seqrun.nn.model.specs")
@@ -27,6 +28,7 @@ local task = {}
 ---@field prefix string
 ---@field architecture string the class of Transformers with this head
 ---@field problem_type? string of Transformers
+---@field costs? seqrun.ClassCosts of training, where they are not the plain ones
 ---@field number? integer position among the heads of a model, which gives each its own dropout
 ---@field logits fun(self: table, hidden: seqrun.States, target: seqrun.Target, batch: seqrun.Batch): seqrun.Tensor
 
@@ -64,6 +66,8 @@ end
 ---@class seqrun.FamilyHeads
 ---@field mlm? seqrun.MaskedLMNames
 ---@field nsp? string name of the layer
+---@field causal? seqrun.MaskedLMNames
+---@field replaced? seqrun.HeadPlace
 ---@field sequence seqrun.HeadPlace
 ---@field choice? seqrun.HeadPlace
 ---@field tokens seqrun.HeadPlace
@@ -82,6 +86,10 @@ end
 
 local function make(Class, kind, options, encoder)
   local prefix, family = options.prefix or "", encoder.family
+  if family.causal then
+    check.fail("nn.heads.%s: the family %s is causal: its tokens see those before them only; choose a bidirectional "
+      .. "one, such as bert", kind.kind, family.name)
+  end
   local place, theirs = place_of(encoder.heads, kind)
   local self = {
     name = options.name or kind.name, encoder = encoder, prefix = prefix, labels = options.labels, place = place,
@@ -186,6 +194,7 @@ task.methods.logits = task.methods.project
 ---@param batch seqrun.Batch
 ---@return seqrun.Loss
 function task.methods:loss(hidden, target, batch)
+  if self.costs and self.training then return costs.loss(self:logits(hidden, target, batch), target, self.costs) end
   local total, items, correct = ops.cross_entropy(self:logits(hidden, target, batch), target.labels, target.weights)
   return { total = total, items = items, correct = correct }
 end

@@ -15,9 +15,16 @@ local keys = {}
 ---@return seqrun.Key
 function keys.integer(default, min) return { default = default, min = min, type = "integer" } end
 
+---Sizes and numbers of layers are below these: more is a damaged file, or one that is to take all memory.
+local MOST_SIZE, MOST_LAYERS = 1 << 31, 10001
+
 ---An integer of at least 1.
 ---@return seqrun.Key
-function keys.size(default) return keys.integer(default, 1) end
+function keys.size(default) return { default = default, min = 1, below = MOST_SIZE, type = "integer" } end
+
+---A number of layers.
+---@return seqrun.Key
+function keys.layers(default) return { default = default, min = 1, below = MOST_LAYERS, type = "integer" } end
 
 ---@return seqrun.Key
 function keys.number(default, min, below) return { default = default, min = min, below = below, type = "number" } end
@@ -71,7 +78,7 @@ keys.IGNORED = keys.set [[ architectures dtype torch_dtype transformers_version 
 ---@return table<string, seqrun.Key>
 function keys.like_bert(own)
   local all = {
-    vocab_size = keys.size(30522), hidden_size = keys.size(768), num_hidden_layers = keys.size(12),
+    vocab_size = keys.size(30522), hidden_size = keys.size(768), num_hidden_layers = keys.layers(12),
     num_attention_heads = keys.size(12), intermediate_size = keys.size(3072), hidden_act = keys.activation("gelu"),
     hidden_dropout_prob = keys.dropout(0.1), attention_probs_dropout_prob = keys.dropout(0.1),
     max_position_embeddings = keys.size(512), type_vocab_size = keys.size(2), initializer_range = keys.number(0.02, 0),

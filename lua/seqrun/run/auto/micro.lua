@@ -7,6 +7,7 @@ local checkpoint = require("seqrun.checkpoint")
 local configs = require("seqrun.nn.config")
 local cost = require("seqrun.nn.cost")
 local devices = require("seqrun.tensor.devices")
+local models = require("seqrun.tasks.shared.models")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
 
@@ -25,19 +26,16 @@ local function design_of(cfg)
     local facts = cfg.init.from and checkpoint.pretrained(cfg.init.from)
     return facts and facts.design or nil
   end
-  local keys = {}
-  for key, value in pairs(own) do
-    if key ~= "recompute" then keys[key] = value end
-  end
-  local ok, design = pcall(configs.design, keys)
+  local ok, design = pcall(configs.design, models.encoder_keys(own))
   return ok and design or nil
 end
 
 ---Bytes of a row of activations, and of the parameters with their state.
-local function bytes_of(design, precision)
+local function bytes_of(design, precision, dense)
   local element = precision == "bf16" and 2 or 4
-  local count = design.layers * cost.matrices(design) + design.vocabulary * design.embedding
-  return SLACK * design.layers * cost.layer_elements(design) * element, count * STATE
+  local count, elements = cost.matrices(design) + design.vocabulary * design.embedding, 0
+  for i = 0, design.layers - 1 do elements = elements + cost.layer_elements(design, i, dense) end
+  return SLACK * elements * element, count * STATE
 end
 
 ---Packs that an update can give a micro-batch: all, or a quarter of a rank's or share's part, as packs hold several
@@ -56,7 +54,7 @@ function micro.packs(cfg, ranks)
   local most, design, max_len = most_of(cfg, ranks), design_of(cfg), cfg.data.max_len
   if not design then return math.min(most, UNKNOWN), "auto: the size of the model is not known yet" end
   local limit, name = devices.memory()
-  local row, state = bytes_of(design, cfg.precision)
+  local row, state = bytes_of(design, cfg.precision, ((cfg.gate or {}).temperature or 1) > 1)
   local fits = limit and math.max(1, math.floor((limit / 2 - state) / (row * max_len))) or most
   local host = not (tensor.describe(tensor.device()) or {}).memory
   local rows = host and math.max(1, ROWS // max_len) or most

@@ -19,6 +19,32 @@ function goals.of(cfg)
   return list
 end
 
+---The key of a config that needs the number of words; nil if none does.
+local function words_key(cfg)
+  return cfg.stop and cfg.stop.words and "stop.words" or cfg.save.at.words and "save.at.words"
+    or cfg.rate.by == "words" and "rate.by=words" or nil
+end
+
+---Why a resume cannot count words; nil if it can, or need not.
+---@param cfg table
+---@param known boolean whether the checkpoint has the number so far
+---@return string|nil
+function goals.words_lost(cfg, known)
+  local key = not known and words_key(cfg)
+  return key and ("%s: the checkpoint is of a version that did not count words, so the number so far is not known; "
+    .. "leave it out, or start the run anew"):format(key) or nil
+end
+
+---Why a run cannot count words; nil if it can, or need not.
+---@param cfg table
+---@param counted boolean whether the data sets have counted theirs
+---@return string|nil
+function goals.no_words(cfg, counted)
+  local key = not counted and words_key(cfg)
+  return key and ("%s needs the words of the data set, which has not counted any; prepare it again from its text "
+    .. "with recipes/prepare.lua"):format(key) or nil
+end
+
 ---Updates of the run: `steps`, or the number that a schedule of `steps` steps needs, or UNLIMITED.
 ---@param cfg table
 ---@param loader table summary of the loader

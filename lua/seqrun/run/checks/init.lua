@@ -1,6 +1,7 @@
 -- checks - what is looked at before a run starts: the memory it needs, where it ends, settings that look like mistakes.
 
 local amounts = require("seqrun.run.loaders.amounts")
+local failure = require("seqrun.base.failure")
 local goals = require("seqrun.run.checks.goals")
 local memory = require("seqrun.run.checks.memory")
 local sanity = require("seqrun.run.checks.sanity")
@@ -42,12 +43,15 @@ end
 
 ---Fails if the run cannot work with these parts, and warns of what is unusual.
 ---@param t { model: table, optimizer: table, loader: seqrun.Loader, loaders: table<string, seqrun.Loader>,
----  held?: table, baselines: string[], total?: integer, max_steps?: integer } total: steps of the schedule
+---  held?: table, baselines: string[], total?: integer, max_steps?: integer, counted: boolean } total: steps of the
+---  schedule; counted: the data sets have counted their words
 ---@return integer total updates of the run
 ---@return integer last the one at which this process stops
 function Checks:start(t)
   self.parts = { model = t.model, optimizer = t.optimizer, loader = t.loader, config = self.config, ranks = self.ranks }
   memory.check(self.parts)
+  local problem = goals.no_words(self.config, t.counted)
+  if problem then failure.raise("config", "%s", problem) end
   local total = goals.updates(self.config, t.loader:summary(), t.total)
   local last = math.min(total, t.max_steps or math.huge)
   self.goals = goals.of(self.config)

@@ -6,6 +6,7 @@ local devices = require("seqrun.tensor.devices")
 local ending = require("seqrun.history.ending")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
+local origin = require("seqrun.run.directory.origin")
 local playback = require("seqrun.run.verify.playback")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
@@ -53,8 +54,12 @@ end
 ---@param command? string the command line
 ---@return seqrun.RunDirectory
 local function new(request, name, command)
+  if request.new_rate and not request.resume then
+    failure.raise("config", "--new-rate goes with --resume: a new run takes the keys of the rate as they are")
+  end
   return setmetatable({
     path = path_of(request, name), again = request.resume ~= nil, force = request.force or false, started = false,
+    new_rate = request.new_rate or false,
     command = command or "", words = { request.file, table.unpack(request.arguments or {}) },
   }, Directory)
 end
@@ -137,32 +142,37 @@ function Directory:saved_config(arguments)
 end
 
 ---Fails if a key changed that may not change on resume; returns the allowed changes.
-local function check_same(folder, loaded)
+---@param new_rate boolean whether the keys of the rate may change
+local function check_same(folder, loaded, new_rate)
   local path = folder .. "/config.yaml"
   if not sys.exists(path) then return {} end
   local before = failure.must(config.load { schema = loaded.schema, file = path })
-  local changed, refused = loaded:differences(before), {}
+  local changed, refused, rates = loaded:differences(before), {}, 0
   for _, change in ipairs(changed) do
-    if not change.changeable then
+    local of_rate = change.path:find("^rate%.") ~= nil
+    if not change.changeable and not (of_rate and new_rate) then
       refused[#refused + 1] = ("  %s: %s, was %s"):format(change.path, change.mine, change.theirs)
+      rates = rates + (of_rate and 1 or 0)
     end
   end
   if #refused > 0 then
-    failure.raise("config", "these keys may not change on resume\n%s\nrestore them, or start a new run with --out; to "
-      .. "train a finished run further, start one from its weights with init.from=%s", table.concat(refused, "\n"),
+    local way = rates == #refused and "add --new-rate to change the rate from here on, restore them" or "restore them"
+    failure.raise("config", "these keys may not change on resume\n%s\n%s, or start a new run with --out; to "
+      .. "train a finished run further, start one from its weights with init.from=%s", table.concat(refused, "\n"), way,
       text.shell(folder))
   end
   return changed
 end
 
----The machine, build and command line, for environment.json.
-local function environment(self, ranks)
-  return json.encode {
-    command = self.command, words = self.words, recipe_hash = sys.hash_file(self.words[1]),
-    threads = tensor.threads(), ranks = ranks, device = tensor.device(), instructions = devices.instructions(),
-    machine = sys.machine(), build = sys.build(), pid = sys.pid(),
-    started = os.date("!%Y-%m-%dT%H:%M:%SZ"),
-  }
+---The machine, build, command line and what the run is made from, for environment.json.
+---@param t { ranks: integer, data?: string }
+local function environment(self, loaded, t)
+  local facts = origin.of(self.words[1], loaded)
+  facts.command, facts.words, facts.data = self.command, self.words, t.data
+  facts.threads, facts.ranks, facts.device = tensor.threads(), t.ranks, tensor.device()
+  facts.instructions, facts.machine, facts.build = devices.instructions(), sys.machine(), sys.build()
+  facts.pid, facts.started = sys.pid(), os.date("!%Y-%m-%dT%H:%M:%SZ")
+  return json.encode(facts)
 end
 
 ---Whether the recipe differs from that with which the run was started or last resumed.
@@ -174,19 +184,19 @@ end
 
 ---Locks the directory and writes config.yaml and environment.json; an earlier run makes room, if it is to.
 ---@param loaded seqrun.Config
----@param ranks integer
+---@param t { ranks: integer, data?: string } data: digest of the data set
 ---@return seqrun.core.Append log run.log
 ---@return string|nil aside the new name of the earlier run
 ---@return table[] changed keys of a resumed run
 ---@return boolean edited the recipe of a resumed run is another
-function Directory:start(loaded, ranks)
+function Directory:start(loaded, t)
   local edited = self.again and is_edited(self)
-  local changed = self.again and sys.exists(self.path) and check_same(self.path, loaded) or {}
+  local changed = self.again and sys.exists(self.path) and check_same(self.path, loaded, self.new_rate) or {}
   local aside = self.force and set_aside(self.path) or nil
   self.lock = self.lock or lock(self.path)
   ending.clear(self.path)
   failure.must(sys.write_file(self.path .. "/config.yaml", loaded:dump()))
-  failure.must(sys.write_file(self.path .. "/environment.json", environment(self, ranks) .. "\n"))
+  failure.must(sys.write_file(self.path .. "/environment.json", environment(self, loaded, t) .. "\n"))
   local log = failure.must(train.append(self.path .. "/run.log"))
   self.started = true
   return log, aside, changed, edited
@@ -195,9 +205,13 @@ end
 ---Writes how the run ended, if it started, and unlocks the directory.
 ---@param found { finished?: boolean, step: integer, seconds: number }
 ---@param problem any what ended it; nil: its recipe did
+---@return true|nil
+---@return string? message
 function Directory:leave(found, problem)
-  if self.started then ending.write(self.path, found, problem) end
+  local started = self.started
   self.started = false
+  if started then return ending.write(self.path, found, problem) end
+  return true
 end
 
 ---Releases the lock.
@@ -212,9 +226,11 @@ local MISTAKES = 20
 ---Writes scores.json: what the last evaluation of a task found, for reports.
 ---@param step integer
 ---@param scoring seqrun.Scoring
+---@return true|nil
+---@return string? message
 function Directory:write_scores(step, scoring)
   local heads = require("seqrun.scores.report").plain(scoring, MISTAKES)
-  sys.write_file(self.path .. "/scores.json", json.encode { step = step, heads = heads } .. "\n")
+  return sys.write_file(self.path .. "/scores.json", json.encode { step = step, heads = heads } .. "\n")
 end
 
 return { new = new }

@@ -79,6 +79,20 @@ function resuming.restore_schedules(state, t)
   if state.rate and t.rate then t.rate:restore(state.rate) end
 end
 
+---The keys of the rate whose values are not those of a checkpoint: { ["rate.peak"] = { from = "1e-3", to = "5e-4" } };
+---nil if there are none.
+---@param loaded seqrun.Config
+---@param path string
+---@return table<string, { from: string, to: string }>|nil
+function resuming.new_rates(loaded, path)
+  local file, found = path .. "/trainer/config.yaml", {}
+  local before = sys.exists(file) and config.load { schema = loaded.schema, file = file }
+  for _, change in ipairs(before and loaded:differences(before) or {}) do
+    if change.path:find("^rate%.") then found[change.path] = { from = change.theirs, to = change.mine } end
+  end
+  return next(found) and found or nil
+end
+
 -- ---- the newest checkpoint -------------------------------------------------------------------
 
 ---Loads the weights and moments of the newest checkpoint of the run.
@@ -137,10 +151,29 @@ local UNSEEN = { heads = "attention heads", kv_heads = "heads of keys and values
 ---Both are named gelu by the configs of TensorFlow's BERT, and differ by less than 5e-4.
 local ALIKE = { gelu = true, gelu_tanh = true }
 
+---Fails if the experts of a checkpoint are not those of the model.  Those of a model may come from a checkpoint without
+---experts: each is a copy of its feed-forward block.
+local function check_experts(t, folder, theirs)
+  local mine, list = t.model.design.experts, {}
+  if not theirs then
+    if not mine or t.config.init.carry ~= "moments" then return end
+    failure.raise("config", "init.from: %s has no experts, so it has no moments for those of the model; set "
+      .. "init.carry=weights", folder)
+  end
+  for i = 0, t.model.design.layers - 1 do list[#list + 1] = theirs.counts[i] end
+  local way = ("set model.experts=[%s] model.experts_chosen=%d model.experts_residual=%s"):format(
+    table.concat(list, ","), theirs.chosen, theirs.residual)
+  local same = mine ~= nil and mine.residual == theirs.residual and (mine.chosen == 1) == (theirs.chosen == 1)
+  for i = 0, t.model.design.layers - 1 do same = same and mine.counts[i] == theirs.counts[i] end
+  if same then return end
+  failure.raise("config", "init.from: the model of %s has other experts than this one; %s", folder, way)
+end
+
 ---Fails if the model would read the weights of a checkpoint in another way than the model that they are of.
 local function check_design(t, folder)
   local facts = t.model.design and sys.exists(folder .. "/config.json") and checkpoint.pretrained(folder)
   local list = {}
+  if facts then check_experts(t, folder, facts.design.experts) end
   for key, what in pairs(UNSEEN) do
     local mine, theirs = t.model.design[key], facts and facts.design[key]
     if facts and mine ~= theirs and not (ALIKE[mine] and ALIKE[theirs]) then

@@ -14,13 +14,14 @@ local failure = require("seqrun.base.failure")
 ---@field raw_tokens integer before stages truncate sequences
 ---@field real_tokens integer
 ---@field masked_tokens integer
+---@field words integer as white space separates them; 0 where the data set has not counted them
 ---@field layer_tokens integer tokens that the layers have processed, summed over layers; of the micro-batches so far
 ---@field effective_tokens number layer_tokens divided by the number of layers
 ---@field flops number model FLOP of these
 ---@field seconds number seconds of the run when the update was drawn
 
 ---Totals that an update adds to when it is drawn, and those that its micro-batches add to when they are trained on.
-local DRAWN = { "sequences", "raw_tokens", "real_tokens", "masked_tokens" }
+local DRAWN = { "sequences", "raw_tokens", "real_tokens", "masked_tokens", "words" }
 local WORK = { "layer_tokens", "effective_tokens", "flops" }
 
 local TOTALS = table.move(WORK, 1, #WORK, #DRAWN + 1, table.move(DRAWN, 1, #DRAWN, 1, {}))
@@ -64,8 +65,8 @@ end
 local function drawn(update, key)
   local from, upto = update.from, update.upto
   if from and upto and from[key] and upto[key] then return upto[key] - from[key] end
-  local own = { sequences = update.sequences, masked_tokens = update.masked }
-  return own[key] or key ~= "masked_tokens" and update.tokens or 0
+  local own = { sequences = update.sequences, masked_tokens = update.masked or 0, words = update.words or 0 }
+  return own[key] or update.tokens or 0
 end
 
 ---The counters with this update, and its `schedule_step` over all loaders.
@@ -114,7 +115,10 @@ end
 
 ---Plain values for `restore`.
 function Loaders:state()
-  local state = { totals = self.totals, cursors = {}, schedule_steps = {} }
+  local totals = {}
+  for key, value in pairs(self.totals) do totals[key] = value end
+  if self.words_lost then totals.words = nil end
+  local state = { totals = totals, cursors = {}, schedule_steps = {} }
   for _, name in ipairs(self.names) do
     state.cursors[name], state.schedule_steps[name] = self.by_name[name].cursor, self.by_name[name].schedule_step
   end
@@ -133,14 +137,36 @@ function Loaders:restore(state)
     at.loader:seek(cursor)
   end
   for _, key in ipairs(TOTALS) do self.totals[key] = state.totals[key] or 0 end
+  self.words_lost = state.totals.words == nil
 end
 
----Totals of the updates that have been trained on.
+---Whether the number of words is known: false after a resume from a checkpoint of a version that did not count them.
+---@return boolean
+function Loaders:knows_words() return not self.words_lost end
+
+---One of the totals of the updates that have been trained on.
+---@param key string
+---@return number
+function Loaders:total(key) return self.totals[key] end
+
+---Totals of the updates that have been trained on; words only where a data set has counted them.
 ---@return table<string, number>
 function Loaders:counts()
   local counts = {}
   for _, key in ipairs(TOTALS) do counts[key] = self.totals[key] end
+  local latest = self.drawn and self.drawn.counters or counts
+  if latest.words == 0 or self.words_lost then counts.words = nil end
   return counts
+end
+
+---Whether all data sets have counted their words.
+---@return boolean
+function Loaders:have_words()
+  for _, at in pairs(self.by_name) do
+    local data = at.loader.data
+    if not (data and data:info().train.words) then return false end
+  end
+  return true
 end
 
 ---The plans of all loaders, as files of a checkpoint: plan.txt, or plan-NAME.txt if there are several.

@@ -4,6 +4,7 @@
 local ansi = require("seqrun.draw.ansi")
 local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
+local printable = require("seqrun.base.printable")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 
@@ -42,21 +43,21 @@ end
 
 ---A line that stays: on stderr, and in run.log.
 function Progress:say(format, ...)
-  local line = select("#", ...) > 0 and format:format(...) or format
+  local line = printable(select("#", ...) > 0 and format:format(...) or format)
   to_file(self, line)
   if not self.quiet then to_stderr(self, line) end
 end
 
 ---A line that is printed even with --quiet.
 function Progress:warn(format, ...)
-  local line = "warning: " .. format:format(...)
+  local line = "warning: " .. printable(format:format(...))
   to_file(self, line)
   to_stderr(self, line)
 end
 
 ---A result: on stdout, and in run.log.
 function Progress:tell(format, ...)
-  local line = select("#", ...) > 0 and format:format(...) or format
+  local line = printable(select("#", ...) > 0 and format:format(...) or format)
   self.line:wipe()
   to_file(self, line)
   io.stdout:write(live.fit_output(line), "\n")

@@ -108,6 +108,8 @@ function summary.scores(line, order, baselines)
     local loss, accuracy = line[shown.name .. "_loss"], line[shown.name .. "_accuracy"]
     if loss then
       local score = ("%s loss %.3f%s"):format(shown.name, loss, compared(line, shown.name, baselines))
+      local perplexity = line[shown.name .. "_perplexity"]
+      if perplexity then score = score .. (", perplexity %.2f"):format(perplexity) end
       if accuracy then score = score .. (", accuracy %.3f"):format(accuracy) end
       lines[#lines + 1] = score .. scored(line, shown)
     elseif next(shown.scores or {}) then -- scores of items that have no loss
@@ -115,15 +117,6 @@ function summary.scores(line, order, baselines)
     end
   end
   return lines
-end
-
----Model FLOP utilisation of this session, by both formulas.
----@param flops number as counted by model:flops
----@param simple number 6 x parameters x real tokens
----@param available number peak x seconds
-function summary.mfu(flops, simple, available)
-  return ("%s of the peak (6 x parameters x tokens: %s)"):format(text.percent(flops / available),
-    text.percent(simple / available))
 end
 
 ---The last lines of a run.
@@ -140,7 +133,9 @@ function summary.tell(t)
       text.count(done.new_slots / done.seconds))
   end
   if done.available and done.seconds > 0 and not is_too_low(t.config.peak_flops, done.flops / done.available) then
-    say("  mfu        %s", summary.mfu(done.flops, 6 * t.model.params:count() * done.new_tokens, done.available))
+    say("  mfu        %s of the peak", text.percent(done.flops / done.available))
+    t.screen:record(("  6N mfu     %s of the peak, by 6 x parameters x tokens"):format(
+      text.percent(6 * t.model.params:count() * done.new_tokens / done.available)))
   end
   local _, most = sys.memory()
   say("  memory     %s at most, of the process", text.bytes(most))
@@ -148,7 +143,8 @@ function summary.tell(t)
   if t.config.pack.arrange == "packed" then say("  packed     %s", speed_up(t)) end
   for _, score in ipairs(t.evaluations:texts()) do say("  held-out   %s", score) end
   local scoring, best = t.evaluations:predictions(), t.evaluations:best_text()
-  if scoring then say("%s", require("seqrun.scores.report").text(scoring, 3)) end
+  local details = scoring and require("seqrun.scores.report").text(scoring, 3) or ""
+  if details ~= "" then say("%s", details) end
   say("  saved      %s", folder)
   if best then say("  best       %s", best) end
   say("  report     seqrun report %s", text.shell(folder))

@@ -21,6 +21,7 @@ local sys = require("seqrun.core.sys")
 ---@field seconds number of all runs
 ---@field failed table<string, string> why
 ---@field done table<string, integer> to which --max-steps a run has come; WHOLE: to its end
+---@field words table<string, string[]> of trials that have begun, by name
 
 ---@class seqrun.Sweep
 ---@field folder string
@@ -42,6 +43,28 @@ Sweep.__index = Sweep
 
 local WHOLE = -1
 
+---Refuses a trial that has begun with other settings, where its name does not tell them.
+local function check_words(self)
+  for _, trial in ipairs(self.trials) do
+    local before = self.saved.words[trial.name]
+    if before and table.concat(before, " ") ~= table.concat(trial.words, " ") then
+      failure.raise("config", "sweep: %s/%s was begun with other settings: %s; remove %s, or give another --out",
+        self.folder, trial.name, table.concat(before, " "), self.folder)
+    end
+  end
+end
+
+---Whether all runs of an earlier session failed before they began, as after a slip in a setting.
+local function is_void(self, saved)
+  if next(saved.done or {}) then return false end
+  for key in pairs(saved.words or {}) do
+    for _, name in ipairs(sys.list(self.folder .. "/" .. key) or {}) do
+      if sys.is_dir(("%s/%s/%s"):format(self.folder, key, name)) then return false end
+    end
+  end
+  return true
+end
+
 ---Takes over what an earlier session of the same sweep left.
 local function restore(self)
   local path = self.folder .. "/sweep.json"
@@ -50,7 +73,9 @@ local function restore(self)
     if sys.is_dir(self.folder) and #(sys.list(self.folder) or {}) > 0 then
       failure.raise("config", "sweep: %s holds something else; give --out a new directory", self.folder)
     end
-    self.saved = { recipe = self.file, fixed = self.fixed, seconds = 0.0, failed = {}, done = {} }
+  end
+  if not saved or is_void(self, saved) then
+    self.saved = { recipe = self.file, fixed = self.fixed, seconds = 0.0, failed = {}, done = {}, words = {} }
     return
   end
   local before = table.concat({ tostring(saved.recipe), table.unpack(saved.fixed or {}) }, " ")
@@ -63,7 +88,9 @@ local function restore(self)
     recipe = self.file, fixed = self.fixed, seconds = tonumber(saved.seconds) or 0.0,
     failed = not self.retry and type(saved.failed) == "table" and saved.failed or {},
     done = type(saved.done) == "table" and saved.done or {},
+    words = type(saved.words) == "table" and saved.words or {},
   }
+  check_words(self)
 end
 
 ---Raises if settings choose on a test set.
@@ -90,7 +117,7 @@ local function save(self)
   local state = self.saved
   local text = json.encode {
     recipe = state.recipe, fixed = json.array(state.fixed), seconds = state.seconds, failed = state.failed,
-    done = state.done,
+    done = state.done, words = state.words,
   }
   failure.must(sys.write_file(self.folder .. "/sweep.json", text .. "\n"))
 end
@@ -122,54 +149,80 @@ local function words_of(self, trial, seed)
   return words
 end
 
+---Keeps what a trial measures of a run that has ended; why that failed, else nil.
+local function measure(trial, folder)
+  local ok, found, why = pcall(trial.measure, folder)
+  if ok and found then
+    failure.must(sys.write_file(folder .. "/measured.json", json.encode(found) .. "\n"))
+    return nil
+  end
+  local known = not ok and failure.of(found)
+  if known and known.code == "stopped" then error(found, 0) end
+  return tostring(ok and why or found)
+end
+
 ---Runs one seed of a trial up to some step; false if the budget ended first.
 local function run_one(self, trial, seed, steps)
   if self.budget and left(self) <= 0 then return false end
   local folder, key, state = folder_of(self, trial, seed), key_of(trial, seed), self.saved
+  state.words[trial.name] = trial.words
   failure.must(sys.make_dirs(self.folder .. "/" .. trial.name))
-  local begun, log, stopped = sys.time(), folder .. ".log", sys.exit_code("stopped")
+  local begun, log, stopped = sys.now(), folder .. ".log", sys.exit_code("stopped")
   local code = again.code({
     file = self.file, arguments = self.fixed, quiet = true, threads = self.threads, max_steps = steps, log = log,
   }, folder, {}, words_of(self, trial, seed))
-  state.seconds = state.seconds + sys.time() - begun
-  if code == 0 then state.done[key] = steps or WHOLE end
+  state.seconds = state.seconds + sys.now() - begun
   if code ~= 0 and code ~= stopped then state.failed[key] = reason_of(log, code) end
+  if code == 0 and trial.measure and not steps then state.failed[key] = measure(trial, folder) end
+  if code == 0 and not state.failed[key] then state.done[key] = steps or WHOLE end
   save(self)
   if code ~= stopped then return true end
   if self.budget and left(self) <= 1 then return false end
   failure.raise("stopped", "sweep: stopped in %s; repeat the command to continue", folder)
 end
 
----The metric of a run's last evaluation, and the step.
-local function value_of(self, folder)
+---The metric of a run's last evaluation, or the mean of those of its trial, the run, the step, and these by name.
+local function value_of(self, trial, folder)
   local line, past = results.last(folder)
   if not line then return nil, past end
   results.refuse_test(history.value(past.config, "data.dev"))
-  self.metric = self.metric or results.headline(line, past)
-  if not self.metric then failure.raise("config", "sweep: %s has no metric; name one with --metric", folder) end
-  return best.value(line, self.metric, "--metric", {}), past, line.step
+  if not trial.metrics then
+    self.metric = self.metric or results.headline(line, past)
+    if not self.metric then failure.raise("config", "sweep: %s has no metric; name one with --metric", folder) end
+    return best.value(line, self.metric, "--metric", {}), past, line.step
+  end
+  local more, parts, sum = trial.measure and json_file.read(folder .. "/measured.json") or {}, {}, 0
+  for _, name in ipairs(trial.metrics) do
+    parts[name] = more[name] or line[name]
+    if type(parts[name]) ~= "number" then return nil, past end
+    sum = sum + parts[name]
+  end
+  return sum / #trial.metrics, past, line.step, parts
 end
+
+---What a trial is compared by, in words.
+local function metric_of(self, trial) return trial.metrics and table.concat(trial.metrics, ", ") or self.metric end
 
 ---What a trial has reached so far.
 ---@param trial seqrun.SweepTrial
 ---@param steps? integer up to which it should have come
 ---@return seqrun.SweepRow
 function Sweep:row(trial, steps)
-  local row = { trial = trial, values = {}, step = 0, seconds = 0.0, state = "done" }
+  local row = { trial = trial, values = {}, parts = {}, step = 0, seconds = 0.0, state = "done" }
   for seed = 1, self.seeds do
     local folder = folder_of(self, trial, seed)
-    local failed, done = self.saved.failed[key_of(trial, seed)], is_done(self, trial, seed, steps)
-    local value, past, step = value_of(self, folder)
+    local failed, done = trial.wrong or self.saved.failed[key_of(trial, seed)], is_done(self, trial, seed, steps)
+    local value, past, step, parts = value_of(self, trial, folder)
     if past then row.seconds = row.seconds + past.seconds end
     if failed then
-      row.state, row.reason = "failed", row.reason or ("seed %d: %s"):format(seed, failed)
+      row.state, row.reason = "failed", row.reason or trial.wrong or ("seed %d: %s"):format(seed, failed)
     elseif value == nil and done then
       row.state, row.reason = "failed", row.reason or ("seed %d: its last evaluation has no %s"):format(seed,
-        self.metric or "metric")
+        metric_of(self, trial) or "metric")
     elseif not done then
       row.state = row.state == "done" and "open" or row.state
     else
-      row.values[#row.values + 1] = value
+      row.values[#row.values + 1], row.parts[#row.parts + 1] = value, parts
       row.step = row.step > 0 and math.min(row.step, step) or step
     end
   end
@@ -194,13 +247,13 @@ local function run_all(self, trials, steps)
     for _, trial in ipairs(trials) do
       count = count + 1
       local folder = folder_of(self, trial, seed)
-      local fresh = not is_done(self, trial, seed, steps) and not has_failed(self, trial)
+      local fresh = not (trial.wrong or is_done(self, trial, seed, steps) or has_failed(self, trial))
       if fresh and not run_one(self, trial, seed, steps) then return false end
-      local value = value_of(self, folder)
+      local value = value_of(self, trial, folder)
       if fresh then
         local outcome = self.saved.failed[key_of(trial, seed)]
-          or value and ("%s %.4f"):format(self.metric, value) or "no evaluation"
-        local name, all = table.concat(trial.words, " "), self.seeds * #trials
+          or value and ("%s %.4f"):format(metric_of(self, trial), value) or "no evaluation"
+        local name, all = trial.label or table.concat(trial.words, " "), self.seeds * #trials
         self.told(("%d of %d  %s  seed %d  %s"):format(count, all, name, seed, outcome))
       end
     end

@@ -2,37 +2,35 @@
 
 local failure = require("seqrun.base.failure")
 local history = require("seqrun.history.runs")
+local json_file = require("seqrun.base.json_file")
 local overview = require("seqrun.history.overview")
+local packed = require("seqrun.base.packed")
 
 local results = {}
 
----Two-sided 95 % points of Student's t by degrees of freedom; beyond them that of the normal distribution.
-local T95 = {
-  12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-  2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-}
+results.spread = require("seqrun.base.interval")
 
----Mean, standard deviation (n - 1), and half of the 95 % interval of the mean; of one value no interval.
----@param values number[]
----@return { mean: number, deviation?: number, half?: number }
-function results.spread(values)
-  local n, sum, squares = #values, 0.0, 0.0
-  for _, value in ipairs(values) do sum = sum + value end
-  local mean = sum / n
-  for _, value in ipairs(values) do squares = squares + (value - mean) ^ 2 end
-  if n < 2 then return { mean = mean } end
-  local deviation = math.sqrt(squares / (n - 1))
-  return { mean = mean, deviation = deviation, half = (T95[n - 1] or 1.96) * deviation / math.sqrt(n) }
+---The means over the folds of a run (data.folds), with the step of the first.
+local function of_folds(folder, folds)
+  local line, past = results.last(folder .. "/fold-1")
+  if not line then return nil end
+  local means = { step = line.step }
+  for name, one in pairs(folds.metrics or {}) do means[name] = one.mean end
+  return means, past
 end
 
----The last evaluation of a run, and its step; nil if there is none.
+---The last evaluation of a run, and the run; nil if there is none.  Raises if the run cannot be read: that does not
+---mean that it has failed.
 ---@param folder string
 ---@return table|nil line
 ---@return seqrun.History|nil
 function results.last(folder)
+  local folds, message, code = json_file.read(folder .. "/folds.json")
+  if message then failure.raise(code, "%s", message) end
+  if folds then return of_folds(folder, folds) end
   if not history.is_run(folder) then return nil end
-  local past = history.open(folder, 1 << 20)
-  return past and past.evals[#past.evals], past
+  local past = failure.must(history.open(folder, 1 << 20))
+  return past.evals[#past.evals], past
 end
 
 ---The metric that says most about a run.
@@ -47,7 +45,7 @@ end
 ---Raises if the data that trials are compared on are a test set by their name.
 ---@param path string|nil
 function results.refuse_test(path)
-  local name = path and path:match("[^/]*$"):lower():gsub("%.gz$", ""):gsub("%.%w+$", "")
+  local name = path and packed.bare(path):match("[^/]*$"):lower():gsub("%.%w+$", "")
   if name and (name:find("^test%f[^%w]") or name:find("[_%-%.]test$") or name == "test") then
     failure.raise("config", "sweep: data.dev=%s is a test set by its name: what is chosen on it says nothing about new "
       .. "data; give a development set, and score the chosen run once with seqrun eval", path)
@@ -57,6 +55,7 @@ end
 ---@class seqrun.SweepRow
 ---@field trial seqrun.SweepTrial
 ---@field values number[] of the seeds that have one
+---@field parts table<string, number>[] where the trial has several metrics: these of the same seeds
 ---@field step integer of the evaluations
 ---@field seconds number of training, all seeds
 ---@field state "done"|"dropped"|"open"|"failed"

@@ -63,6 +63,10 @@ end
 ---@class seqrun.SweepTrial
 ---@field name string its directory: "rate.peak=1e-4,batch.sequences=16"
 ---@field words string[] key=value
+---@field label? string what it is called; default: its words
+---@field metrics? string[] it is compared by their mean; default: by the metric of the sweep
+---@field measure? fun(folder: string): table<string, number>?, string? of a run that has ended, or why none
+---@field wrong? string why it cannot run
 
 local function trial_of(words)
   return { name = (table.concat(words, ","):gsub("[^%w%.=_,%-%[%]]", "-")), words = words }

@@ -26,6 +26,15 @@ local function of_losses(a, b)
   return first
 end
 
+---Whether this rank alone computes an element: it has its part of a divided optimizer.
+local function owns(optimizer, tensor, element)
+  if not optimizer.sharded then return false end
+  for _, piece in ipairs(optimizer:pieces()) do
+    if piece.param == tensor and element >= piece.first and element < piece.last then return true end
+  end
+  return false
+end
+
 ---What differs between two computations on this rank.
 local function own(optimizer, twin, a, b)
   local found = { micro_batch = of_losses(a.losses, b.losses) }
@@ -37,17 +46,21 @@ local function own(optimizer, twin, a, b)
   if state then
     found.what, found.elements, found.element = state.what, state.elements, state.element
     found.tensor = optimizer.params.list[state.param].name
+    found.owner = owns(optimizer, found.tensor, found.element)
   end
   return next(found) and found or nil
 end
 
 ---The one rank whose own part differs: its losses or the gradients of its shares, before they were summed; else the
----only one with another state.
+---one that computed what differs first in the state, or the only one with another state.
 local function culprit(all)
   local states = {}
   for i, found in ipairs(all) do
     if found and (found.micro_batch or found.share) then return i end
     if found then states[#states + 1] = i end
+  end
+  for _, i in ipairs(states) do
+    if all[i].owner then return i end
   end
   return (#all == 1 or #states == 1) and states[1] or nil
 end

@@ -171,7 +171,9 @@ function Contrast:losses(batch)
   loss.total = Head.surrogate(vectors, self.gradients[self.at], value)
   local scale = first and self.head:optional(Head.SCALE)
   if scale then loss.total = loss.total + Head.surrogate(scale, self.found.scale, 0) end
-  return losses.new():add(self.head.name, loss)
+  local all = losses.new():add(self.head.name, loss)
+  self.model.encoder:add_losses(batch, all)
+  return all
 end
 
 return new

@@ -69,7 +69,7 @@ end
 
 local POOLS = {
   cls = function(hidden, target) return hidden:rows(target) end,
-  mean = function(hidden, target) return hidden:mean(hidden.x:to("f32"), target) end,
+  mean = function(hidden, target) return hidden:mean(hidden.x, target, target.weights:dtype()) end,
   last = function(hidden, target)
     return require("seqrun.tensor.ops").gather_rows(hidden.x, last_rows(hidden, target))
   end,

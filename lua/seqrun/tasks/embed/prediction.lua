@@ -1,10 +1,12 @@
 -- prediction.lua - the cosine similarity of pairs of texts: {"similarity": 0.83}.
 
 local frames = require("seqrun.text.frames")
+local roles = require("seqrun.tasks.embed.roles")
 local truncate = require("seqrun.data.truncate")
 
 local prediction = {
   input = { keys = { "text", "pair" } }, reads = "sequences", rows = true, fields = true, submission = "labels",
+  usual = roles.usual,
 }
 
 ---Each text of a pair is a sequence of its own.

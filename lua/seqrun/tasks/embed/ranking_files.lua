@@ -6,6 +6,7 @@
 
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
+local packed = require("seqrun.base.packed")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 local texts = require("seqrun.tasks.embed.texts")
@@ -17,7 +18,7 @@ local SPLITS = { "test", "dev", "validation", "train" }
 
 local function find(folder, names)
   for _, name in ipairs(names) do
-    for _, ending in ipairs { "", ".gz" } do
+    for _, ending in ipairs(packed.ENDINGS) do
       if sys.exists(folder .. "/" .. name .. ending) then return folder .. "/" .. name .. ending end
     end
   end
@@ -49,7 +50,7 @@ end
 function files.of(list)
   local found = {}
   for _, path in ipairs(list) do
-    local name = path:gsub("%.gz$", ""):match("([^/]*)$")
+    local name = packed.bare(path):match("([^/]*)$")
     if name == "corpus.jsonl" then found.corpus = path end
     if name == "queries.jsonl" then found.queries = path end
     if name:find("%.tsv$") then found.qrels = path end

@@ -41,14 +41,22 @@ local function score_of(self, record)
   return nil, ("the score is '%s', not a number%s; see columns.label"):format(one_line(given or ""), hint)
 end
 
----The texts of a record in the order of their parts; empty negatives are left out.
+---Adds negatives, each a text or of JSONL a list of them; empty ones are left out.
+local function add_negatives(list, more)
+  for _, text in ipairs(type(more) == "table" and more or { more }) do
+    if type(text) == "table" and #text > 0 then
+      add_negatives(list, text)
+    elseif type(text) ~= "string" or text:find("%S") then
+      list[#list + 1] = text
+    end
+  end
+end
+
+---The texts of a record in the order of their parts.
 local function texts_of(self, record)
   local list = { record.text }
   if self.job.options.columns.pair then list[2] = record.pair or "" end
-  local more = record.choices
-  for _, text in ipairs(type(more) == "table" and more or { more }) do
-    if type(text) ~= "string" or text:find("%S") then list[#list + 1] = text end
-  end
+  add_negatives(list, record.choices)
   return list
 end
 

@@ -2,6 +2,7 @@
 
 local failure = require("seqrun.base.failure")
 local sys = require("seqrun.core.sys")
+local text = require("seqrun.base.format")
 
 ---The values of words such as task=NAME, config=FILE, --resume=DIR, --out DIR.
 local function words_of(words)
@@ -18,8 +19,16 @@ end
 
 ---The task that a config file names.
 local function task_in(path)
-  local text = path and sys.exists(path) and sys.read_file(path, 1 << 20) or ""
-  return text:match("^task: *([^%s#]+)") or text:match("\ntask: *([^%s#]+)")
+  local content = path and sys.exists(path) and sys.read_file(path, 1 << 20) or ""
+  return content:match("^task: *([^%s#]+)") or content:match("\ntask: *([^%s#]+)")
+end
+
+---The same, unless it is code: a config may be somebody else's.
+local function harmless_task_in(path)
+  local name = task_in(path)
+  if not name or not name:find("%.lua$") then return name end
+  failure.raise("config", "%s names the task %s, a file of code; if you trust it, repeat task=%s on the command line",
+    path, name, text.shell(name))
 end
 
 ---Prints the tasks, as --help without one.
@@ -51,7 +60,7 @@ return function(tasks, words)
       "%s is a run of the task %s, not %s; leave out task=%s, or begin another run with --out DIR", resumed, saved,
       given.task, given.task)
   end
-  local name = given.task or task_in(given.config) or saved
+  local name = given.task or harmless_task_in(given.config) or harmless_task_in(resumed and resumed .. "/config.yaml")
   if name then
     local task = failure.must(tasks.open(name))
     if task.recipe then

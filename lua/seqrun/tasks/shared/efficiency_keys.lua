@@ -84,7 +84,7 @@ local function within(path, other, kind)
   return {
     keys = { path, other },
     check = function(group, most)
-      local ok, s = pcall(schedule.read, group, { name = path, kind = kind, steps = 1000 })
+      local ok, s = pcall(schedule.read, group, { name = path, kind = kind, steps = 1000, judged = true })
       if not ok or not s or not s.max or s.max <= most then return nil end -- what is impossible, another rule tells
       return ("%s: max is %g, but %s is %g; raise %s, or lower max"):format(path, s.max, other, most, other)
     end,
@@ -98,7 +98,7 @@ keys.curriculum_rules = {
     check = function(group)
       for _, name in ipairs(keys.metrics(group)) do
         local path, metric = "curriculum." .. name, group[name]
-        local message = problem(metric, { name = path, kind = keys.kind(metric), steps = 1000 })
+        local message = problem(metric, { name = path, kind = keys.kind(metric), steps = 1000, judged = true })
         if message then return message end
         if not metric.file and group.order ~= "random" and not measured.is_quick(name) then
           return ("%s.file is missing: the metric file that seqrun analyze writes; only %s need none"):format(path,

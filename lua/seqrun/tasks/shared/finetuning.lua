@@ -9,9 +9,11 @@
 -- examples are the choices of questions).
 
 local checkpoint = require("seqrun.checkpoint")
+local class_costs = require("seqrun.tasks.shared.class_costs")
 local new_schedules = require("seqrun.tasks.shared.schedules")
 local efficiency = require("seqrun.tasks.shared.efficiency_keys")
 local failure = require("seqrun.base.failure")
+local freezing = require("seqrun.tasks.shared.freezing")
 local nn = require("seqrun.nn")
 local parts = require("seqrun.tasks.shared.parts")
 local ranks = require("seqrun.tensor.ranks")
@@ -95,6 +97,12 @@ local function pretrained_of(cfg)
     local way = "; give a run, a checkpoint or a Hugging Face directory (`make demo` trains a small encoder)"
     failure.raise(code, "init.from: %s%s", message, code == "missing" and way or "")
   end
+  if pretrained.family.causal then
+    failure.raise("config", "init.from: %s is a %s, a causal model: its tokens see those before them only, and the "
+      .. "heads of tasks read tokens that must have seen all; give a bidirectional one, such as bert or modernbert",
+      pretrained.path, pretrained.family.name)
+  end
+  if pretrained.oversized then failure.raise("data", "init.from: %s", pretrained.oversized) end
   return pretrained
 end
 
@@ -279,6 +287,8 @@ function Task:model(cfg, data)
       failure.raise("config", "tune.%s is %d, but the model has %d layers", key, tune[key], layers)
     end
   end
+  freezing.apply(cfg, model, data.notes)
+  class_costs(self, cfg, data, model)
   return model
 end
 
@@ -315,7 +325,7 @@ end
 ---@param model seqrun.Bert
 ---@return table
 function Task:optimizer_options(cfg, model)
-  local tune, groups, layers = cfg.tune, {}, model.design.layers
+  local tune, groups, layers, named = cfg.tune, {}, model.design.layers, freezing.groups(cfg, model)
   for _, group in ipairs(depths_of(model)) do
     local depth = group[2]
     local frozen = depth <= tune.freeze_layers and tune.freeze_layers > 0 or depth == 0 and tune.freeze_embeddings
@@ -324,7 +334,7 @@ function Task:optimizer_options(cfg, model)
     end
   end
   local options = parts.plain_optimizer_options(cfg)
-  options.groups = groups
+  options.groups = table.move(named, 1, #named, #groups + 1, groups)
   return options
 end
 

@@ -64,6 +64,14 @@ local tune = c.map {
   { "freeze_embeddings", c.boolean { default = false, doc = "do not train the embeddings" } },
   { "freeze_layers", c.integer { default = 0, min = 0, max = 1024,
     doc = "number of lowest layers that are not trained, nor are the embeddings below them; 0: train all" } },
+  { "freeze", c.list(c.string {}, { optional = true, min = 1, one = true,
+    doc = "parameters that are not trained: parts of their names, as in [embeddings,layer.0,LayerNorm]; * stands for "
+      .. "any characters" }) },
+  { "label_smoothing", c.number { default = 0, min = 0, max = 0.99,
+    doc = "share of each label that is spread over all classes, in the loss of training; 0: none" } },
+  { "class_weights", c.list(c.string {}, { optional = true, min = 1, one = true,
+    doc = "factor on the loss of training of each class, in the order of the labels; balanced: the inverse of how "
+      .. "often it occurs in data.train, 1 on average; none: all the same" }) },
   { "reinit_layers", c.integer { default = 0, min = 0, max = 1024,
     doc = "initialize the pooler and this number of top layers again; 0: keep all" } },
 }

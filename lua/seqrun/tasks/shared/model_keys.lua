@@ -6,10 +6,12 @@ local families = require("seqrun.nn.families")
 ---What keys mean, a line each.
 local TEXT = [[
 activation                    activation function
+activation_function           activation function
 attention_bias                biases in the products of attention
 attention_dropout             attention dropout probability
 attention_probs_dropout_prob  attention dropout probability
 attn_out_dropout              dropout probability of attention outputs; none: attention_dropout
+attn_pdrop                    attention dropout probability
 classifier_activation         activation function of the heads
 classifier_bias               bias in the dense layer of the heads
 classifier_dropout            dropout probability before the heads of tasks
@@ -17,6 +19,7 @@ classifier_pooling            what heads of sequences read
 decoder_bias                  bias of the decoder
 dim                           hidden size
 dropout                       dropout probability of embeddings and layer outputs
+embd_pdrop                    embedding dropout probability
 embedding_dropout             embedding dropout probability
 embedding_size                width of the embeddings
 global_attn_every_n_layers    distance of layers with global attention; the others are local
@@ -30,20 +33,27 @@ hidden_size                   hidden size
 initializer_range             standard deviation of the initial weights
 intermediate_size             inner size of the feed-forward block
 layer_norm_eps                epsilon of the norms
+layer_norm_epsilon            epsilon of the norms
 layer_types                   full_attention or sliding_attention for each layer; none: by global_attn_every_n_layers
 local_attention               width of local attention: half of it on either side of a token
 local_rope_theta              base of the rotary frequencies in local layers
 max_position_embeddings       maximum sequence length of the model; RoBERTa and its kin: rows of the position table
 mlp_bias                      biases in the feed-forward block
 mlp_dropout                   dropout probability inside the feed-forward block
+n_embd                        hidden size
+n_head                        number of attention heads; must divide n_embd
 n_heads                       number of attention heads
+n_inner                       inner size of the feed-forward block; none: 4 times the hidden size
+n_layer                       number of layers
 n_layers                      number of layers
+n_positions                   maximum sequence length of the model
 norm_bias                     biases of the norms
 norm_eps                      epsilon of the norms
 num_attention_heads           number of attention heads; must divide hidden_size
 num_hidden_layers             number of layers
 num_key_value_heads           number of heads of keys and values; none: as many as attention heads
 qa_dropout                    dropout probability before the head of question answering
+resid_pdrop                   dropout probability of layer outputs
 rms_norm_eps                  epsilon of the norms
 rope_theta                    base of the rotary frequencies
 seq_classif_dropout           dropout probability before the heads of sequences
@@ -56,7 +66,7 @@ local DOCS = {}
 for name, doc in TEXT:gmatch("(%S+) +([^\n]+)") do DOCS[name] = doc end
 
 ---Keys that the data decides.
-local OF_DATA = { vocab_size = true, pad_token_id = true }
+local OF_DATA = { vocab_size = true, pad_token_id = true, bos_token_id = true, eos_token_id = true }
 
 local MAKE = {
   integer = function(options) return c.integer(options) end, number = function(options) return c.number(options) end,
@@ -70,6 +80,7 @@ local function type_of(name, key)
     doc = DOCS[name] or name:gsub("_", " "), default = key.default, optional = key.optional, min = key.min,
     max = key.below and 0.9 * key.below or nil,
   }
+  if key.type == "number" and key.default then options.default = key.default + 0.0 end -- as a YAML is read
   if key.choices then return c.enum(key.choices, options) end
   return (MAKE[key.type] or c.string)(options)
 end
@@ -77,31 +88,38 @@ end
 local recompute = { "recompute", c.boolean { default = false, changeable = true,
   doc = "recompute the activations of each layer in the backward pass: less memory, more time, same results" } }
 
-local function family_key()
-  return { "family", c.enum(families.names(), { default = "bert",
+local function family_key(default)
+  return { "family", c.enum(families.names(), { default = default,
     doc = "kind of encoder; those beside bert have the keys of their config.json: docs/reference/families.md" }) }
 end
 
----The keys of a family.
-local function keys_of(family)
-  local names, list = {}, { family_key() }
+---The keys of a family, as c.map takes them.
+local function keys_of(family, default, more)
+  local names, list = {}, { family_key(default) }
   for name in pairs(family.keys) do
     if not OF_DATA[name] then names[#names + 1] = name end
   end
   table.sort(names)
   for _, name in ipairs(names) do list[#list + 1] = { name, type_of(name, family.keys[name]) } end
   list[#list + 1] = recompute
-  return c.map(list)
+  return table.move(more, 1, #more, #list + 1, list)
 end
 
----@param bert table[] the keys of BERT
+---@param default string the family where none is given
+---@param options? { own?: table[], more?: table[] } own: its keys, instead of those of its config.json; more: keys of
+---  all families
 ---@return table # a map of seqrun.config
-return function(bert)
-  local maps = {}
+return function(default, options)
+  options = options or {}
+  local maps, own, more = {}, options.own, options.more or {}
   for _, name in ipairs(families.names()) do
-    if name ~= "bert" then maps[name] = keys_of(families.find(name)) end
+    if name ~= default then maps[name] = c.map(keys_of(families.find(name), default, more)) end
   end
-  local list = table.move(bert, 1, #bert, 2, { family_key() })
+  if not own then
+    return c.map(keys_of(families.find(default), default, more), { variants = { by = "family", maps = maps } })
+  end
+  local list = table.move(own, 1, #own, 2, { family_key(default) })
   list[#list + 1] = recompute
+  table.move(more, 1, #more, #list + 1, list)
   return c.map(list, { variants = { by = "family", maps = maps } })
 end

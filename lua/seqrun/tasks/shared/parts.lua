@@ -111,4 +111,24 @@ function parts.token_drop(cfg, model, steps)
   return require("seqrun.curriculum.token_drop").new(cfg.token_drop, options)
 end
 
+---The gate of a model with experts, as the keys `gate` ask for; call :before(update) before the batches of each update.
+---@param cfg table
+---@param model seqrun.Bert
+---@param steps? integer of the schedule
+---@return seqrun.GateSchedule|nil # nil if it is sparse from the start
+function parts.gate(cfg, model, steps)
+  return require("seqrun.tasks.shared.experts").gate(cfg, model.encoder, steps)
+end
+
+---The teacher that the keys `distill` ask for; call :before(update) before the batches of each update, and its losses
+---in place of those of the model.
+---@param cfg table
+---@param model seqrun.Bert the student
+---@param corpus seqrun.Corpus
+---@param steps? integer of the schedule
+---@return seqrun.Teacher|nil # nil without distillation
+function parts.teacher(cfg, model, corpus, steps)
+  return require("seqrun.tasks.shared.distill").new(cfg, model, corpus, steps)
+end
+
 return parts

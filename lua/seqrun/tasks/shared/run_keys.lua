@@ -3,9 +3,11 @@
 --     local schema, rules = sr.run.schema(sr.tasks.pretraining, { keys = { { "top_k", c.integer { default = 3 } } } })
 --
 -- A task adds its own (seqrun/tasks), a recipe adds its own to both: see run.open.  `changeable` keys may
--- differ between a run and its resumption; all others are part of what makes a resumed run the same run.
+-- differ between a run and its resumption; all others are part of what makes a resumed run the same run.  Keys of
+-- `same_bits` change no bit of a training.
 
 local c = require("seqrun.config")
+local check = require("seqrun.base.check")
 local counters = require("seqrun.schedule.counters")
 local rate_rules = require("seqrun.tasks.shared.rate_rules")
 
@@ -21,6 +23,7 @@ local stop = c.map {
   { "raw_tokens", goal "number of tokens, before sequences are truncated" },
   { "real_tokens", goal "number of tokens, without padding" },
   { "masked_tokens", goal "number of masked tokens" },
+  { "words", goal "number of words, as white space separates them" },
   { "layer_tokens", goal "number of tokens processed by layers, summed over layers" },
   { "effective_tokens", goal "number of layer tokens divided by the number of layers" },
   { "flops", goal "model FLOP" },
@@ -35,9 +38,9 @@ local data = c.map {
     doc = "maximum sequence length, and length of a pack" } },
   { "too_long", c.enum({ "error", "truncate", "split" }, { default = "error",
     doc = "what to do with fixed examples longer than max_len" }) },
-  { "prefetch", c.integer { default = 2, min = 0, max = 64, changeable = later,
+  { "prefetch", c.integer { default = 2, min = 0, max = 64, changeable = later, same_bits = true,
     doc = "updates prepared ahead by worker threads" } },
-  { "workers", c.integer { default = 1, min = 0, max = 64, changeable = later,
+  { "workers", c.integer { default = 1, min = 0, max = 64, changeable = later, same_bits = true,
     doc = "worker threads that prepare updates; 0: none, the loop waits for each" } },
 }
 
@@ -142,35 +145,48 @@ local init = c.map {
     doc = "load: load the heads that the checkpoint has; new: initialize all heads, for other labels" }) },
 }
 
+local at = c.map {
+  { "words", c.list(c.integer { min = 1 }, { optional = true, min = 1, changeable = later, same_bits = true,
+    doc = "numbers of words trained on, such as [1_000_000, 2_000_000]: the first model that has seen so many is kept "
+      .. "for good in RUN/chck_1M, as a Hugging Face directory" }) },
+  { "steps", c.list(c.integer { min = 1 }, { optional = true, min = 1, changeable = later, same_bits = true,
+    doc = "steps whose model is kept for good, in RUN/chck_step_100" }) },
+}
+
 local save = c.map {
-  { "every", c.integer { default = 0, min = 0, changeable = later,
+  { "every", c.integer { default = 0, min = 0, changeable = later, same_bits = true,
     doc = "steps between checkpoints; 0: by time only" } },
-  { "minutes", c.number { default = 30, min = 0, changeable = later,
+  { "minutes", c.number { default = 30, min = 0, changeable = later, same_bits = true,
     doc = "minutes between checkpoints; 0: by steps only" } },
-  { "keep", c.integer { default = 2, min = 2, max = MANY, changeable = later, doc = "number of checkpoints to keep" } },
-  { "background", c.boolean { default = true, changeable = later,
+  { "keep", c.integer { default = 2, min = 2, max = MANY, changeable = later, same_bits = true,
+    doc = "number of checkpoints to keep" } },
+  { "background", c.boolean { default = true, changeable = later, same_bits = true,
     doc = "write a copy of the state while training goes on; false: training waits for the disk" } },
-  { "grace", c.duration { default = 20.0, min = 0, changeable = later,
+  { "grace", c.duration { default = 20.0, min = 0, changeable = later, same_bits = true,
     doc = "seconds to finish the current step after a signal" } },
-  { "best", c.string { optional = true, changeable = later,
+  { "best", c.string { optional = true, changeable = later, same_bits = true,
     doc = "metric of the evaluations, such as f1, by which the best checkpoint is kept in RUN/best; larger is better, "
       .. "except of losses" } },
-  { "max_failures", c.integer { default = 3, min = 1, max = MANY, changeable = later,
+  { "at", at },
+  { "max_failures", c.integer { default = 3, min = 1, max = MANY, changeable = later, same_bits = true,
     doc = "stop after this many consecutive failed checkpoints (disk full)" } },
 }
 
 local alert = c.map {
-  { "spike", c.number { default = 10, min = 0, changeable = later,
+  { "spike", c.number { default = 10, min = 0, changeable = later, same_bits = true,
     doc = "tell of a gradient norm of so many times the median of the last steps, and of a loss that rises by so many "
       .. "times the usual change between lines, or far above the first; 0: of neither" } },
-  { "stall", c.duration { default = 60.0, min = 0, changeable = later,
-    doc = "tell of a step that waited so long for its data; 0: never" } },
-  { "disk", c.size { default = 1 << 30, min = 0, changeable = later,
+  { "stall", c.duration { default = 60.0, min = 0, changeable = later, same_bits = true,
+    doc = "tell of a step that waits so long for its data, or lasts so long and 10 times as long as those before; 0: "
+      .. "never" } },
+  { "disk", c.size { default = 1 << 30, min = 0, changeable = later, same_bits = true,
     doc = "tell when fewer bytes are free where the run is, such as 20G; 0: never" } },
-  { "run", c.string { optional = true, changeable = later,
+  { "dropped", c.number { default = 0.2, min = 0, max = 1, changeable = later, same_bits = true,
+    doc = "tell when the capacity of experts drops more than this share of the tokens' choices; 1: never" } },
+  { "run", c.string { optional = true, changeable = later, same_bits = true, runs = true,
     doc = "shell command for each alert, run beside the training, with SEQRUN_ALERT (its kind), SEQRUN_MESSAGE, "
       .. "SEQRUN_STEP and SEQRUN_RUN in its environment" } },
-  { "stop", c.boolean { default = false, changeable = later,
+  { "stop", c.boolean { default = false, changeable = later, same_bits = true,
     doc = "true: an alert ends the run, with exit code 1" } },
 }
 
@@ -191,17 +207,17 @@ local eval = c.map {
 }
 
 local verify = c.map {
-  { "every", c.integer { default = 0, min = 0, changeable = later,
+  { "every", c.integer { default = 0, min = 0, changeable = later, same_bits = true,
     doc = "steps between checked steps, which are computed twice and compared to the bit, with hashes in metrics.jsonl "
       .. "for seqrun verify; 0: none" } },
-  { "action", c.enum({ "stop", "retry", "continue" }, { default = "stop", changeable = later,
+  { "action", c.enum({ "stop", "retry", "continue" }, { default = "stop", changeable = later, same_bits = true,
     doc = "what a difference does, which is always recorded: stop: the run ends; retry: the step is computed a third "
       .. "time, which takes a second copy of the state; continue: training goes on" }) },
 }
 
 local log = c.map {
-  { "every", c.integer { default = 10, min = 1, doc = "steps between lines of metrics.jsonl" } },
-  { "seconds", c.number { default = 30, min = 0, changeable = later,
+  { "every", c.integer { default = 10, min = 1, same_bits = true, doc = "steps between lines of metrics.jsonl" } },
+  { "seconds", c.number { default = 30, min = 0, changeable = later, same_bits = true,
     doc = "minimum seconds between progress lines" } },
 }
 
@@ -230,17 +246,17 @@ local keys = {
       .. "order, by atomic operations, which may be faster and changes the last bits from run to run" } },
   { "cuda_graph", c.boolean { default = false, changeable = later,
     doc = "cuda: the launches of an update are recorded and run as one graph, for small batches" } },
-  { "threads", c.integer { optional = true, min = 1, max = 1024, changeable = later,
+  { "threads", c.integer { optional = true, min = 1, max = 1024, changeable = later, same_bits = true,
     doc = "CPU threads; none: all that are available" } },
   { "balance", c.enum({ "cost", "random" }, { default = "cost",
     removed = { lpt = "cost", snake = "cost", strided = "cost" },
     doc = "how packs of an update are assigned to micro-batches and so to ranks: cost: longest first by tokens and "
       .. "squared lengths, then swaps; random: as drawn, the baseline" }) },
-  { "attach", c.boolean { default = true, changeable = later,
+  { "attach", c.boolean { default = true, changeable = later, same_bits = true,
     doc = "listen on a local socket, for this user only, so that seqrun attach DIR gives a prompt inside the run" } },
-  { "budget", c.duration { optional = true, changeable = later,
+  { "budget", c.duration { optional = true, changeable = later, same_bits = true,
     doc = "time limit, such as 2h; the run then stops and can be resumed" } },
-  { "peak_flops", c.number { optional = true, min = 1, changeable = later,
+  { "peak_flops", c.number { optional = true, min = 1, changeable = later, same_bits = true,
     doc = "peak FLOP/s of the device, needed to report MFU" } },
   { "data", data }, { "pack", pack }, { "batch", batch }, { "optimizer", optimizer }, { "rate", rate },
   { "stop", stop }, { "init", init }, { "save", save }, { "eval", eval }, { "log", log },
@@ -396,6 +412,10 @@ end
 ---@return table schema
 ---@return table[] rules
 return function(...)
+  for i = 1, select("#", ...) do
+    local part = select(i, ...)
+    if part ~= nil then check.value(("run.schema: argument %d"):format(i), part, "table") end
+  end
   local without = (... or {}).without or {}
   local schema, all = c.without(c.map(keys), without), remaining(without)
   for i = 1, select("#", ...) do

@@ -45,19 +45,29 @@ local function find_data(path, bytes)
   end
 end
 
+---Lines that are joined at once: a table of all would be larger than the text.
+local LINES = 4096
+
 ---The text of a compressed file.
 local function unpacked(path)
   local rows, message, code = words.rows(path, { format = "lines", limit = LIMIT })
   if not rows then return nil, message, code end
   local guard <close> = rows
-  local lines, cells = {}, {}
+  local parts, lines, cells, size = {}, {}, {}, 0
   local count
   repeat
     count, message, code = rows:next(cells)
     lines[#lines + 1] = count and (count > 0 and cells[1] or "")
+    if #lines == LINES or not count then
+      parts[#parts + 1] = table.concat(lines, "\n")
+      lines, size = {}, size + #parts[#parts] + 1
+    end
+    if size > LIMIT then
+      return nil, ("%s: has more than %d MiB when it is unpacked"):format(path, LIMIT >> 20), "data"
+    end
   until not count
   if message then return nil, message, code end
-  return table.concat(lines, "\n")
+  return table.concat(parts, "\n")
 end
 
 local function contents(path)

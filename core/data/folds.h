@@ -1,0 +1,22 @@
+/* folds.h - examples in several folds of nearly one size, for cross-validation. */
+#ifndef SR_DATA_FOLDS_H
+#define SR_DATA_FOLDS_H
+
+#include "core/data/dataset.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* inside[i] = whether unit i belongs to fold `fold` of 0 .. folds - 1.
+ *
+ * Equal units, whose tokens are the same, share a fold; it does not depend on the order of the
+ * file. Sizes differ by no more than the units of a group of equal ones.  Memory: 32 bytes per
+ * unit. */
+sr_status sr_folds_mark(bool *inside, const sr_dataset *d, int64_t folds, int64_t fold,
+                        uint64_t seed);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,87 @@
+/* lconcepts.c - concepts, which loaders mask as a whole; see core/batch/concepts.h. */
+#include "lua/bind/lconcepts.h"
+
+#include "lua/bind/lcheck.h"
+#include "lua/bind/ldata.h"
+
+#define CONCEPTS "seqrun.core.Concepts"
+
+static sr_concepts *check_concepts(lua_State *L, int arg) {
+    return lsr_checkobject(L, arg, CONCEPTS, "the concepts are closed");
+}
+
+LSR_RELEASE(concepts_free, CONCEPTS, sr_concepts, sr_concepts_free)
+
+/* A list of integers as an array in a userdata. */
+static int32_t *check_list(lua_State *L, int arg, const char *what, int64_t *n) {
+    luaL_checktype(L, arg, LUA_TTABLE);
+    *n = (int64_t)lua_rawlen(L, arg);
+    int32_t *list = lsr_scratch(L, *n, sizeof *list);
+    for (int64_t i = 0; i < *n; i++)
+        list[i] = (int32_t)lsr_checkelement(L, arg, i + 1, what, 0, INT32_MAX);
+    return list;
+}
+
+int lsr_batch_concepts(lua_State *L) {
+    const sr_dataset *d = lsr_checkdataset(L, 1);
+    int64_t tokens, forms, stages, sum = 0;
+    const int32_t *ids = check_list(L, 2, "ids", &tokens);
+    const int32_t *len = check_list(L, 3, "lengths", &forms);
+    const int32_t *stage = check_list(L, 4, "stages", &stages);
+    for (int64_t i = 0; i < forms; i++) sum += len[i];
+    if (forms != stages || sum != tokens)
+        lsr_error(L, "concepts: %I lengths of %I tokens in all, with %I ids and %I stages",
+                  (lua_Integer)forms, (lua_Integer)sum, (lua_Integer)tokens, (lua_Integer)stages);
+    sr_concepts **box = lsr_newbox(L, sizeof *box, CONCEPTS);
+    sr_status st = sr_concepts_new(box, ids, len, stage, forms, d->tokenizer, 0);
+    return lsr_give(L, st);
+}
+
+/* concepts:counts(dataset [, part]) -> { how often each form is found } | nil, message, code */
+static int concepts_counts(lua_State *L) {
+    const sr_concepts *c = check_concepts(L, 1);
+    const sr_dataset *d = lsr_checkdataset(L, 2);
+    int part = luaL_checkoption(L, 3, "train", lsr_part_names);
+    if (sr_tokenizer_size(d->tokenizer) != c->vocabulary)
+        lsr_error(L, "concepts:counts: the concepts are of another vocabulary");
+    int64_t *times = lsr_scratch(L, c->count, sizeof *times);
+    sr_status st = sr_concepts_count(times, c, d, (sr_data_part)part);
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_createtable(L, (int)(c->count < INT32_MAX ? c->count : 0), 0);
+    for (int64_t i = 0; i < c->count; i++) {
+        lua_pushinteger(L, times[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    return 1;
+}
+
+static void read_from(lua_State *L, int at, sr_concept_masks *m) {
+    if (lua_getfield(L, at, "from") != LUA_TTABLE)
+        lsr_error(L, "mask: concepts: from must be the list of updates with which stages begin");
+    int list = lua_gettop(L);
+    m->stages = (int32_t)lua_rawlen(L, list);
+    m->from = lsr_scratch(L, m->stages, sizeof *m->from);
+    for (int32_t i = 0; i < m->stages; i++)
+        m->from[i] = lsr_checkelement(L, list, i + 1, "from", 0, INT64_MAX);
+}
+
+void lsr_readconcepts(lua_State *L, int options, sr_concept_masks *m) {
+    int at = 0;
+    if (lua_getfield(L, options, "mask") == LUA_TTABLE &&
+        lua_getfield(L, -1, "concepts") == LUA_TTABLE)
+        at = lua_gettop(L);
+    if (at == 0) {
+        lua_pushnil(L);
+        return;
+    }
+    m->share = lsr_field_number(L, at, "share", 1.0);
+    read_from(L, at, m);
+    lua_getfield(L, at, "table");
+    m->table = check_concepts(L, lua_gettop(L));
+}
+
+static const luaL_Reg concepts_methods[] = {{"counts", concepts_counts}, {NULL, NULL}};
+
+void lsr_open_concepts(lua_State *L) {
+    lsr_class(L, CONCEPTS, concepts_methods, concepts_free);
+}

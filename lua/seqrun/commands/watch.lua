@@ -1,0 +1,52 @@
+-- watch - a live view of runs: curves, speed, memory, alerts.
+
+local guess = require("seqrun.base.guess")
+local history = require("seqrun.history.runs")
+local sys = require("seqrun.core.sys")
+
+local command = { summary = "a live view of runs in the terminal: curves, speed, memory, alerts" }
+
+local function seconds(word)
+  local n = tonumber(word)
+  if n and n >= 0.2 and n <= 3600 then return n end
+  return nil, ("'%s' is not a number of seconds from 0.2 to 3600"):format(word)
+end
+
+function command.define(cmd)
+  cmd:argument("runs", "directories of runs, or with runs in them; they may come later"):args("+")
+  cmd:option("--key", "the metric whose curves are drawn first, such as mlm_loss, lr, f1"):argname("NAME")
+  cmd:flag("--log", "a logarithmic vertical axis")
+  cmd:option("--every", "seconds between two looks at the runs"):argname("SECONDS"):default("1"):convert(seconds)
+  cmd:flag("--once", "one picture, and no more; so where the output is not a terminal")
+  cmd:epilog([[Keys: q quits, tab shows the next metric (shift-tab the one before), l makes the axis logarithmic. The
+view only reads what runs write: they do not notice it, and go on when it ends. A run that has not started yet, has
+ended, was killed, or writes nothing any more is said to be so.
+
+examples:
+  seqrun watch runs/pretrain
+  seqrun watch runs/sweep_finetune --key f1
+  ssh host seqrun watch --once runs/pretrain]])
+end
+
+---Why nothing can be shown, where nobody waits for a run to begin.
+local function missing(path)
+  if not sys.exists(path) then return ("%s: no such directory%s"):format(path, guess.file_hint(path)), "missing" end
+  if sys.is_dir(path) and #history.find(path) > 0 then return nil end
+  local _, message, code = history.open(path)
+  return message, code
+end
+
+function command.run(args)
+  local once = args.once or not sys.is_terminal(1)
+  for _, path in ipairs(args.runs) do
+    local message, code = missing(path)
+    local is_file = sys.exists(path) and not sys.is_dir(path)
+    if message and (once or is_file) then return nil, message, code end
+  end
+  require("seqrun.watch").run(args.runs, { every = args.every, once = args.once, key = args.key, log = args.log })
+  local signal = sys.caught()
+  if signal == "TERM" or signal == "USR1" then return nil, "stopped by signal " .. signal, "stopped" end
+  return 0
+end
+
+return command

@@ -1,0 +1,109 @@
+-- origin.lua - what the bits of a run depend on beside the machine: its recipe, its config, the library, and the files
+-- that the config names; written into environment.json, and compared by `seqrun repro`.
+
+local checkpoint = require("seqrun.checkpoint")
+local data = require("seqrun.data")
+local failure = require("seqrun.base.failure")
+local shipped = require("seqrun.base.shipped")
+local sys = require("seqrun.core.sys")
+local types = require("seqrun.config.types")
+
+local origin = {}
+
+---Bytes beyond which only the size and both ends of a file are hashed, and of each end.
+local LARGE, SAMPLE = 1 << 32, 1 << 22
+
+local function hash_of_file(path, size)
+  if size <= LARGE then return sys.hash_file(path) end
+  local file <close>, message = io.open(path, "rb")
+  if not file then return nil, message, "storage" end
+  local first = file:read(SAMPLE)
+  file:seek("end", -SAMPLE)
+  return sys.hash(("%d"):format(size) .. sys.hash(first or "") .. sys.hash(file:read(SAMPLE) or ""))
+end
+
+---What a model may be read from; other files of its directory say nothing of the bits.
+local READ = { json = true, safetensors = true, txt = true, model = true }
+
+---Of a checkpoint its list of files with their hashes; of another model its files.
+local function hash_of_model(path)
+  local list = sys.read_file(path .. "/MANIFEST", 1 << 24)
+  if list then return sys.hash(list) end
+  local parts = {}
+  for _, name in ipairs(sys.list(path) or {}) do
+    local facts = sys.stat(path .. "/" .. name)
+    if facts and facts.kind == "file" and READ[name:match("[^.]*$")] then
+      parts[#parts + 1] = name .. " " .. failure.must(hash_of_file(path .. "/" .. name, facts.size))
+    end
+  end
+  return sys.hash(table.concat(parts, "\n"))
+end
+
+---The hash of what a config names: a data set, a file, a run or another model; nil of other directories, which runs
+---write into, and of what is not there.
+---@param path string
+---@return string|nil
+function origin.hash(path)
+  local facts = sys.stat(path)
+  if not facts then return nil end
+  if facts.kind == "file" then
+    local set = path:find("%.sqr$") and data.open(path)
+    return set and set:info().digest or hash_of_file(path, facts.size)
+  end
+  local model = facts.kind == "dir" and checkpoint.resolve(path)
+  return model and hash_of_model(model) or nil
+end
+
+---The files that a config names, by key: those of keys that are paths.
+---@param schema table
+---@param values table
+---@return table<string, { path: string, hash: string }[]>
+function origin.inputs(schema, values)
+  local inputs = {}
+  types.each(schema, function(key, kind)
+    local of = kind.kind == "list" and kind.of or kind
+    if of.kind ~= "path" then return end
+    local value = values
+    for name in key:gmatch("[^.]+") do value = type(value) == "table" and rawget(value, name) or nil end
+    for _, path in ipairs(type(value) == "table" and value or { value }) do
+      local hash = type(path) == "string" and origin.hash(path)
+      if hash then
+        inputs[key] = inputs[key] or {}
+        table.insert(inputs[key], { path = path, hash = hash })
+      end
+    end
+  end, "", values)
+  return inputs
+end
+
+local function add_lua_files(list, folder)
+  for _, name in ipairs(failure.must(sys.list(folder))) do
+    local path = folder .. "/" .. name
+    if sys.is_dir(path) then
+      if name ~= "meta" then add_lua_files(list, path) end
+    elseif name:find("%.lua$") then
+      list[#list + 1] = path
+    end
+  end
+end
+
+---The hash of the Lua files of the library.
+---@return string
+function origin.library()
+  local root, list, parts = shipped.root .. "/lua/seqrun", {}, {}
+  add_lua_files(list, root)
+  for i, path in ipairs(list) do parts[i] = path:sub(#root + 1) .. " " .. failure.must(sys.hash_file(path)) end
+  return sys.hash(table.concat(parts, "\n"))
+end
+
+---@param recipe string
+---@param loaded seqrun.Config
+---@return table
+function origin.of(recipe, loaded)
+  return {
+    recipe_hash = sys.hash_file(recipe), config_hash = sys.hash(loaded:dump()), library_hash = origin.library(),
+    folder = sys.real_path("."), inputs = origin.inputs(loaded.schema, loaded.values),
+  }
+end
+
+return origin

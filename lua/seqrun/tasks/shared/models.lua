@@ -1,0 +1,36 @@
+-- models.lua - the options of a model, from the keys of a run and the data that it reads.
+
+local configs = require("seqrun.nn.config")
+local failure = require("seqrun.base.failure")
+
+local models = {}
+
+---The keys of an encoder in the group `model` of a config.
+---@param model table
+---@return table
+function models.encoder_keys(model)
+  local options = {}
+  for key, value in pairs(model) do
+    if key ~= "recompute" then options[key] = value end
+  end
+  return options
+end
+
+---The config for sr.nn.encoder and sr.nn.bert; fails if the model reads fewer tokens than a row has.
+---@param cfg table
+---@param corpus seqrun.Corpus
+---@return table
+function models.options(cfg, corpus)
+  local options = models.encoder_keys(cfg.model)
+  local _, family = configs.design(options)
+  options.vocab_size, options.precision = corpus:vocab_size(), cfg.precision
+  if family.keys.pad_token_id then options.pad_token_id = corpus:tokenizer():special("pad") end
+  local longest = configs.design(options).longest
+  if cfg.data.max_len > longest then
+    failure.raise("config", "data.max_len is %d, but the model reads at most %d tokens; raise "
+      .. "model.max_position_embeddings", cfg.data.max_len, longest)
+  end
+  return options
+end
+
+return models

@@ -1,0 +1,108 @@
+-- inputs.lua - what files of text are: text, records of JSONL, or token ids of other programs.
+--
+-- Directories and patterns are taken apart here, so that a file that is none of these is refused before any work.
+
+local condition = require("seqrun.base.condition")
+local packed = require("seqrun.base.packed")
+local sys = require("seqrun.core.sys")
+local text = require("seqrun.core.text")
+
+local TABLES = { json = true, csv = true, tsv = true, parquet = true }
+local RECORDS = { jsonl = true, ndjson = true }
+local IDS = { idx = "indexed", bin = "indexed", h5 = "hdf5", hdf5 = "hdf5" }
+
+---The ending of a file's name, without that of its compression.
+local function ending_of(path)
+  return packed.bare(path):lower():match("%.(%w+)$") or ""
+end
+
+---@class seqrun.PrepareInputs
+---@field files string[] in the order in which they are read
+---@field kind "text"|"indexed"|"hdf5" text: of JSONL too
+---@field records boolean some of the files are of JSONL
+
+local inputs = {}
+
+local function refuse_table(path, given)
+  local inside = sys.is_dir(given) and "move it out of the directory of texts, " or ""
+  return nil, ("%s: a table of records, not text; %sextract its texts into a file with a blank line after each "
+    .. "document or a .jsonl with a text in each line, or fine-tune on it with recipes/finetune.lua "
+    .. "data.train=%s"):format(path, inside, path), "config"
+end
+
+---Adds the files of one input; all of a kind, but for text and JSONL.
+local function add(found, given)
+  given = given:gsub("(.)/+$", "%1")
+  if TABLES[ending_of(given)] then return refuse_table(given, given) end
+  local files, message, code = text.files(given)
+  if not files then return nil, message, code end
+  for _, path in ipairs(files) do
+    local ending = ending_of(path)
+    if TABLES[ending] then return refuse_table(path, given) end
+    local kind = IDS[ending] or "text"
+    found.records = found.records or RECORDS[ending] or false
+    if found.kind and found.kind ~= kind then
+      return nil, ("%s and %s: token ids and text, or token ids in two forms, are not read together; give them one by "
+        .. "one, with an out of their own"):format(found.files[#found.files], path), "config"
+    end
+    found.kind = kind
+    found.files[#found.files + 1] = path
+  end
+  return true
+end
+
+---Takes the inputs apart.
+---@param given string[] files, directories, patterns, "-"
+---@return seqrun.PrepareInputs?
+---@return string? message
+---@return string? code
+function inputs.find(given)
+  local found = { files = {}, records = false }
+  for _, path in ipairs(given) do
+    local done, message, code = add(found, path)
+    if not done then return nil, message, code end
+  end
+  return found
+end
+
+---How records are read, for the core; nil if none of the inputs has any.
+---@param found seqrun.PrepareInputs
+---@param options { format?: string, where?: string, columns?: { text?: string }, document_start?: string }
+---@param what string that messages begin with
+---@return table|nil records
+---@return string? message
+---@return string? code
+function inputs.records(found, options, what)
+  local all = options.format == "jsonl"
+  if not all and not found.records then
+    if not options.where then return nil end
+    return nil, what .. ": where chooses among records, but no input is a .jsonl; leave it out"
+      .. (what == "prepare" and ", or set text.format=jsonl" or ", or name the file .jsonl"), "config"
+  end
+  if options.document_start then
+    return nil, what .. ": a record of JSONL is a document; leave out text.document_start", "config"
+  end
+  local where = options.where and condition.parse(options.where, "where") or nil
+  return { field = (options.columns or {}).text or "text", where = where, all = all }
+end
+
+---How the records among some files are read, for what reads text alone.
+---@param given string|string[] files, directories, patterns, "-"
+---@param options { where?: string, columns?: { text?: string } }
+---@param what string that messages begin with
+---@return table|false|nil records false: none of the files has any
+---@return string? message
+---@return string? code
+function inputs.texts(given, options, what)
+  local found, records, message, code
+  found, message, code = inputs.find(type(given) == "table" and given or { given })
+  if not found then return nil, message, code end
+  if found.kind ~= "text" then
+    return nil, ("%s: %s has token ids, not text"):format(what, found.files[1]), "config"
+  end
+  records, message, code = inputs.records(found, options, what)
+  if message then return nil, message, code end
+  return records or false
+end
+
+return inputs

@@ -1,0 +1,323 @@
+-- experiment.lua - what the experiments have in common: arms that are trained once for each seed and kept, intervals
+-- over the seeds, curves.
+--
+--     local options = experiment.open("scaling", { size = 1, seeds = "1,2,3" }, { "size" }, arg)
+--     experiment.train(folder, { "recipes/pretrain.lua", "data.file=" .. path, "seed=1" })
+--     local curve = experiment.curve(folder)
+--     print(experiment.shown({ 3.1, 3.2, 3.0 }, "%.3f"))
+--
+-- An arm is a run in a folder of its own below `out`.  One that has ended is not run again; one that was stopped goes
+-- on at its last checkpoint.  So an experiment is resumed by repeating its command.
+
+local common = require("common")
+local drawing = require("seqrun.draw.svg")
+local ending = require("seqrun.history.ending")
+local interval = require("seqrun.base.interval")
+local json = require("seqrun.core.json")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local experiment = { interval = interval }
+
+local PROGRAM = assert(sys.real_path("/proc/self/exe")) -- before a build may replace it
+
+---Options that every experiment has.
+local USUAL = { seeds = "1,2,3", size = 1, hours = 1000, threads = 0, only = "" }
+
+-- ---- options -----------------------------------------------------------------------------------
+
+---The words of a list with commas.
+---@param text string
+---@return string[]
+function experiment.words(text)
+  local list = {}
+  for word in text:gmatch("[^,]+") do list[#list + 1] = word end
+  return list
+end
+
+---The numbers of such a list.
+---@param text string
+---@return number[]
+function experiment.numbers(text)
+  local list = {}
+  for i, word in ipairs(experiment.words(text)) do
+    list[i] = tonumber(word) or common.refuse("'%s' in '%s' is not a number", word, text)
+    list[i] = math.tointeger(list[i]) or list[i]
+  end
+  return list
+end
+
+---Raises if `out` holds an experiment with other settings: its arms are not those that are asked for.
+local function check_same(out, options, fixed)
+  local path, kept = out .. "/experiment.json", {}
+  for _, key in ipairs(fixed) do kept[key] = options[key] end
+  local text = sys.read_file(path)
+  local before = text and json.decode(text)
+  for _, key in ipairs(type(before) == "table" and fixed or {}) do
+    if before[key] ~= nil and before[key] ~= kept[key] then
+      common.refuse("%s was begun with %s=%s, now it is %s; give the same to go on, or another out=", out, key,
+        tostring(before[key]), tostring(kept[key]))
+    end
+  end
+  sr.must(sys.write_file(path, json.encode(kept) .. "\n"))
+end
+
+---Reads the command line and makes the directory `out`, by default runs/NAME.  only=report trains nothing.
+---@param name string
+---@param defaults table<string, string|number|boolean> further options
+---@param fixed string[] options that all arms of a directory share, beside size
+---@param arguments string[]
+---@return table options `seeds` is a list of integers
+function experiment.open(name, defaults, fixed, arguments)
+  local all = { out = "runs/" .. name }
+  for key, value in pairs(USUAL) do all[key] = value end
+  for key, value in pairs(defaults) do all[key] = value end
+  local options = common.options(all, arguments)
+  if options.only ~= "" and options.only ~= "report" then
+    common.refuse("only=%s: the one value is report, which prints the results so far", options.only)
+  end
+  if options.size <= 0 then
+    common.refuse("size must be positive, such as 0.1 for a rehearsal, got %g", options.size)
+  end
+  options.seeds = experiment.numbers(options.seeds)
+  if #options.seeds == 0 then common.refuse("seeds is empty; give some, such as seeds=1,2,3") end
+  local known = {}
+  for _, seed in ipairs(options.seeds) do
+    if math.type(seed) ~= "integer" or known[seed] then
+      common.refuse("seeds: %s is %s; give different integers, such as seeds=1,2,3", tostring(seed),
+        known[seed] and "there twice" or "no integer")
+    end
+    known[seed] = true
+  end
+  sr.must(sys.make_dirs(options.out))
+  check_same(options.out, options, table.move(fixed, 1, #fixed, 2, { "size" }))
+  options.began = sys.now()
+  return options
+end
+
+---Whether another arm may begin.
+---@param options table
+---@return boolean
+function experiment.goes_on(options)
+  return options.only ~= "report" and sys.now() - options.began < options.hours * 3600
+end
+
+-- ---- data that the demo has ---------------------------------------------------------------------
+
+---Where the recipes are, with a slash at the end.
+experiment.RECIPES = (arg[0]:match("^(.*)/[^/]*$") or ".") .. "/../"
+
+local NOVELS = { "data/emma.txt", "data/mansfieldpark.txt" }
+
+---The definitions of WordNet, a document each.
+local function definitions(path)
+  local list = {}
+  for _, kind in ipairs { "noun", "verb", "adj", "adv" } do
+    local file = "/usr/share/wordnet/data." .. kind
+    if not sys.exists(file) then sr.must(nil, file .. " is missing; apt-get install wordnet-base", "missing") end
+    for line in io.lines(file) do
+      local gloss = line:match("^%d+ %d+ .-| (.*)$")
+      if gloss then list[#list + 1] = gloss:gsub("%s+$", "") .. ".\n" end
+    end
+  end
+  sr.must(sys.write_file(path, table.concat(list, "\n")))
+  return path
+end
+
+---Writes a data set of the novels in recipes/data, of WordNet's definitions, or of both, unless it exists.
+---@param out string directory
+---@param name "novels"|"definitions"|"text"
+---@return string path
+function experiment.data(out, name)
+  local path = ("%s/%s.sqr"):format(out, name)
+  if sys.exists(path) then return path end
+  local inputs = {}
+  for i, novel in ipairs(name ~= "definitions" and NOVELS or {}) do inputs[i] = experiment.RECIPES .. novel end
+  if name ~= "novels" then inputs[#inputs + 1] = definitions(out .. "/definitions.txt") end
+  sr.must(sr.data.prepare { inputs = inputs, vocab = { size = 4000 }, out = path })
+  return path
+end
+
+-- ---- arms --------------------------------------------------------------------------------------
+
+local function quote(word) return "'" .. tostring(word):gsub("'", "'\\''") .. "'" end
+
+---Runs the program; ends the experiment if that fails, so that a repeated command goes on.
+---@param words string[]
+function experiment.run(words)
+  local line = { quote(PROGRAM) }
+  for i, word in ipairs(words) do line[i + 1] = quote(word) end
+  local ok, how, code = os.execute("exec " .. table.concat(line, " ")) -- no shell between, which Ctrl-C would kill
+  if ok then return end
+  io.stderr:write(("%s ended with %s %d; repeat the command to continue\n"):format(words[1], how, code))
+  os.exit(how == "exit" and code or 1, true)
+end
+
+---Whether the run in a folder has ended as it should.
+---@param folder string
+---@return boolean
+function experiment.finished(folder) return (ending.read(folder) or {}).state == "finished" end
+
+---Trains an arm, unless it has ended, and tells that it has.
+---@param options table of experiment.open
+---@param folder string
+---@param words string[] a recipe and its arguments
+function experiment.train(options, folder, words)
+  if experiment.finished(folder) then return end
+  local all = table.move(words, 1, #words, 1, {})
+  if options.threads > 0 then all[#all + 1] = ("--threads=%d"):format(options.threads) end
+  table.move({ "--out", folder, "--resume", "--quiet" }, 1, 4, #all + 1, all)
+  experiment.run(all)
+  print(("%s: done after %.0f s"):format(folder, sys.now() - options.began))
+  io.stdout:flush()
+end
+
+---Processor seconds until a step: lines of metrics have the mean of their steps.
+local function seconds_until(step, lines)
+  local seconds, before, each = 0, 0, 0
+  for _, line in ipairs(lines) do
+    each = line.cpu_ms / 1000
+    if line.step >= step then break end
+    seconds, before = seconds + (line.step - before) * each, line.step
+  end
+  return seconds + (step - before) * each
+end
+
+---The evaluations of a run.  `train_seconds` is the processor time spent on training before each: experiments of many
+---hours share their machine, so the clock says little.
+---@param folder string
+---@return table[]
+function experiment.curve(folder)
+  local list, lines = {}, {}
+  for _, line in ipairs(sys.exists(folder .. "/metrics.jsonl") and sr.metrics.read(folder) or {}) do
+    if line.type == "train" and type(line.cpu_ms) == "number" then lines[#lines + 1] = line end
+    if line.type == "eval" then list[#list + 1] = line end
+  end
+  for _, line in ipairs(list) do line.train_seconds = seconds_until(line.step, lines) end
+  return list
+end
+
+-- ---- numbers -----------------------------------------------------------------------------------
+
+---"mean ± half of the 95 % interval"; the mean alone of one value, "-" of none.
+---@param values number[]
+---@param format string of one number, such as "%+.3f"
+---@return string
+function experiment.shown(values, format)
+  if #values == 0 then return "-" end
+  local found = interval(values)
+  if not found.half then return format:format(found.mean) end
+  return (format .. " ± " .. format:gsub("+", "")):format(found.mean, found.half)
+end
+
+---The value of a curve at x, between its points; nil outside.
+---@param curve table[]
+---@param key string of x
+---@param value string
+---@param x number
+---@return number?
+function experiment.value_at(curve, key, value, x)
+  for i, point in ipairs(curve) do
+    if point[key] == x then return point[value] end
+    local before = curve[i - 1]
+    if before and before[key] < x and x < point[key] then
+      return before[value] + (x - before[key]) / (point[key] - before[key]) * (point[value] - before[value])
+    end
+  end
+end
+
+---The x from which on a falling curve is at most this value, between its points; nil if it never is.
+---@param curve table[]
+---@param key string of x
+---@param value string
+---@param most number
+---@return number?
+function experiment.reaches(curve, key, value, most)
+  for i, point in ipairs(curve) do
+    if point[value] <= most then
+      local before = curve[i - 1]
+      if not before then return point[key] end
+      local part = (before[value] - most) / (before[value] - point[value])
+      return before[key] + part * (point[key] - before[key])
+    end
+  end
+end
+
+-- ---- curves ------------------------------------------------------------------------------------
+
+local POINTS = 40
+
+---The mean of some curves where all of them are: { x, mean, half }, half nil for one curve.
+---@param curves table[][]
+---@param key string
+---@param value string
+---@return number[][]
+function experiment.mean(curves, key, value)
+  local first, last, points = -math.huge, math.huge, {}
+  for _, curve in ipairs(curves) do
+    if #curve < 2 then return points end
+    first, last = math.max(first, curve[1][key]), math.min(last, curve[#curve][key])
+  end
+  if not (last > first) or #curves == 0 then return points end
+  for i = 0, POINTS do
+    local x, values = i == POINTS and last or first + (last - first) * i / POINTS, {}
+    for k, curve in ipairs(curves) do values[k] = experiment.value_at(curve, key, value, x) end
+    local found = interval(values)
+    points[i + 1] = { x, found.mean, found.half }
+  end
+  return points
+end
+
+local WIDTH, HEIGHT, GAP = 400, 400, 24
+
+---A chart of mean curves, an interval around each.
+---@class seqrun.bench.Panel
+---@field title string
+---@field x { key: string, label: string, scale?: number, log?: boolean }
+---@field y { key: string, label: string, log?: boolean }
+---@field series { name: string, curves: table[][], colour: integer, points?: boolean }[] points: dots as they are
+
+local function series_of(panel)
+  local list = {}
+  for _, one in ipairs(panel.series) do
+    local points, scale = {}, panel.x.scale or 1
+    if one.points then
+      for i, point in ipairs(one.curves[1]) do points[i] = { point[panel.x.key], point[panel.y.key] } end
+    else
+      points = experiment.mean(one.curves, panel.x.key, panel.y.key)
+    end
+    for i, p in ipairs(points) do points[i] = { p[1] * scale, p[2], p[3] } end
+    if #points > 0 then
+      list[#list + 1] = { points = points, class = drawing.colour(one.colour), name = one.name,
+        kind = one.points and "dots" or nil }
+    end
+  end
+  return list
+end
+
+---Writes charts side by side, `columns` in a row, as FILE; nothing if none has a curve.
+---@param path string
+---@param title string
+---@param panels seqrun.bench.Panel[]
+---@param columns? integer default 3
+function experiment.draw(path, title, panels, columns)
+  local charts, most = {}, columns or 3
+  for _, panel in ipairs(panels) do
+    local series = series_of(panel)
+    if #series > 0 then
+      local at = { (#charts % most) * (WIDTH + GAP), (#charts // most) * (HEIGHT + GAP) }
+      charts[#charts + 1] = drawing.chart {
+        title = panel.title, heading = panel.title, width = WIDTH, height = HEIGHT, at = at, series = series,
+        x = { label = panel.x.label, log = panel.x.log, low = not panel.x.log and 0 or nil },
+        y = { label = panel.y.label, even = not panel.y.log, log = panel.y.log },
+      }
+    end
+  end
+  if #charts == 0 then return end
+  local rows = (#charts + most - 1) // most
+  local width, height = math.min(most, #charts) * (WIDTH + GAP) - GAP, rows * (HEIGHT + GAP) - GAP
+  sr.must(sys.write_file(path, drawing.page(width, height, charts, title)))
+  print(("%s has the curves"):format(path))
+end
+
+return experiment

@@ -1,0 +1,179 @@
+-- saving_finetune.lua - part=finetune of saving.lua: curricula by length and by loss, and token dropping, in
+-- fine-tuning a checkpoint on a labelled file, such as MiniLM on MRPC.
+--
+-- The baseline of a seed trains first, with the largest share of the tokens: the curriculum by loss orders the examples
+-- by their loss under it, as the published one does.  All arms end at the same number of effective tokens.
+
+local arms = require("saving_arms")
+local common = require("common")
+local config = require("seqrun.config")
+local experiment = require("experiment")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+---Effective tokens of a run.
+local function tokens_of(options, share) return math.floor(options.tune_tokens * options.size * share) end
+
+local function words_of(options, share, seed)
+  local tokens = tokens_of(options, share)
+  local words = {
+    experiment.RECIPES .. "finetune.lua", "init.from=" .. options.init, "data.train=" .. options.train,
+    "data.dev=" .. options.dev, "data.folder=" .. options.out .. "/sets",
+    ("data.max_len=%d"):format(options.max_len), "seed=" .. seed, "rate.by=effective_tokens",
+    "rate.warmup_by=effective_tokens", ("rate.total=%d"):format(tokens), ("rate.warmup=%d"):format(tokens // 10),
+    "rate.decay=linear", "rate.peak=1e-4", "eval.epochs=0", ("eval.every=%d"):format(math.max(1, tokens // 1700 // 4)),
+    "save.every=0", "save.minutes=3", "log.every=5", ("batch.sequences=%d"):format(options.tune_batch),
+  }
+  local own = experiment.words(options.words)
+  return table.move(own, 1, #own, #words + 1, words)
+end
+
+---The data set that these words train on.
+local function set_of(words)
+  local own = {}
+  for i = 2, #words do
+    if not words[i]:find("^preset=") then own[#own + 1] = words[i] end
+  end
+  local task = sr.tasks.choose(own)
+  local schema, rules = sr.run.schema(task)
+  return task:data(sr.must(config.load { schema = schema, rules = rules, arguments = own }).values).train:info().path
+end
+
+local function folder_of(options, name, share, seed)
+  return ("%s/finetune-%s-%g-%d"):format(options.out, name, share, seed)
+end
+
+---The metric file of the losses of the training examples under the baseline of a seed that had most tokens.
+local function losses(options, seed, share)
+  local folder = ("%s/metrics-%g-%d"):format(options.out, share, seed)
+  local function found()
+    for _, name in ipairs(sys.list(folder) or {}) do
+      if name:find("%.loss%.metric$") then return folder .. "/" .. name end
+    end
+  end
+  if found() then return found() end
+  sr.must(sys.make_dirs(folder))
+  experiment.run { "analyze", set_of(words_of(options, share, seed)), "--metric", "loss", "--held", "0",
+    "--checkpoint", folder_of(options, "baseline", share, seed), "--out", folder }
+  return found() or common.refuse("%s has no metric file of the loss", folder)
+end
+
+---Arms that order examples by their loss under the baseline.
+local BY_LOSS = { loss = true, composed = true }
+
+local function train(options, name, share, seed, most)
+  local words = words_of(options, share, seed)
+  local own = arms.tuned_words(name, {
+    tokens = tokens_of(options, share), max_len = math.tointeger(options.max_len),
+    loss = BY_LOSS[name] and losses(options, seed, most) or nil,
+  })
+  experiment.train(options, folder_of(options, name, share, seed), table.move(own, 1, #own, #words + 1, words))
+end
+
+---Values of the finished seeds; less the baseline's of the same seed, if `base` is given.
+local function values(options, runs, key, base)
+  local list = {}
+  for _, seed in ipairs(options.seeds) do
+    local value, other = runs[seed] and runs[seed][key], base and base[seed] and base[seed][key]
+    if value and (other or not base) then list[#list + 1] = value - (other or 0) end
+  end
+  return list
+end
+
+local function print_share(options, found, share)
+  local score = options.score
+  local rows = { { ("%g %% of the tokens"):format(100 * share), "runs", score, "to baseline", "loss", "to baseline",
+    "raw tokens, k", "updates", "CPU s" } }
+  local base = found.baseline or {}
+  for _, name in ipairs(arms.TUNING) do
+    local runs = found[name]
+    if runs and next(runs) then
+      local other = name ~= "baseline" and base or nil
+      rows[#rows + 1] = {
+        arms.TUNING_TITLES[name], #values(options, runs, "step"),
+        experiment.shown(values(options, runs, score), "%.3f"),
+        other and experiment.shown(values(options, runs, score, other), "%+.3f") or "0",
+        experiment.shown(values(options, runs, "loss"), "%.3f"),
+        other and experiment.shown(values(options, runs, "loss", other), "%+.3f") or "0",
+        experiment.shown(values(options, runs, "kilotokens"), "%.0f"),
+        experiment.shown(values(options, runs, "step"), "%.0f"),
+        experiment.shown(values(options, runs, "train_seconds"), "%.0f"),
+      }
+    end
+  end
+  common.print_table(rows)
+  print()
+end
+
+---The last evaluation, with its loss and its score under their own names.
+local function result(options, folder)
+  if not experiment.finished(folder) then return nil end
+  local curve = experiment.curve(folder)
+  local last = curve[#curve]
+  local loss, score = last.loss, last[options.score]
+  for key, value in pairs(last) do
+    if key:find("_loss$") then loss = loss or value end
+    if key:find("_" .. options.score .. "$") then score = score or value end
+  end
+  last.loss, last[options.score] = loss, score
+  last.kilotokens, last.curve = last.raw_tokens / 1000, curve
+  return last
+end
+
+---The arms that are asked for, the baseline first: the others are compared with it.
+local function names_of(options)
+  local names = { "baseline" }
+  for _, name in ipairs(options.arms == "" and arms.TUNING or experiment.words(options.arms)) do
+    if not arms.TUNING_TITLES[name] then
+      common.refuse("unknown arm '%s'; there are %s", name, table.concat(arms.TUNING, ","))
+    end
+    if name ~= "baseline" then names[#names + 1] = name end
+  end
+  return names
+end
+
+---@param options table of saving.lua
+return function(options)
+  for _, key in ipairs { "init", "train", "dev" } do
+    if options[key] == "" then
+      local example = "part=finetune init=minilm train=MRPC/train.tsv dev=MRPC/dev.tsv"
+      print(("nothing to measure: give %s=, as in %s"):format(key, example))
+      return
+    end
+    if not sys.exists(options[key]) then common.refuse("%s=%s: there is no such file", key, options[key]) end
+  end
+  local names, shares, all = names_of(options), experiment.numbers(options.shares), {}
+  local most = math.max(table.unpack(shares))
+  for _, seed in ipairs(options.seeds) do
+    local function once(name, share)
+      if experiment.goes_on(options) then train(options, name, share, seed, most) end
+    end
+    once("baseline", most)
+    for _, share in ipairs(shares) do
+      all[share] = all[share] or {}
+      for _, name in ipairs(names) do
+        once(name, share)
+        all[share][name] = all[share][name] or {}
+        all[share][name][seed] = result(options, folder_of(options, name, share, seed))
+      end
+    end
+  end
+  print(("\n%s; %s, %.3g effective tokens"):format(common.machine(), options.init, tokens_of(options, 1)))
+  local panels = {}
+  for _, share in ipairs(shares) do
+    print_share(options, all[share], share)
+    local series = {}
+    for i, name in ipairs(arms.TUNING) do
+      local curves = {}
+      for _, run in pairs(all[share][name] or {}) do curves[#curves + 1] = run.curve end
+      series[i] = { name = arms.TUNING_TITLES[name], curves = curves, colour = i }
+    end
+    panels[#panels + 1] = {
+      title = ("%s, %g %% of the tokens"):format(options.score, 100 * share), series = series,
+      x = { key = "effective_tokens", label = "effective tokens" }, y = { key = options.score, label = options.score },
+    }
+  end
+  print("Mean ± half width of the 95 % interval (Student's t) over seeds; differences are to the baseline of")
+  print("the same seed.")
+  experiment.draw(options.out .. "/finetune.svg", "data efficiency in fine-tuning", panels, 2)
+end

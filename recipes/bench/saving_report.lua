@@ -1,0 +1,207 @@
+-- saving_report.lua - what the runs of recipes/bench/saving.lua show: each arm beside the baseline at equal effective
+-- tokens, equal raw tokens and equal steps, and what it needs for the baseline's loss.
+
+local arms = require("saving_arms")
+local common = require("common")
+local experiment = require("experiment")
+local sys = require("seqrun.core.sys")
+
+local report = {}
+
+local shown = experiment.shown
+
+---The loss of baselines that were trained to other ends, at this x: a line in log x through the two nearest.
+---@param points { [1]: number, [2]: number }[] x and loss, at least one
+---@param x number
+---@return number? loss nil with fewer than two points, unless x is one of them
+---@return boolean? outside beyond the points
+function report.at(points, x)
+  table.sort(points, function(a, b) return a[1] < b[1] end)
+  for _, point in ipairs(points) do
+    if math.abs(point[1] - x) <= 0.005 * x then return point[2], false end
+  end
+  if #points < 2 then return nil end
+  local i = 1
+  while i < #points - 1 and x > points[i + 1][1] do i = i + 1 end
+  local a, b = points[i], points[i + 1]
+  local part = (math.log(x) - math.log(a[1])) / (math.log(b[1]) - math.log(a[1]))
+  return a[2] + part * (b[2] - a[2]), x < points[1][1] or x > points[#points][1]
+end
+
+---Where an arm that was trained to several ends has this loss: a line in log x through the two nearest.
+---@param points { [1]: number, [2]: number }[] x and loss
+---@param loss number
+---@return number? x nil with fewer than two points, or where the loss does not fall
+---@return boolean? outside beyond the points
+function report.where(points, loss)
+  table.sort(points, function(a, b) return a[1] < b[1] end)
+  if #points < 2 then return nil end
+  local i = 1
+  while i < #points - 1 and loss < points[i + 1][2] do i = i + 1 end
+  local a, b = points[i], points[i + 1]
+  if b[2] >= a[2] then return nil end
+  local part = (loss - a[2]) / (b[2] - a[2])
+  return a[1] * (b[1] / a[1]) ^ part, part < 0 or part > 1
+end
+
+local BASELINES = { { "effective", "effective_tokens" }, { "raw", "raw_tokens" }, { "steps", "step" } }
+
+---Differences to the baseline of the same seed, at equal values of a counter.
+local function differences(runs, name, share, key)
+  local list, outside = {}, false
+  for _, run in ipairs(runs) do
+    if run.arm == name and run.share == share then
+      local points = {}
+      for _, other in ipairs(runs) do
+        if other.arm == "baseline" and other.seed == run.seed then points[#points + 1] = { other[key], other.loss } end
+      end
+      local loss, beyond = report.at(points, run[key])
+      if loss then list[#list + 1], outside = run.loss - loss, outside or beyond end
+    end
+  end
+  return list, outside
+end
+
+---Factors of what an arm saves: the baseline's counter at its end over the arm's where it has the same loss.
+local function savings(runs, name, key)
+  local list, outside = {}, false
+  for _, base in ipairs(runs) do
+    if base.arm == "baseline" and base.share == 1 then
+      local points = {}
+      for _, run in ipairs(runs) do
+        if run.arm == name and run.seed == base.seed then points[#points + 1] = { run[key], run.loss } end
+      end
+      local x, beyond = report.where(points, base.loss)
+      if x then list[#list + 1], outside = base[key] / x, outside or beyond end
+    end
+  end
+  return list, outside
+end
+
+local function marked(list, format, mark) return shown(list, format) .. (mark and #list > 0 and "*" or "") end
+
+local function column(runs, name, share, key, scale)
+  local list = {}
+  for _, run in ipairs(runs) do
+    if run.arm == name and run.share == share and run[key] then list[#list + 1] = run[key] * (scale or 1) end
+  end
+  return list
+end
+
+---The table of one share of the tokens.
+---@param runs { arm: string, share: number, seed: integer, loss: number, accuracy: number? }[] and counters
+---@param share number
+---@return string[][]
+function report.rows(runs, share)
+  local title = ("%d %% of the tokens"):format(math.floor(share * 100 + 0.5))
+  local rows = { { title, "runs", "held-out loss", "at equal effective", "equal raw", "equal steps",
+     "accuracy, %", "raw M", "steps", "CPU s" } }
+  for _, name in ipairs(arms.NAMES) do
+    local losses = column(runs, name, share, "loss")
+    if #losses > 0 then
+      local row = { arms.TITLES[name], tostring(#losses), shown(losses, "%.3f") }
+      for _, entry in ipairs(BASELINES) do
+        local list, outside = differences(runs, name, share, entry[2])
+        row[#row + 1] = name == "baseline" and "0" or marked(list, "%+.3f", outside)
+      end
+      row[#row + 1] = shown(column(runs, name, share, "accuracy", 100), "%.1f")
+      local function mean(format, ...)
+        return format:format(experiment.interval(column(runs, name, share, ...)).mean)
+      end
+      row[#row + 1] = mean("%.2f", "raw_tokens", 1e-6)
+      row[#row + 1] = mean("%.0f", "step")
+      row[#row + 1] = mean("%.0f", "train_seconds")
+      rows[#rows + 1] = row
+    end
+  end
+  return rows
+end
+
+local SAVED = { { "effective tokens", "effective_tokens" }, { "raw tokens", "raw_tokens" }, { "steps", "step" },
+  { "CPU seconds", "train_seconds" } }
+
+---How many times less an arm needs for the loss of the baseline at its end, by counter.
+---@param runs table[]
+---@return string[][]
+function report.saved(runs)
+  local rows = { { "times less for the baseline's loss" } }
+  for i, entry in ipairs(SAVED) do rows[1][i + 1] = entry[1] end
+  for _, name in ipairs(arms.NAMES) do
+    local row, any = { arms.TITLES[name] }, false
+    for i, entry in ipairs(SAVED) do
+      local list, outside = savings(runs, name, entry[2])
+      row[i + 1], any = marked(list, "%.2f", outside), any or #list > 0
+    end
+    if any and name ~= "baseline" then rows[#rows + 1] = row end
+  end
+  return rows
+end
+
+---All evaluations of all runs, for plotting: loss against effective tokens, raw tokens, steps and CPU seconds.
+---@param path string
+---@param runs table[]
+function report.write_curves(path, runs)
+  local lines = { "arm\tshare\tseed\tstep\teffective_tokens\traw_tokens\tcpu_seconds\tmlm_loss" }
+  for _, run in ipairs(runs) do
+    for _, line in ipairs(run.curve) do
+      lines[#lines + 1] = ("%s\t%g\t%d\t%d\t%.0f\t%d\t%.1f\t%.5f"):format(run.arm, run.share, run.seed, line.step,
+        line.effective_tokens, line.raw_tokens, line.train_seconds, line.mlm_loss)
+    end
+  end
+  assert(sys.write_file(path, table.concat(lines, "\n") .. "\n"))
+end
+
+---Colours of the arms, by number; the baseline is grey.
+local COLOURS = {
+  baseline = 7, length = 5, rarity = 1, length_rarity = 3, token_drop = 2, composed = 4, random = 8, reversed = 6,
+}
+
+local AXES = {
+  { key = "effective_tokens", label = "effective tokens (millions)", scale = 1e-6 },
+  { key = "raw_tokens", label = "raw tokens (millions)", scale = 1e-6 },
+  { key = "train_seconds", label = "CPU seconds" },
+}
+
+---Charts of the held-out loss, a row for each share of the tokens.
+---@param runs table[]
+---@param shares number[]
+---@return seqrun.bench.Panel[]
+function report.panels(runs, shares)
+  local panels = {}
+  for _, share in ipairs(shares) do
+    local series = {}
+    for i, name in ipairs(arms.NAMES) do
+      local curves = {}
+      for _, run in ipairs(runs) do
+        if run.arm == name and run.share == share then curves[#curves + 1] = run.curve end
+      end
+      series[i] = { name = arms.TITLES[name], curves = curves, colour = COLOURS[name] }
+    end
+    for _, x in ipairs(AXES) do
+      panels[#panels + 1] = { title = ("held-out loss, %g %% of the tokens"):format(100 * share), x = x,
+        y = { key = "mlm_loss", label = "nats" }, series = series }
+    end
+  end
+  return panels
+end
+
+---Prints everything.
+---@param runs table[]
+---@param shares number[]
+function report.print(runs, shares)
+  for _, share in ipairs(shares) do
+    common.print_table(report.rows(runs, share))
+    print()
+  end
+  local saved = report.saved(runs)
+  if #saved > 1 then
+    common.print_table(saved)
+    print()
+  end
+  print("Mean ± half width of the 95 % interval (Student's t) over seeds.  Differences are in nats, to the baseline")
+  print("of the same seed at equal effective tokens, raw tokens or steps, interpolated in log x between its runs; *")
+  print("marks extrapolation.  Held-out loss is at full length, without dropping.  What is saved is read off the line")
+  print("in log x through an arm's own runs.")
+end
+
+return report

@@ -1,0 +1,33 @@
+-- calls.lua - system calls that fail, in each command and each recipe: one line.
+--
+--     [COUNT=N|all] [SEED=N] [ONLY=TEXT] build/seqrun tests/faults/calls.lua
+--
+-- strace notes the calls of a run without a fault, from where the program reads its command line; COUNT of them fail
+-- for each victim, one a run, as trace.ERRORS says.
+
+package.path = "./?.lua;" .. package.path
+local frame = require("tests.support.frame")
+local judge = require("tests.support.judge")
+local trace = require("tests.support.trace")
+local victims = require("tests.support.victims")
+
+if trace.missing() then frame.skip(trace.missing()) end
+if frame.SANITIZED then frame.skip("sanitizers end a program whose own calls fail") end
+
+local trial = frame.open("calls", { short = 3, long = 100 })
+local tried, calls, passed, names = 0, 0, 0, 0
+local record = trial.folder .. "/trace"
+for _, victim in ipairs(victims.chosen(trial)) do
+  local one = judge.new(trial, victim)
+  local got = one:run(trace.record(record))
+  assert(got.code == 0, victim.name .. ": " .. got.err)
+  local points = trace.points(record, "/lua/seqrun/cli/init.lua")
+  names, calls = names + 1, calls + #points
+  for _, point in ipairs(trial:choose(points)) do
+    tried = tried + 1
+    local fault = ("%s number %d: %s"):format(point.name, point.number, trace.ERRORS[point.name])
+    passed = passed + (one:try(trial, trace.fail(point), fault) and 1 or 0)
+  end
+end
+trial:done("%d of %d system calls in %d commands and recipes failed, %d of them passed over", tried, calls, names,
+  passed)

@@ -1,0 +1,77 @@
+/* indexed.c - any bytes as the index of a Megatron set, over a .bin of the rest: what is accepted
+ * makes a data set that opens.
+ *
+ * The first byte is the number of bytes of .bin, which stand at the end. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/io.h"
+#include "core/data/carried.h"
+#include "core/data/dataset.h"
+#include "core/data/indexed.h"
+#include "tests/support/fuzz.h"
+
+static char folder[] = "/tmp/seqrun-indexed-XXXXXX", idx[64], bin[64], out[64];
+static sr_tokenizer *tokenizer;
+
+static void clean(void) {
+    unlink(idx), unlink(bin), unlink(out);
+    rmdir(folder);
+    sr_tokenizer_release(tokenizer);
+}
+
+static int no_sync(int fd) {
+    (void)fd;
+    return 0;
+}
+
+static void begin(void) {
+    sr_io_now.fsync = no_sync; /* nothing here is to survive a power cut */
+    FUZZ_CHECK(mkdtemp(folder) != NULL);
+    snprintf(idx, sizeof idx, "%s/a.idx", folder);
+    snprintf(bin, sizeof bin, "%s/a.bin", folder);
+    snprintf(out, sizeof out, "%s/a.sqr", folder);
+    FUZZ_CHECK(sr_tokenizer_load(&tokenizer, "tests/data/inputs/vocab.txt",
+                                 &(sr_tokenizer_opts){.lowercase = true}) == SR_OK);
+    atexit(clean);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    (void)argc, (void)argv;
+    begin();
+    return 0;
+}
+
+static void put(const char *path, const uint8_t *bytes, size_t size) {
+    FILE *f = fopen(path, "wb");
+    FUZZ_CHECK(f != NULL && fwrite(bytes, 1, size, f) == size && fclose(f) == 0);
+}
+
+/* The file that was written is a data set. */
+static void check_written(sr_shard_writer *w, const sr_ids_counts *counts) {
+    sr_dataset *d;
+    FUZZ_CHECK(sr_carried_write(w, tokenizer) == SR_OK);
+    FUZZ_CHECK(sr_shard_set_meta(w, "kind", "text") == SR_OK);
+    FUZZ_CHECK(sr_shard_commit(w) == SR_OK);
+    FUZZ_CHECK(sr_dataset_open(&d, out, &(sr_dataset_opts){.held = 0}) == SR_OK);
+    FUZZ_CHECK((uint64_t)d->tokens == counts->tokens);
+    sr_dataset_close(d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+    if (size < 1) return 0;
+    size_t tail = bytes[0] < size - 1 ? bytes[0] : size - 1;
+    put(idx, bytes + 1, size - 1 - tail);
+    put(bin, bytes + size - tail, tail);
+    sr_shard_writer *w;
+    sr_ids_counts counts;
+    const char *paths[] = {idx};
+    FUZZ_CHECK(sr_shard_create(&w, out) == SR_OK);
+    if (sr_indexed_import(&counts, w, paths, 1, tokenizer) == SR_OK)
+        check_written(w, &counts);
+    else
+        sr_shard_abort(w);
+    return 0;
+}

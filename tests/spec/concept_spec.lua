@@ -1,0 +1,286 @@
+-- recipes/concept.lua: concepts of WordNet and of files, their stages, what is masked, packed and alone, runs, ranks.
+
+local bert = require("tests.support.bert")
+local mpi = require("tests.support.mpi")
+local on = require("tests.support.devices").on
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local on_ranks = mpi.tests(it, function(why) pending(why) end)
+
+local folder, corpus
+
+-- Sets of synonyms: a number, nouns, and the sets that they are related to.  An animal is related to cat, dog and
+-- horse, a cat to a song; nothing leads to a window; a letter is one with the phrase "great care".
+local SETS = {
+  { 1, "animal", 2, 3, 4 }, { 2, "cat", 1, 5 }, { 3, "dog", 1 }, { 4, "horse Equus_caballus", 1 }, { 5, "song", 2, 6 },
+  { 6, "river", 5 }, { 7, "window" }, { 8, "letter great_care" }, { 9, "unicorn", 1 }, { 10, "in" },
+}
+
+local function wordnet()
+  local lines = { "  1 This software and database is being provided to you", "  2 as it is  " }
+  for _, set in ipairs(SETS) do
+    local words, related, count = {}, {}, 0
+    for word in set[2]:gmatch("%S+") do words[#words + 1] = word .. " 0" end
+    for i = 3, #set do
+      count = count + 1
+      related[count] = ("@ %08d n 0000"):format(set[i])
+    end
+    lines[#lines + 1] = ("%08d 05 n %02x %s %03d %s | what it is | or not  "):format(set[1], #words,
+      table.concat(words, " "), count, table.concat(related, " "))
+  end
+  return table.concat(lines, "\n") .. "\n"
+end
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+  program.write(folder, "empty.yaml", "seed: 3\n")
+  program.write(folder, "data.noun", wordnet())
+end)
+teardown(function() sys.remove(folder) end)
+
+local function words(out, ...)
+  local list = {
+    "recipes/concept.lua", "config=" .. folder .. "/empty.yaml", "data.file=" .. corpus, "data.max_len=48",
+    "data.held=0.1", "batch.sequences=24", "batch.micro_packs=4", "model.hidden_size=32",
+    "model.num_hidden_layers=1", "model.num_attention_heads=2", "model.intermediate_size=64",
+    "model.max_position_embeddings=48", "rate.peak=1e-2", "rate.warmup=3", "rate.total=60", "save.minutes=0",
+    "save.every=0", "log.every=1", "eval.updates=0", "mask.max=8", "model.hidden_dropout_prob=0",
+    "model.attention_probs_dropout_prob=0", "concept.wordnet=" .. folder, "--quiet", "--out", folder .. "/" .. out,
+  }
+  return table.move({ ... }, 1, select("#", ...), #list + 1, list)
+end
+
+---The values of a config with these words.
+local function config_of(...)
+  local schema, rules = sr.run.schema(sr.tasks.concept)
+  local keys = {}
+  for _, word in ipairs(words("none", ...)) do
+    if word:find("^[%w_.]+=") and not word:find("^config=") then keys[#keys + 1] = word end
+  end
+  return sr.must(require("seqrun.config").load { schema = schema, rules = rules, arguments = keys }).values
+end
+
+local function open() return sr.must(sr.data.open(corpus, { held = 0.1 })) end
+
+---Concepts by name with their stages.
+local function stages_of(...)
+  local found = sr.tasks.concept.concepts(config_of(...), open())
+  local by_name = {}
+  for i, name in ipairs(found.names) do by_name[name] = found.stages[i] end
+  return by_name, found
+end
+
+local SEED = "concept.named=[dog]"
+
+describe("the concepts of WordNet", function()
+  it("are the nouns that occur, in stages by distance from the seeds, and the last has all that are left", function()
+    local stages, found = stages_of(SEED)
+    local last = { song = 4, river = 4, letter = 4, ["great care"] = 4, window = 4, dog = 1, cat = 3, horse = 3 }
+    assert.same(last, stages)
+    local total = 0
+    for _, times in ipairs(found.times) do total = total + times end
+    assert.matches("by stage: 1 %(%d+ times%), 0 %(0 times%), 2 %(%d+ times%), 5", found:notes()[1])
+    assert.is_true(total > 200)
+    stages = stages_of(SEED, "concept.hops=2")
+    last.cat, last.horse, last.song, last.river = 2, 2, 3, 3
+    assert.same(last, stages)
+  end)
+
+  it("begin with the nouns of most relations among those that occur often enough", function()
+    assert.equal(1, stages_of("concept.seeds=1").cat) -- animal has more, and does not occur
+    local stages = stages_of("concept.seeds=3")
+    assert.same({ 1, 1, 1, 3 }, { stages.cat, stages.horse, stages.song, stages.dog })
+  end)
+
+  it("are the same from a file, and from that of a checkpoint", function()
+    local cfg = config_of(SEED)
+    local found = sr.tasks.concept.concepts(cfg, open())
+    local path = program.write(folder, "own.tsv", "# mine\n" .. found:pack() .. "\ngriffin\t2\n")
+    local read = sr.tasks.concept.concepts(config_of("concept.file=" .. path), open())
+    local again = sr.tasks.concept.concepts(cfg, open(), found:pack())
+    for _, other in ipairs { read, again } do
+      assert.same({ found.names, found.stages, found.times }, { other.names, other.stages, other.times })
+    end
+  end)
+end)
+
+describe("the forms of concepts", function()
+  local forms = require("seqrun.tasks.concept.forms")
+
+  it("are one and several of a word, but no other word", function()
+    local tokenizer = open():tokenizer()
+    local function texts(name)
+      local list = {}
+      for i, ids in ipairs(forms.of(tokenizer)(name)) do list[i] = tokenizer:decode(ids) end
+      return table.concat(list, ", ")
+    end
+    assert.equal("cat, cats", texts("Cat"))
+    assert.equal("lady, ladies", texts("lady"))
+    assert.equal("church, churches", texts("church"))
+    assert.equal("man, men", texts("man"))
+    assert.equal("hi", texts("hi")) -- not his
+    assert.equal("great care, great cares", texts("great care"))
+  end)
+
+  for _, name in ipairs { "roberta", "xlm_roberta", "modernbert" } do
+    it("are found where a cased tokenizer with spaces in its tokens writes them: " .. name, function()
+      local text = "A dog and the dogs, or a dogma; a dog's not a hotdog.\n\nGreat dogs of great care, great cares.\n\n"
+      local input, out = program.write(folder, "cased.txt", text:rep(3)), ("%s/%s.sqr"):format(folder, name)
+      sr.must(sr.data.prepare { inputs = { input }, out = out, vocab = "tests/data/tokenizer/" .. name .. ".json" })
+      local list = program.write(folder, "cased.tsv", "dog\t1\ngreat care\t2\ngreat\t2\n")
+      local found = sr.tasks.concept.concepts(config_of("data.file=" .. out, "concept.file=" .. list),
+        sr.must(sr.data.open(out, { held = 0 })))
+      local dogs = name == "xlm_roberta" and 9 or 12 -- it has a piece `s,`
+      assert.same({ { "dog", "great care", "great" }, { dogs, 6, 3 } }, { found.names, found.times })
+    end)
+  end
+end)
+
+describe("the loader of concepts", function()
+  local uids = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 }
+  local NOUNS = " dog cat horse song river letter window great care "
+
+  ---Masked words of some sequences, in the first update of a run whose last stage has begun by then or not.
+  local function masked(...)
+    local cfg, opened = config_of(SEED, "mask.prob=0.2", "concept.share=1", ...), open()
+    cfg.data.prefetch = 0
+    local task = sr.tasks.concept
+    local loader = sr.must(sr.data.loader(task.train_options(cfg, opened, task.concepts(cfg, opened))))
+    local batch, list = loader:batch_of(uids), {}
+    for i, id in ipairs(batch.targets.mlm.labels:totable()) do list[i] = opened:tokenizer():token(id) end
+    return list, batch, loader
+  end
+
+  local function count(list, wanted)
+    local n = 0
+    for _, word in ipairs(list) do n = n + (wanted:find(" " .. word .. " ", 1, true) and 1 or 0) end
+    return n
+  end
+
+  it("masks random tokens before the first stage, concepts of the stages so far from it on", function()
+    local plain = masked("concept.stages=[5,6,7,8]")
+    assert.same(plain, (masked("concept.stages=[6,7,8,9]")))
+    local first = masked("concept.stages=[1,6,7,8]")
+    local all = masked("concept.stages=[1]")
+    assert.equal(#plain, #first)
+    assert.is_true(count(first, " dog ") > 1.5 * count(plain, " dog "))
+    assert.is_true(count(all, NOUNS) > 1.6 * count(plain, NOUNS))
+  end)
+
+  it("masks the same tokens packed, padded and alone", function()
+    local _, batch, loader = masked("concept.stages=[1]")
+    local want = batch.targets.mlm.labels:totable()
+    for _, way in ipairs { "padded", "single" } do
+      local update, got = loader:update_of(uids, { arrange = way }), {}
+      for i = 1, update.count do
+        local labels = update:batch(i).targets.mlm.labels:totable()
+        table.move(labels, 1, #labels, #got + 1, got)
+      end
+      assert.same(want, got)
+    end
+  end)
+
+  it("gives a model the same loss and gradients packed, padded and alone", function()
+    on("cpu", function()
+      local cfg, opened, task = config_of(SEED, "concept.stages=[1]"), open(), sr.tasks.concept
+      cfg.data.prefetch = 0
+      local concepts = task.concepts(cfg, opened)
+      local loader = sr.must(sr.data.loader(task.train_options(cfg, opened, concepts)))
+      local model, want = task.model(cfg, opened, concepts), nil
+      for _, way in ipairs { "packed", "padded", "single" } do
+        model.params:zero_grad()
+        local update, sum = loader:update_of({ 3, 1, 7, 12, 5 }, { arrange = way }), 0
+        for i = 1, update.count do
+          local losses = model:losses(update:batch(i))
+          losses.total:backward()
+          sum = sum + losses.total:item()
+        end
+        local got = {}
+        for _, name in ipairs(model.params:names()) do got[name] = model.params:get(name):grad():clone() end
+        want = want or { sum = sum, gradients = got }
+        assert.near(want.sum, sum, 1e-5 * want.sum, way)
+        assert.is_nil(bert.differ(got, want.gradients, 3e-5), way)
+      end
+    end)
+  end)
+end)
+
+---The last checkpoint of a run, and its checksums.
+local function last_of(out)
+  local path = sr.must(sr.checkpoint.resolve(folder .. "/" .. out))
+  return path, small.weights(folder .. "/" .. out, tonumber(path:match("step%-(%d+)")))
+end
+
+local function run(list)
+  local code, _, err = program.run(list)
+  assert.equal(0, code, err)
+end
+
+describe("a run on concepts", function()
+  it("#slow learns on held-out text, and resumes to the bit where WordNet is gone", function()
+    run(words("whole", SEED))
+    run(words("half", SEED, "--max-steps", "31"))
+    local held, lines = small.metrics(folder .. "/whole", "eval"), small.metrics(folder .. "/whole")
+    assert.is_true(held[#held].mlm_loss < lines[1].mlm_loss - 1,
+      ("%g, then %g held out"):format(lines[1].mlm_loss, held[#held].mlm_loss))
+    local stages = {}
+    for _, line in ipairs(lines) do stages[#stages + 1] = line.concept_stage end
+    assert.same({ 0, 0, 1, 2, 4 }, { stages[1], stages[6], stages[7], stages[19], stages[60] })
+    assert(os.rename(folder .. "/data.noun", folder .. "/data.away"))
+    local code, _, err = program.run { "recipes/concept.lua", "--resume=" .. folder .. "/half", "--quiet" }
+    assert(os.rename(folder .. "/data.away", folder .. "/data.noun"))
+    assert.equal(0, code, err)
+    assert.same(select(2, last_of("whole")), select(2, last_of("half")))
+    assert.matches("\ndog\t1\n", sys.read_file(last_of("half") .. "/trainer/concepts.tsv"))
+  end)
+
+  on_ranks("#slow has the same bits on several ranks", function()
+    local more = { SEED, "--max-steps", "8", "threads=1", "concept.stages=[2,4,6,7]" }
+    run(words("one", table.unpack(more)))
+    local code, _, err = mpi.run(2, words("two", table.unpack(more)))
+    assert.equal(0, code, err)
+    assert.same(select(2, last_of("one")), select(2, last_of("two")))
+  end)
+end)
+
+describe("what a run on concepts refuses", function()
+  local function refused(code, text, ...)
+    local good, problem = pcall(function(...)
+      local cfg, task, opened = config_of(...), sr.tasks.concept, open()
+      sr.must(sr.data.loader(task.train_options(cfg, opened, task.concepts(cfg, opened))))
+    end, ...)
+    local message = tostring(problem)
+    assert.is_false(good, text)
+    assert.is_truthy(message:find(text, 1, true), message)
+    if type(problem) == "table" and problem.code then assert.equal(code, problem.code) end
+  end
+
+  local function file(text) return "concept.file=" .. program.write(folder, "bad.tsv", text) end
+
+  it("is said in a sentence that names the way out", function()
+    refused("config", "concept.stages must ascend, but 5 follows 9: stage 2 would never be alone",
+      "concept.stages=[1,9,5]")
+    refused("config", "stages 1 and 2 both begin with update 7 of the run; set them further apart",
+      "concept.stages=[0.1,0.101]", SEED)
+    refused("missing", "/none/data.noun is missing; install it (apt-get install wordnet-base), set concept.wordnet",
+      "concept.wordnet=" .. folder .. "/none")
+    refused("missing", "corpus.sqr/data.noun", "concept.wordnet=" .. corpus)
+    refused("config", "concept.named: WordNet has no noun 'dogs'; did you mean 'dog'?", "concept.named=[dogs]")
+    refused("config", "no noun of WordNet occurs 99999 times in the training text of", "concept.least=99999")
+    refused("data", "none of its 2 concepts occurs in the training text of", file("griffin\t1\nsphinx\t2\n"))
+    refused("data", "bad.tsv has no concepts", file("# nothing\n"))
+    refused("data", "bad.tsv:2: 'dog' is no concept; a line has the words, a tab and the stage", file("cat\t1\ndog\n"))
+    refused("data", "bad.tsv:1: stage 9 of 'cat', but concept.stages says when 4 stages begin", file("cat\t9\n"))
+    refused("data", "bad.tsv:2: 'cat' is on line 1 already", file("cat\t1\ncat\t2\n"))
+    refused("missing", "concept.file: ", "concept.file=" .. folder .. "/none.tsv")
+    refused("data", "bad.noun/data.noun:1: not a line of WordNet", (function()
+      assert(sys.make_dirs(folder .. "/bad.noun"))
+      program.write(folder, "bad.noun/data.noun", "00000001 05 n zz cat 0 000 | a cat\n")
+      return "concept.wordnet=" .. folder .. "/bad.noun"
+    end)())
+  end)
+end)

@@ -1,0 +1,284 @@
+-- recipes/electra.lua: its targets, both networks and SAS, packed and alone, gradients, runs, ranks, what is exported.
+
+local bert = require("tests.support.bert")
+local families = require("tests.support.families")
+local json = require("seqrun.core.json")
+local mpi = require("tests.support.mpi")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local on_ranks = mpi.tests(it, function(why) pending(why) end)
+
+local folder, corpus
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+  program.write(folder, "empty.yaml", "seed: 3\n")
+end)
+teardown(function() sys.remove(folder) end)
+
+local function words(out, ...)
+  return table.move({ ... }, 1, select("#", ...), 27, {
+    "recipes/electra.lua", "config=" .. folder .. "/empty.yaml", "data.file=" .. corpus, "data.max_len=48",
+    "data.held=0.1", "batch.sequences=24", "batch.micro_packs=4", "model.embedding_size=8", "model.hidden_size=32",
+    "model.num_hidden_layers=2", "model.num_attention_heads=4", "model.intermediate_size=64",
+    "model.max_position_embeddings=48", "rate.peak=1e-2", "rate.warmup=3", "rate.total=200", "save.minutes=0",
+    "save.every=0", "log.every=1", "eval.updates=0", "mask.max=8", "model.hidden_dropout_prob=0", "seed=2", "--quiet",
+    "--out", folder .. "/" .. out,
+  })
+end
+
+---The last checkpoint of a run, and its checksums.
+local function last_of(out)
+  local path = sr.must(sr.checkpoint.resolve(folder .. "/" .. out))
+  return path, small.weights(folder .. "/" .. out, tonumber(path:match("step%-(%d+)")))
+end
+
+local function run(list)
+  local code, _, err = program.run(list)
+  assert.equal(0, code, err)
+end
+
+---The values of a config with these words.
+local function config_of(...)
+  local schema, rules = sr.run.schema(sr.tasks.electra)
+  local list = words("none", ...)
+  local keys = {}
+  for _, word in ipairs(list) do
+    if word:find("^[%w_.]+=") and not word:find("^config=") then keys[#keys + 1] = word end
+  end
+  return sr.must(require("seqrun.config").load { schema = schema, rules = rules, arguments = keys }).values
+end
+
+---A model and a loader of a config.
+local function parts(...)
+  local cfg = config_of(...)
+  cfg.data.prefetch = 0
+  local opened = sr.must(sr.data.open(corpus, { held = 0.1 }))
+  local task = sr.tasks.electra
+  return task.model(cfg, opened), sr.must(sr.data.loader(task.loader_options(cfg, opened, "train")))
+end
+
+local on = require("tests.support.devices").on
+
+local BOTH = { "electra.by=generator", "electra.by=itself" }
+
+describe("the loader of ELECTRA", function()
+  it("has all tokens with their ids before masking, and in SAS the same positions in each epoch", function()
+    local _, loader = parts(BOTH[2])
+    local uids = { 0, 1, 2, 3 }
+    local first, second = loader:batch_of(uids, { epoch = 0 }), loader:batch_of(uids, { epoch = 5 })
+    assert.same(first:host_rows("mlm"), second:host_rows("mlm"))
+    local ids, original = first:host("ids"), first.targets.replaced.labels:totable()
+    assert.equal(first.layout:tokens(), #original)
+    local changed, masked = 0, {}
+    for _, row in ipairs(first:host_rows("mlm")) do masked[row] = true end
+    for i, row in ipairs(first:host_rows("replaced")) do
+      if ids[row + 1] ~= original[i] then
+        changed = changed + 1
+        assert.is_true(masked[row])
+      end
+    end
+    assert.is_true(changed > 5)
+    local _, other = parts(BOTH[1])
+    assert.not_same(other:batch_of(uids, { epoch = 0 }):host_rows("mlm"),
+      other:batch_of(uids, { epoch = 5 }):host_rows("mlm"))
+  end)
+end)
+
+for _, by in ipairs(BOTH) do
+  describe("ELECTRA, " .. by, function()
+    ---The losses and the gradients of some sequences, as one batch or several.
+    local function measure(model, loader, uids, way)
+      model.params:zero_grad()
+      local update, items, sums = loader:update_of(uids, { arrange = way }), { mlm = {}, replaced = {} }, {}
+      model:begin(update)
+      for i = 1, update.count do
+        local losses = model:losses(update:batch(i))
+        losses.total:backward()
+        for name, list in pairs(items) do
+          if losses[name] then table.move(losses[name].items:totable(), 1, losses[name].count, #list + 1, list) end
+          sums[name] = (sums[name] or 0) + (losses[name] and losses[name].total:item() or 0)
+        end
+      end
+      local gradients = {}
+      for _, name in ipairs(model.params:names()) do gradients[name] = model.params:get(name):grad():clone() end
+      return sums, gradients, items
+    end
+
+    it("gives the same losses and gradients packed, padded and alone, and the same bits of each token", function()
+      on("cpu", function()
+        local model, loader = parts(by)
+        local uids = { 3, 1, 7, 12, 5 }
+        local sums, gradients, items = measure(model, loader, uids, "packed")
+        for _, way in ipairs { "padded", "single" } do
+          local other_sums, other, other_items = measure(model, loader, uids, way)
+          for name, sum in pairs(sums) do
+            assert.near(sum, other_sums[name], 1e-5 * math.max(1, sum), way)
+            if way == "padded" then assert.same(items[name], other_items[name], name) end
+          end
+          assert.is_nil(bert.differ(other, gradients, 3e-5), way)
+        end
+      end)
+    end)
+
+    it("has gradients on ref that finite differences confirm", function()
+      on("ref", function()
+        local model, loader = parts(by)
+        local batch = loader:batch_of { 3, 1 }
+        local names = { "electra.embeddings.LayerNorm.weight", "discriminator_predictions.dense.bias",
+          "electra.encoder.layer.1.output.dense.bias" }
+        -- the draws are no function of the weights: ids stay as they are while these move
+        local kept = sr.ops.sample
+        local drawn = {}
+        sr.ops.sample = function(...)
+          drawn.ids = drawn.ids or kept(...):keep()
+          return drawn.ids
+        end
+        local losses = model:losses(batch)
+        losses.total:backward()
+        for _, name in ipairs(names) do
+          local master = model.params:master(name):detach()
+          local values, grad = master:totable(), model.params:get(name):grad():totable()
+          for _, i in ipairs { 1, 5 } do
+            local function at(value)
+              local quiet <close> = sr.no_grad()
+              master:narrow(1, i, 1):fill_(value)
+              return model:losses(batch).total:item()
+            end
+            local slope = (at(values[i] + 1e-5) - at(values[i] - 1e-5)) / 2e-5
+            at(values[i])
+            assert.near(slope, grad[i], 1e-5 * math.max(1, math.abs(slope)), name)
+          end
+        end
+        sr.ops.sample = kept
+      end)
+    end)
+
+    it("#slow learns on held-out text, resumes to the bit, and is exported as two models", function()
+      local name = by:match("=(%l+)")
+      run(words(name, by))
+      run(words(name .. "-half", by, "--max-steps", "53"))
+      run { "recipes/electra.lua", "--resume=" .. folder .. "/" .. name .. "-half", "--quiet" }
+      local path, bits = last_of(name)
+      local half, others = last_of(name .. "-half")
+      assert.same(bits, others)
+      if by == BOTH[2] then
+        local kept = sys.read_file(path .. "/trainer/predictions.bin", 1 << 24)
+        assert.is_true(#kept > 500)
+        assert.is_true(kept == sys.read_file(half .. "/trainer/predictions.bin", 1 << 24))
+      end
+      local found, lines = small.metrics(folder .. "/" .. name, "eval"), small.metrics(folder .. "/" .. name)
+      local last = found[#found]
+      assert.is_true(last.mlm_loss < lines[1].mlm_loss - 1,
+        ("mlm: %g, then %g"):format(lines[1].mlm_loss, last.mlm_loss))
+      local p = last.replaced_rate
+      local rate_alone = -p * math.log(p) - (1 - p) * math.log(1 - p) -- who knows no more than the rate
+      assert.is_true(last.replaced_loss < rate_alone - 0.005 and lines[1].replaced_loss > 0.6,
+        ("replaced: %g, then %g, by the rate %g"):format(lines[1].replaced_loss, last.replaced_loss, rate_alone))
+
+      local out = folder .. "/out-" .. name
+      sr.must(sr.checkpoint.export(folder .. "/" .. name, out))
+      sr.must(sr.checkpoint.export(folder .. "/" .. name, out .. "-generator", { network = "generator" }))
+      local function class(of) return json.decode(sys.read_file(of .. "/config.json")).architectures[1] end
+      assert.same({ "ElectraForPreTraining", "ElectraForMaskedLM" }, { class(out), class(out .. "-generator") })
+      local tell, _, report = sr.must(sr.nn.pretrained(out, { heads = { families.discriminator } }))
+      assert.same({ 0, 0 }, { #report.missing, #report.ignored }, tostring(report))
+      local model, _, theirs = sr.must(sr.nn.pretrained(out .. "-generator"))
+      assert.same({ 0, 0, "mlm" }, { #theirs.missing, #theirs.ignored, model.heads[1].name }, tostring(theirs))
+      assert.is_true(tell.params:get("electra.embeddings.word_embeddings.weight"):tostring_bytes()
+        == model.params:get("electra.embeddings.word_embeddings.weight"):tostring_bytes())
+      assert.equal(5, #sr.must(sr.fill.open(out .. "-generator")):one("The cat [MASK] the dog.").masks[1])
+      local none, message = sr.checkpoint.export(folder .. "/" .. name, out .. "-x", { network = "teacher" })
+      assert.is_nil(none)
+      assert.matches("there is no network 'teacher'; choose discriminator or generator", message)
+      assert.is_truthy(sr.checkpoint.export(out, out .. "-again"))
+      none, message = sr.checkpoint.export(out, out .. "-y", { network = "generator" })
+      assert.is_nil(none)
+      assert.matches("leave out %-%-network", message)
+    end)
+
+    it("#slow trains a discriminator with experts, and resumes it to the bit", function()
+      local out = by:match("[^=]*$")
+      local options = { by, "model.experts=[0,2]", "model.experts_chosen=1", "rate.total=12" }
+      run(words("mixture-" .. out, table.unpack(options)))
+      local lines = small.metrics(folder .. "/mixture-" .. out)
+      assert.is_true(lines[12].balance_loss >= 0.9 and lines[12].experts_busiest >= 1)
+      run(words("again-" .. out, "--max-steps", "7", table.unpack(options)))
+      run(words("again-" .. out, "--resume", table.unpack(options)))
+      assert.same({ select(2, last_of("mixture-" .. out)) }, { select(2, last_of("again-" .. out)) })
+      local trained = sr.must(sr.nn.pretrained(folder .. "/mixture-" .. out))
+      assert.same({ [0] = 0, 2 }, trained.design.experts.counts)
+    end)
+
+    it("#slow is where further training and fine-tuning begin", function()
+      local name = by:match("=(%l+)")
+      run(words(name .. "-more", by, "init.from=" .. folder .. "/" .. name, "--max-steps", "1"))
+      local first = small.metrics(folder .. "/" .. name .. "-more")[1]
+      assert.is_true(first.replaced_loss < 0.6 and first.mlm_loss < 4.2, ("%g %g"):format(first.replaced_loss,
+        first.mlm_loss))
+      local rows = program.write(folder, "rows.csv", "text,label\nthe cat sees,0\na song,1\nthe dog,0\na river,1\n")
+      run { "recipes/finetune.lua", "task=classify", "data.train=" .. rows, "data.held=0", "epochs=1", "--quiet",
+        "init.from=" .. folder .. "/" .. name, "--out", folder .. "/" .. name .. "-tuned" }
+      local config = json.decode(sys.read_file(sr.must(sr.checkpoint.resolve(folder .. "/" .. name .. "-tuned"))
+        .. "/config.json"))
+      assert.equal("ElectraForSequenceClassification", config.architectures[1])
+      assert.is_nil(config.seqrun_networks)
+    end)
+
+    on_ranks("#slow has the same bits on several ranks", function()
+      local name = "one-" .. by:match("=(%l+)")
+      run(words(name, by, "--max-steps", "12", "threads=1"))
+      local code, _, err = mpi.run(2, words(name .. "-two", by, "--max-steps", "12", "threads=1"))
+      assert.equal(0, code, err)
+      assert.same(select(2, last_of(name)), select(2, last_of(name .. "-two")))
+    end)
+  end)
+end
+
+describe("what ELECTRA refuses", function()
+  local function refused(text, ...)
+    local code, _, err = program.run(words("refused", ...))
+    assert.equal(2, code, err)
+    assert.is_truthy(err:find(text, 1, true), err)
+  end
+
+  it("#slow is said before the run", function()
+    refused("electra.by=itself keeps predictions by sequence, and data.nsp draws other sequences in each epoch",
+      "electra.by=itself", "data.nsp=true")
+    refused("and data.short_seq_prob draws other sequences", "electra.by=itself", "data.short_seq_prob=0.1")
+    refused("data.max_len is 64, but the model reads at most 48 tokens", "data.max_len=64")
+    local code, _, err = program.run { "recipes/electra.lua", "config=" .. folder .. "/empty.yaml", "rate.peak=1",
+      "rate.total=9", "data.file=" .. corpus, "model.family=bert", "--out", folder .. "/refused" }
+    assert.equal(2, code)
+    assert.is_truthy(err:find("the family bert has no head for replaced tokens; choose electra", 1, true), err)
+  end)
+
+  it("are predictions of other sequences, and files that are cut short", function()
+    local Predictions = require("seqrun.tasks.electra.predictions")
+    local own = Predictions.new({ 0, 5, 5 }, 1)
+    own:begin { index = 0 }
+    own:add(7, 1, { 3, 4 })
+    own:add(7, 0, { 5, 6 })
+    own:begin { index = 0 }
+    assert.equal(2, #own:of(7, 2))
+    own:add(7, 1, { 3, 4 })
+    own:add(7, 0, { 5, 6 })
+    own:begin { index = 1 }
+    assert.same({ 3, 4 }, own:of(7, 2))
+    assert.not_same({ 3, 4 }, own:of(7, 2, true))
+    local good, message = pcall(own.of, own, 7, 3)
+    assert.is_false(good)
+    assert.matches("sequence 7 has 3 masked tokens, but 2 predictions are kept", tostring(message))
+    local again = Predictions.new({ 0, 5, 5 }, 1)
+    again:unpack(own:pack())
+    assert.same({ 3, 4 }, again:of(7, 2))
+    good, message = pcall(again.unpack, again, own:pack():sub(1, -2))
+    assert.is_false(good)
+    assert.matches("cut short", tostring(message))
+    for _, id in ipairs(Predictions.new({ 0, 5, 0, 1 }, 3):of(1, 50)) do assert.is_true(id == 1 or id == 3) end
+  end)
+end)

@@ -1,0 +1,320 @@
+-- The experiments in recipes/bench: what they share, their arithmetic by hand, and each of them at toy size.
+
+package.path = "recipes/bench/?.lua;" .. package.path
+
+local claims = require("recommend_claims")
+local experiment = require("experiment")
+local fit = require("scaling_fit")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sys = require("seqrun.core.sys")
+
+local folder, corpus
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder, 500)
+end)
+teardown(function() sys.remove(folder) end)
+
+local function run(name, ...)
+  local code, out, err = program.run { "recipes/bench/" .. name .. ".lua", ... }
+  assert.equal(0, code, out .. err)
+  return out
+end
+
+describe("experiments", function()
+  it("show a mean with its 95 % interval, and values between the points of a curve", function()
+    assert.equal("2.00 ± 2.48", experiment.shown({ 1, 2, 3 }, "%.2f")) -- 4.303 sqrt(1 / 3)
+    assert.equal("+5.0", experiment.shown({ 5 }, "%+.1f"))
+    assert.equal("-", experiment.shown({}, "%.2f"))
+    local curve = { { x = 10, loss = 6 }, { x = 20, loss = 4 }, { x = 30, loss = 3 } }
+    assert.equal(5, experiment.value_at(curve, "x", "loss", 15))
+    assert.is_nil(experiment.value_at(curve, "x", "loss", 31))
+    assert.equal(25, experiment.reaches(curve, "x", "loss", 3.5))
+    assert.equal(10, experiment.reaches(curve, "x", "loss", 7))
+    assert.is_nil(experiment.reaches(curve, "x", "loss", 2))
+  end)
+
+  it("know the processor time of a step between two lines of metrics", function()
+    local lines = {}
+    local function add(text) lines[#lines + 1] = text end
+    for _, line in ipairs { { 10, 100 }, { 20, 300 } } do
+      add(('{"type":"train","step":%d,"cpu_ms":%d}'):format(line[1], line[2]))
+      add(('{"type":"eval","step":%d,"mlm_loss":5}'):format(line[1] + 5))
+    end
+    assert(sys.make_dirs(folder .. "/timed"))
+    program.write(folder, "timed/metrics.jsonl", table.concat(lines, "\n") .. "\n")
+    local curve = experiment.curve(folder .. "/timed")
+    assert.near(1 + 5 * 0.3, curve[1].train_seconds, 1e-9) -- 10 steps of 0.1 s, 5 of 0.3
+    assert.near(1 + 10 * 0.3 + 5 * 0.3, curve[2].train_seconds, 1e-9) -- after the last line: as in it
+  end)
+
+  it("draw the same sequences for a causal model as for a masked one", function()
+    local sr = require("seqrun")
+    local schema, rules = sr.run.schema(sr.tasks.causal)
+    local cfg = sr.must(require("seqrun.config").load { schema = schema, rules = rules, arguments = {
+      "data.file=" .. corpus, "data.max_len=48", "rate.peak=1", "rate.total=1",
+    } }).values
+    local options = sr.tasks.causal.loader_options(cfg, sr.must(sr.data.open(corpus, { held = 0 })), "train")
+    assert.same({ 0, false }, { options.short_seq_prob, options.nsp })
+  end)
+
+  it("join the sequences of a pack, and no others", function()
+    local sr, packs = require("seqrun"), require("equivalence_packs")
+    local options = { data = sr.must(sr.data.open(corpus, { held = 0 })), max_len = 64, by = "sequences",
+      sequences = 40, micro_packs = 8, prefetch = 0, seed = 5 }
+    local loader <close> = sr.must(sr.data.loader(options))
+    local pack_of, joined = packs.reader(options), 0
+    for _ = 1, 3 do
+      local update = loader:next()
+      local in_packs, count = pack_of(update), 0
+      for batch in update:batches() do
+        local whole = packs.joined(batch.layout, in_packs)
+        assert.equal(batch.layout:tokens(), whole:tokens())
+        assert.equal(batch.layout:rows(), whole:rows())
+        for _, len in ipairs(whole:lengths()) do assert.is_true(len <= 64) end
+        count, joined = count + whole:sequences(), joined + batch.layout:sequences() - whole:sequences()
+      end
+      assert.equal(update.packs, count)
+    end
+    assert.is_true(joined > 20)
+  end)
+
+  it("average curves where all of them are", function()
+    local curves = {}
+    for seed = 1, 3 do
+      curves[seed] = {}
+      for i = 1, 4 do curves[seed][i] = { tokens = 100 * i + seed, loss = 6 - i + seed / 10 } end
+    end
+    local points = experiment.mean(curves, "tokens", "loss")
+    assert.same({ 103, 401 }, { points[1][1], points[#points][1] })
+    local found = experiment.interval { 6 - 1.02 + 0.1, 6 - 1.01 + 0.2, 6 - 1 + 0.3 }
+    assert.near(found.mean, points[1][2], 1e-9)
+    assert.near(found.half, points[1][3], 1e-9)
+    assert.same({}, experiment.mean({ { { tokens = 5, loss = 1 } } }, "tokens", "loss"))
+  end)
+
+  it("refuse what they do not know, and to go on with other settings", function()
+    local function refused(message, ...)
+      local code, _, err = program.run { "recipes/bench/scaling.lua", "out=" .. folder .. "/none", "only=report", ... }
+      assert.equal(2, code, err)
+      assert.truthy(err:find(message, 1, true), err)
+    end
+    refused("size must be positive", "size=0")
+    refused("'x' in '1,x' is not a number", "seeds=1,x")
+    refused("invalid argument 'widht=64'", "widht=64")
+    refused("next=5: give a width and a budget", "next=5")
+    refused("was begun with layers=2, now it is 3", "layers=3")
+    local code, _, err = program.run { "recipes/bench/objectives.lua", "arms=mlm,bert", "out=" .. folder .. "/arms" }
+    assert.equal(2, code)
+    assert.matches("unknown arm 'bert'; choose mlm, concept, electra, sas or causal", err)
+    assert.matches("causal +%- +%- +%-", run("objectives", "out=" .. folder .. "/arms", "only=report"))
+  end)
+end)
+
+describe("the fit of the scaling experiment", function()
+  local function points_of(noise)
+    local points = {}
+    for _, N in ipairs { 1e5, 2e5, 4e5 } do
+      for _, D in ipairs { 1e5, 4e5, 1.6e6 } do
+        local loss = 2 + 1.5 * (N / 2e5) ^ -0.4 + 2 * (D / 4e5) ^ -0.3
+        points[#points + 1] = { N = N, D = D, loss = loss, losses = { loss - noise, loss, loss + noise } }
+      end
+    end
+    return points
+  end
+
+  it("finds the terms of a law, and the best size for a budget", function()
+    local found = fit.fit(points_of(0))
+    assert.near(0.4, found.a, 1e-9)
+    assert.near(0.3, found.b, 1e-9)
+    assert.near(2, found.x[1], 1e-6)
+    assert.near(2 + 1.5 * 4 ^ -0.4 + 2 * 8 ^ -0.3, fit.loss(found, 8e5, 3.2e6), 1e-6)
+    assert.near(0.12 / 0.7, fit.exponent(found), 1e-9)
+    local N, loss = fit.best(found, 1e12)
+    for _, other in ipairs { 0.9 * N, 1.1 * N } do assert.is_true(fit.loss(found, other, 1e12 / 6 / other) >= loss) end
+  end)
+
+  it("has no negative term, and says where exponents mean nothing", function()
+    local rising = points_of(0)
+    for _, point in ipairs(rising) do point.loss = 9 - point.loss end
+    local found = fit.fit(rising)
+    assert.same({ 0, 0 }, { found.x[2], found.x[3] })
+    assert.equal("the loss does not fall with size or data in these runs", fit.problem(found))
+    local mean = 0
+    for _, point in ipairs(rising) do mean = mean + point.loss / #rising end
+    assert.near(mean, fit.loss(found, 1e9, 1e9), 1e-9)
+    local data_alone = points_of(0)
+    for _, point in ipairs(data_alone) do point.loss = 2 + 2 * (point.D / 4e5) ^ -0.3 + (point.N / 2e5) ^ 0.2 / 50 end
+    found = fit.fit(data_alone)
+    assert.equal(0, found.x[2])
+    assert.equal("the loss does not fall with size in these runs", fit.problem(found))
+    local function off(x, b) -- no neighbour without negative terms is better
+      local sum = 0
+      for _, p in ipairs(data_alone) do sum = sum + (x[1] + x[3] * (p.D / found.scale.D) ^ -b - p.loss) ^ 2 end
+      return sum
+    end
+    for _, by in ipairs { 0.99, 1.01 } do
+      assert.is_true(off({ by * found.x[1], 0, found.x[3] }, found.b) >= found.squares)
+      assert.is_true(off({ found.x[1], 0, by * found.x[3] }, found.b) >= found.squares)
+    end
+    assert.is_nil(fit.problem(fit.fit(points_of(0))))
+  end)
+
+  it("is made of each seed by itself, so that intervals are those of the seeds", function()
+    local fits, losses = fit.by_seed(points_of(0.1)), {}
+    assert.equal(3, #fits)
+    for s, one in ipairs(fits) do losses[s] = fit.loss(one, 8e5, 3.2e6) end
+    local middle = 2 + 1.5 * 4 ^ -0.4 + 2 * 8 ^ -0.3
+    assert.near(middle - 0.1, losses[1], 0.02)
+    assert.near(middle, losses[2], 1e-6)
+    assert.near(middle + 0.1, losses[3], 0.02)
+    assert.near(0.1 * 4.303 / math.sqrt(3), experiment.interval(losses).half, 0.06)
+  end)
+end)
+
+describe("the claims about layouts", function()
+  local function row(fields)
+    local one = { micro_batch = 1, tensor = 1, pipeline = 1, interleave = 1, sequence_parallel = false,
+      recompute = false, selective = false, kernel = "flash2" }
+    for key, value in pairs(fields) do one[key] = value end
+    return one
+  end
+
+  it("compare layouts that differ in one respect", function()
+    local rows = {
+      row { seconds = 10 }, row { seconds = 8, micro_batch = 2 }, row { seconds = 13, recompute = true },
+      row { seconds = 11, selective = true }, row { seconds = 12, tensor = 2 }, row { seconds = 10.5, pipeline = 2 },
+      row { seconds = 11, tensor = 2, sequence_parallel = true }, row { seconds = 9, pipeline = 2, interleave = 2 },
+      row { seconds = 11.5, kernel = "flash1" },
+    }
+    local expected = {
+      ["micro-batch 1, not 2, in the same layout"] = 0.8,
+      ["no recomputation, not every layer, in the same layout"] = 1.3,
+      ["2 pipeline stages, not 2 tensor ranks without sequence parallelism"] = 12 / 10.5,
+      ["2 pipeline stages, not 2 tensor ranks with it"] = 11 / 10.5,
+      ["sequence parallelism, where there are tensor ranks"] = 12 / 11, ["FlashAttention-2, not 1"] = 1.15,
+      ["interleaved stages (not in the study)"] = 10.5 / 9,
+      ["selective recomputation, not every layer (not in the study)"] = 13 / 11,
+    }
+    for _, claim in ipairs(claims.LIST) do
+      local factors = claims.factors(rows, claim)
+      if expected[claim.title] then
+        assert.equal(1, #factors, claim.title)
+        assert.near(expected[claim.title], factors[1], 1e-12)
+      end
+    end
+    local both = { row { seconds = 10 }, row { seconds = 8, tensor = 2, micro_batch = 2 },
+      row { seconds = 5, tensor = 2, micro_batch = 2, sequence_parallel = true } }
+    assert.same({ 0.8, 0.5 }, claims.factors(both, claims.LIST[2])) -- tensor ranks with sequence parallelism as well
+    assert.equal(8, claims.fastest(rows).seconds)
+    assert.equal(11, claims.fastest(rows, function(l) return l.selective end).seconds)
+  end)
+
+  it("are judged over models and devices, and over measured trials", function()
+    local head = "study\tmbs\ttp\tpp\tckpt\tsp\tkernel\tstatus\tstep_s\tmfu\n"
+    local table_of = program.write(folder, "layouts.tsv", head .. "s\t1\t1\t1\t0\t0\tflash2\tok\t10\t0.6\n"
+      .. "s\t1\t1\t1\t1\t0\tflash2\tok\t13\t0.5\ns\t2\t1\t1\t1\t0\tflash2\toom\t\t\n")
+    local out = run("recommend", "cases=13b-2k,bert", "layouts=" .. table_of, "out=" .. folder .. "/recommend")
+    local line = out:match("\n(no recomputation, not every layer, in the same layout [^\n]+)\n")
+    assert.matches("holds always %(one case%) +1%.30 +1 of 1$", line)
+    assert.truthy(out:find("measured 70%.5 %% of MFU %(published%), predicted %d+%.%d %%"), out)
+    assert.truthy(sys.exists(folder .. "/recommend/recommend.svg"))
+    local code, _, err = program.run { "recipes/bench/recommend.lua", "cases=none" }
+    assert.equal(2, code)
+    assert.truthy(err:find("there are 13b-2k,", 1, true), err)
+  end)
+end)
+
+it("a model computed op by op has the losses and gradients of one with fused ops", function()
+  local sr = require("seqrun")
+  local config = { hidden_size = 32, num_hidden_layers = 2, num_attention_heads = 2, intermediate_size = 64,
+    vocab_size = 120, hidden_dropout_prob = 0.1, attention_probs_dropout_prob = 0.1 }
+  local data = sr.must(sr.data.open(corpus, { held = 0 }))
+  local loader <close> = sr.must(sr.data.loader { data = data, max_len = 48, packs = 4, prefetch = 0 })
+  local batch, found = loader:next():batch(1), {}
+  for i = 1, 2 do
+    local scope <close> = sr.scope()
+    local bert = sr.nn.bert(config):initialise(1)
+    if i == 2 then require("step_plain")(bert) end
+    local loss = bert:losses(batch).total
+    loss:backward()
+    local weight = bert.params:get("bert.encoder.layer.0.intermediate.dense.weight")
+    found[i] = { loss:item(), weight:grad():abs():sum():item() }
+  end
+  assert.near(found[1][1], found[2][1], 1e-5)
+  assert.near(1, found[2][2] / found[1][2], 1e-4)
+end)
+
+describe("an experiment at toy size", function()
+  it("shows that padded and packed are the same, and goes on where it stopped #slow", function()
+    local words = { "data=" .. corpus, "arms=padded,packed,unmasked,unreset,joined,betas,plain", "seeds=1",
+      "size=0.008", "hidden=32", "layers=1", "evaluations=2", "threads=1", "out=" .. folder .. "/equivalence" }
+    local out = run("equivalence", table.unpack(words))
+    local largest = out:match("losses have the same digits; the largest difference is %S+ in the first 50 steps, (%S+)")
+    assert.is_true(tonumber(largest) < 5e-6, out) -- rounding of sums in another order
+    for _, name in ipairs { "padded", "packed", "unmasked", "unreset", "joined", "betas", "plain" } do
+      assert.truthy(out:find("\n" .. name .. " +1 +%d"), out)
+    end
+    assert.truthy(out:find("\npadded +1 +[%d.]+ +[+-]0%.0000 "), out)
+    assert.truthy(sys.exists(folder .. "/equivalence/equivalence.svg"))
+    assert.equal(7, select(2, out:gsub(": done after", "")))
+    out = run("equivalence", table.unpack(words))
+    assert.is_nil(out:find(": done after", 1, true))
+    assert.truthy(out:find("\njoined +1 "), out)
+    assert.truthy(out:find("\npacked +1 [^\n]+ 1%.00\n"), out) -- the time to a loss, in its own
+  end)
+
+  it("fine-tunes with the losses of the baseline of most tokens, on the data set of its own file #slow", function()
+    local files = require("tests.support.task_files")
+    local base, data = files.encoder(folder .. "/base"), files.write(folder, "pair")
+    local dev = data.train:gsub("[^/]*$", "") .. data.train:match("([^/]*)%.%w+$") .. "-other.tsv" -- the same beginning
+    assert(sys.write_file(dev, assert(sys.read_file(data.dev))))
+    local out = run("saving", "part=finetune", "init=" .. base, "train=" .. data.train, "dev=" .. dev, "arms=loss",
+      "words=task=pair," .. table.concat(data.words, ","), "shares=0.25,0.5", "seeds=1", "tune_tokens=8000",
+      "tune_batch=8", "max_len=48", "threads=1", "out=" .. folder .. "/tuning")
+    for _, title in ipairs { "baseline", "loss under the baseline, 20 to 100 %" } do
+      assert.equal(2, select(2, out:gsub("\n" .. title:gsub("%%", "%%%%") .. " +1 ", "")), out)
+    end
+    assert.truthy(sys.exists(folder .. "/tuning/metrics-0.5-1"))
+  end)
+
+  it("fits and predicts #slow", function()
+    local out = run("scaling", "data=" .. corpus, "widths=16,32", "budgets=2e9,4e9", "next=48,8e9", "layers=1",
+      "seeds=1,2", "threads=1", "out=" .. folder .. "/scaling")
+    assert.truthy(out:find("\n32 +4e%+09 "), out)
+    assert.truthy(out:find("\ntrained: [%d.]+ ± [^\n]+; by seed, predicted less trained: [+-][%d.]+ ± "), out)
+    assert.truthy(out:find("predicted loss [%d.]+ %([%d.]+ ± "), out)
+  end)
+
+  it("compares experts with a dense model #slow", function()
+    local out = run("experts", "data=" .. corpus, "flop=1.5e9", "hidden=16", "layers=1", "seeds=1", "evaluations=2",
+      "threads=1", "out=" .. folder .. "/experts")
+    assert.truthy(out:find("\ndense +%d%.%d+ +%+0%.000 "), out)
+    for _, name in ipairs { "start", "continued", "upcycled", "scratch", "dense gate" } do
+      assert.truthy(out:find("\n" .. name .. " +%d%.%d+ +[+-]%d%.%d+ .- 1\n"), out)
+    end
+    assert.truthy(sys.exists(folder .. "/experts/experts.svg"))
+  end)
+
+  it("compares curricula with a baseline #slow", function()
+    local out = run("saving", "data=" .. corpus, "arms=baseline,composed", "seeds=1", "size=0.01", "layers=3",
+      "hidden=64", "threads=1", "out=" .. folder .. "/saving")
+    assert.truthy(out:find("\nlength %+ rarity %+ token dropping +1 "), out)
+    assert.truthy(sys.exists(folder .. "/saving/saving.svg"))
+    assert.truthy(run("saving", "part=finetune", "out=" .. folder .. "/tuned"):find("nothing to measure: give init=", 1,
+      true))
+  end)
+
+  it("climbs the ladder, and keeps what it has measured #slow", function()
+    local words = { "model=tiny", "packs=1", "repeats=1", "seeds=1,2", "longest=64", "threads=1",
+      "out=" .. folder .. "/ladder" }
+    local out = run("ladder", table.unpack(words))
+    for _, rung in ipairs { "padded", "unpadded", "bucketed", "exact", "fused" } do
+      assert.truthy(out:find("\n" .. rung .. " +2 +%d+ ± %d+ "), out)
+    end
+    local kept = sys.read_file(folder .. "/ladder/ladder.tsv")
+    run("ladder", table.unpack(words))
+    assert.equal(kept, sys.read_file(folder .. "/ladder/ladder.tsv"))
+  end)
+end)

@@ -1,0 +1,236 @@
+-- Mixtures of experts in a run: training, resuming, ranks, upcycling, distillation, and what is refused.
+
+local mpi = require("tests.support.mpi")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local on_ranks = mpi.tests(it, function(why) pending(why) end)
+
+local folder, corpus
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+end)
+teardown(function() sys.remove(folder) end)
+
+local function words(out, ...) return small.words(corpus, "--out", folder .. "/" .. out, ...) end
+
+local function run(list)
+  local code, _, err = program.run(list)
+  assert.equal(0, code, err)
+  return err
+end
+
+---The same, unless it has been made.
+local function once(out, ...)
+  if not sys.exists(folder .. "/" .. out) then run(words(out, ...)) end
+end
+
+local function newest(out) return sr.must(sr.checkpoint.resolve(folder .. "/" .. out)) end
+
+---Checksums of the last checkpoint of a run.
+local function bits(out)
+  local step = newest(out):match("step%-(%d+)")
+  return small.weights(folder .. "/" .. out, tonumber(step))
+end
+
+local function refused(list, text)
+  local code, _, err = program.run(list)
+  assert.equal(2, code, err)
+  assert.is_truthy(err:find(text, 1, true), err)
+end
+
+describe("a run with experts", function()
+  it("learns, resumes to the bit, and keeps its experts in the checkpoint #slow", function()
+    local options = { "model.experts=4", "rate.peak=1e-2", "gate.temperature=4", "gate.total=20" }
+    run(words("whole", table.unpack(options)))
+    local lines = small.metrics(folder .. "/whole")
+    local last = lines[#lines]
+    assert.is_true(last.mlm_loss < 0.9 * lines[1].mlm_loss)
+    assert.is_true(last.balance_loss < 1.3 and last.experts_busiest < 2.5)
+    assert.is_truthy(last.router_z_loss)
+    assert.equal(1, last.gate)
+    assert.is_true(lines[10].gate > 2)
+    run(words("twice", "--max-steps", "13", table.unpack(options)))
+    run(words("twice", "--resume", table.unpack(options)))
+    assert.same(bits "whole", bits "twice")
+    assert.same(lines, small.metrics(folder .. "/twice"))
+    local held = small.metrics(folder .. "/whole", "eval")
+    assert.is_true(held[#held].mlm_loss < held[#held].unigram_loss + 0.2)
+
+    local bert = sr.must(sr.nn.pretrained(folder .. "/whole"))
+    assert.same({ [0] = 4, 4 }, bert.design.experts.counts)
+    assert.is_true(bert.params:has("bert.encoder.layer.1.experts.3.intermediate.dense.weight"))
+    local known = sr.must(require("seqrun.advise.models").model(sr.must(sr.checkpoint.resolve(folder .. "/whole"))))
+    local count = require("seqrun.advise.models").count(known)
+    assert.near(1, count / bert.params:count(), 0.15) -- without biases and positions
+    local code, _, err = program.run { "export", folder .. "/whole", folder .. "/out" }
+    assert.equal(2, code)
+    assert.is_truthy(err:find("has experts, which no class of Transformers of its family has", 1, true), err)
+  end)
+
+  on_ranks("has the same bits on one rank and on three #slow", function()
+    local options = { "model.experts=[0,3]", "model.experts_chosen=1", "model.experts_residual=true", "batch.shares=4",
+      "rate.total=6" }
+    run(words("one", table.unpack(options)))
+    local code, _, err = mpi.run(3, words("three", table.unpack(options)))
+    assert.equal(0, code, err)
+    assert.same(bits "one", bits "three")
+  end)
+
+  it("trains a causal model, and one of another family in bf16 #slow", function()
+    run { "recipes/causal.lua", "config=" .. program.write(folder, "empty.yaml", "seed: 3\n"), "data.file=" .. corpus,
+      "data.max_len=48", "batch.sequences=24", "model.n_embd=16", "model.n_layer=1", "model.n_head=2",
+      "model.n_positions=48", "model.experts=2", "model.experts_chosen=1", "rate.peak=1e-2", "rate.warmup=1",
+      "rate.total=3", "save.minutes=0", "--quiet", "--out", folder .. "/causal" }
+    run { "recipes/pretrain.lua", "config=" .. folder .. "/empty.yaml", "data.file=" .. corpus, "data.max_len=48",
+      "batch.sequences=24", "model.family=modernbert", "model.hidden_size=16", "model.num_hidden_layers=2",
+      "model.num_attention_heads=2", "model.intermediate_size=24", "model.experts=4", "precision=bf16",
+      "rate.peak=1e-2", "rate.warmup=1", "rate.total=3", "save.minutes=0", "--quiet", "--out", folder .. "/modern" }
+  end)
+
+  it("tells what a capacity drops #slow", function()
+    local code, _, err = program.run(words("full", "model.experts=4", "model.experts_capacity=1", "rate.total=4",
+      "model.experts_balance=0", "alert.dropped=0.01", "alert.stop=true"))
+    assert.equal(1, code, err)
+    assert.matches("alert: dropped: step %d+: %d+%.%d %% of the choices of experts were dropped", err)
+  end)
+
+  it("refuses what cannot be, before it starts #slow", function()
+    refused(words("no", "model.experts=[2,2,2]"), "experts has 3 numbers; give one for all layers, or one for each")
+    refused(words("no", "model.experts=1"), "experts is 1; expected 0 (none), or 2")
+    refused(words("no", "model.experts=4", "model.experts_capacity=0.25"), "at least 75 %")
+    refused(words("no", "model.experts_residual=true"), "the model has no experts")
+    refused(words("no", "gate.temperature=3"), "gate.temperature needs experts")
+    local other = words("no", "model.experts=4", "gate.temperature=3")
+    other[1] = "recipes/curriculum.lua"
+    refused(other, "gate.temperature: this recipe does not call sr.run.gate")
+    refused(words("no", "distill.from=x", "distill.weight=0"), "would teach nothing")
+  end)
+end)
+
+describe("experts of a loader's batches", function()
+  it("have the same losses and gradients packed, padded, one by one, in any micro-batches", function()
+    local data = sr.must(sr.data.open(corpus))
+    local bert = sr.nn.bert {
+      vocab_size = data:vocab_size(), hidden_size = 16, num_hidden_layers = 2, num_attention_heads = 2,
+      intermediate_size = 32, max_position_embeddings = 64, experts = 4, experts_balance = 1, experts_z = 1,
+    }:initialise(1)
+    local found = {}
+    for _, how in ipairs { { "packed", 1 }, { "packed", 8 }, { "padded", 3 }, { "single", 2 } } do
+      local loader = sr.must(sr.data.loader {
+        data = data, by = "sequences", sequences = 12, max_len = 48, arrange = how[1], micro_packs = how[2],
+        prefetch = 0,
+      })
+      bert.params:zero_grad()
+      local sums = { balance = 0, router_z = 0, total = 0 }
+      for batch in loader:next():batches() do
+        local scope <close> = sr.scope()
+        local losses = bert:losses(batch)
+        losses.total:backward()
+        sums.total = sums.total + losses.total:item()
+        for _, name in ipairs { "balance", "router_z" } do sums[name] = sums[name] + losses[name].total:item() end
+      end
+      local g = bert.params:get("bert.encoder.layer.1.router.weight"):grad()
+      sums.gradient = (g * g):sum():item()
+      found[#found + 1] = sums
+      for name, value in pairs(found[1]) do assert.near(value, sums[name], 1e-5 * math.abs(value), name) end
+    end
+    assert.is_true(found[1].balance > 0.99 and found[1].router_z > 0)
+  end)
+end)
+
+describe("a checkpoint without experts", function()
+  local function held(out)
+    local lines = small.metrics(folder .. "/" .. out, "eval")
+    return lines[#lines].mlm_loss
+  end
+
+  it("becomes a mixture of copies of its feed-forward blocks, with the same predictions #slow", function()
+    once("dense", "rate.peak=1e-2")
+    run(words("upcycled", "model.experts=[0,4]", "init.from=" .. folder .. "/dense", "rate.total=1", "rate.warmup=0",
+      "rate.peak=1e-30"))
+    assert.near(held "dense", held "upcycled", 1e-5)
+    run(words("residual", "model.experts=4", "model.experts_residual=true", "init.from=" .. folder .. "/dense",
+      "rate.total=1", "rate.warmup=0", "rate.peak=1e-30"))
+    assert.near(held "dense", held "residual", 1e-5)
+    run(words("on", "model.experts=[0,4]", "init.from=" .. folder .. "/dense", "rate.total=20"))
+    assert.is_true(held "on" < held "dense")
+  end)
+
+  it("gives no moments, and takes no experts #slow", function()
+    once("dense", "rate.peak=1e-2")
+    refused(words("no", "model.experts=4", "init.from=" .. folder .. "/dense", "init.carry=moments"), "has no experts")
+    run(words("mixture", "model.experts=4", "rate.total=1", "rate.warmup=0"))
+    run(words("carried", "model.experts=4", "rate.total=1", "rate.warmup=0", "init.from=" .. folder .. "/mixture",
+      "init.carry=moments"))
+    local text = "has other experts than this one; set model.experts=[4,4] model.experts_chosen=2 "
+      .. "model.experts_residual=false"
+    refused(words("no", "init.from=" .. folder .. "/mixture"), text)
+    refused(words("no", "model.experts=8", "init.from=" .. folder .. "/mixture"), text)
+  end)
+end)
+
+describe("a student", function()
+  local TEACHER = { "teacher", "model.experts=4", "rate.peak=1e-2", "rate.total=60" }
+
+  it("learns from a teacher with experts, and in the last stage without it #slow", function()
+    once(table.unpack(TEACHER))
+    local options = { "model.num_hidden_layers=1", "distill.from=" .. newest("teacher"), "distill.temperature=2",
+      "distill.upto=0.75", "rate.peak=1e-2" }
+    refused(words("no", "model.num_hidden_layers=1", "distill.from=" .. folder .. "/teacher"), "name the checkpoint")
+    run(words("student", table.unpack(options)))
+    local lines = small.metrics(folder .. "/student")
+    assert.is_true(lines[30].distill_loss < 0.5 * lines[1].distill_loss)
+    assert.is_nil(lines[31].distill_loss)
+    run(words("again", "--max-steps", "9", table.unpack(options)))
+    run(words("again", "--resume", table.unpack(options)))
+    assert.same(bits "student", bits "again")
+  end)
+
+  it("frees its teacher after the last step with it, and takes it back for an earlier one #slow", function()
+    once(table.unpack(TEACHER))
+    local data = sr.must(sr.data.open(corpus))
+    local bert = sr.nn.bert { vocab_size = data:vocab_size(), hidden_size = 16, num_hidden_layers = 1,
+      num_attention_heads = 2, intermediate_size = 16, max_position_embeddings = 64 }:initialise(4)
+    local teacher = sr.run.teacher({ precision = "f32", data = { max_len = 48 }, distill = {
+      from = newest "teacher", weight = 1, temperature = 1, upto = 9 } }, bert, data, 20)
+    local weak = setmetatable({ teacher.model }, { __mode = "v" })
+    local loader = sr.must(sr.data.loader { data = data, by = "sequences", sequences = 3, max_len = 48, prefetch = 0 })
+    local batch = loader:next():batch(1)
+    teacher:before { counters = { step = 9 } }
+    assert.truthy(weak[1])
+    assert.truthy(teacher:losses(batch).distill)
+    teacher:before { counters = { step = 10 } }
+    assert.is_nil(weak[1])
+    assert.is_nil(teacher:losses(batch).distill)
+    teacher:before { counters = { step = 9 } }
+    assert.truthy(teacher:losses(batch).distill)
+  end)
+
+  it("has gradients of finite differences #slow", function()
+    once(table.unpack(TEACHER))
+    local before = sr.device()
+    sr.use("ref")
+    local data = sr.must(sr.data.open(corpus))
+    local bert = sr.nn.bert {
+      vocab_size = data:vocab_size(), hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2,
+      intermediate_size = 16, max_position_embeddings = 64, hidden_dropout_prob = 0, attention_probs_dropout_prob = 0,
+    }:initialise(4)
+    local cfg = { precision = "f32", data = { max_len = 48 }, distill = {
+      from = newest "teacher", weight = 0.7, temperature = 2, upto = 9 } }
+    local teacher = sr.run.teacher(cfg, bert, data, 10)
+    local loader = sr.must(sr.data.loader { data = data, by = "sequences", sequences = 3, max_len = 48, prefetch = 0 })
+    local batch = loader:next():batch(1)
+    local list = {}
+    for i, name in ipairs { "cls.predictions.bias", "bert.encoder.layer.0.output.dense.weight" } do
+      list[i] = bert.params:get(name)
+    end
+    local good, message = sr.gradcheck(function() return teacher:losses(batch).total end, list, { samples = 3 })
+    sr.use(before)
+    assert.is_true(good, message)
+  end)
+end)

@@ -1,0 +1,325 @@
+-- Inputs of prepare as they come: .gz and .zst, JSONL with a condition, directories and patterns, ids of others.
+
+local program = require("tests.support.program")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local WORDS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n##s\non\nmat\n.\ndog\nran\n"
+local GOLDEN = "tests/data/inputs/"
+
+local folder, vocab
+
+setup(function()
+  folder = program.folder()
+  vocab = program.write(folder, "vocab.txt", WORDS)
+end)
+teardown(function() sys.remove(folder) end)
+
+local function prepare(options)
+  local given = { vocab = vocab, out = folder .. "/x.sqr", overwrite = true }
+  for key, value in pairs(options) do given[key] = value end
+  return sr.data.prepare(given)
+end
+
+---The documents of inputs, as text.
+local function documents(options)
+  local counts = sr.must(prepare(options))
+  local set, list = sr.must(sr.data.open(folder .. "/x.sqr", { held = 0 })), {}
+  for i = 1, set:info().documents do list[i] = (set:decode(i):gsub(" %.", "."):gsub("\n", " | ")) end
+  return list, counts, set
+end
+
+local function refused(options, code)
+  local made, message, why = prepare(options)
+  assert.is_nil(made)
+  assert.equal(code, why, message)
+  return message
+end
+
+local function shell(format, ...) assert(os.execute(format:format(...)), format) end
+
+describe("compressed inputs", function()
+  it("are read from .gz and .zst alike, of several frames, whatever their name", function()
+    local text = program.write(folder, "a.txt", "The cat sat.\n\nThe dog ran.\n")
+    shell("cd %s && gzip -k a.txt && zstd -q -k a.txt && cat a.txt.zst a.txt.zst > two", folder)
+    shell("cd %s && zstd -q --long=27 -k a.txt -o w", folder)
+    local plain = documents { inputs = text }
+    for _, name in ipairs { "a.txt.gz", "a.txt.zst", "w" } do
+      assert.same(plain, documents { inputs = folder .. "/" .. name })
+    end
+    assert.equal(3, #documents { inputs = folder .. "/two" }) -- no blank line between the two
+  end)
+
+  it("are refused when truncated, damaged, followed by something, or of too large a window", function()
+    shell("cd %s && head -c 3000 /dev/urandom | od -x > n.txt && zstd -q --check n.txt", folder)
+    local whole = sr.must(sys.read_file(folder .. "/n.txt.zst", 1 << 20))
+    for _, size in ipairs { 5, #whole // 2, #whole - 1 } do
+      local path = program.write(folder, "cut.zst", whole:sub(1, size))
+      assert.matches("cut.zst: truncated: the compressed data ends early", refused({ inputs = path }, "data"))
+    end
+    local middle = #whole // 2
+    local flipped = whole:sub(1, middle) .. string.char(whole:byte(middle + 1) ~ 0x55) .. whole:sub(middle + 2)
+    assert.matches("bad.zst: the compressed data is damaged",
+      refused({ inputs = program.write(folder, "bad.zst", flipped) }, "data"))
+    assert.matches("unexpected data after the compressed data",
+      refused({ inputs = program.write(folder, "tail.zst", whole .. "rubbish") }, "data"))
+    shell("cd %s && zstd -q --ultra --long=28 -c < n.txt > wide.zst", folder) -- a stream: its size is not known
+    local message = refused({ inputs = folder .. "/wide.zst" }, "data")
+    assert.matches("wide.zst: compressed with a window of more than 128 MiB", message)
+  end)
+
+  it("are labelled files too", function()
+    local csv = program.write(folder, "rows.csv", "text,label\nthe cat,a\nthe dog,b\n")
+    shell("zstd -q -k %s", csv)
+    local report = sr.must(sr.data.read { task = "classify", files = csv .. ".zst", out = folder .. "/rows.sqr",
+      vocab = vocab })
+    assert.equal(2, report.examples)
+  end)
+end)
+
+describe("JSONL", function()
+  local RECORDS = [[
+{"text": "The cat sat.\n\nThe dog ran.", "lang": "en", "score": 0.9, "meta": {"year": 2020}}
+{"text": "The dog ran.", "lang": "de", "score": 0.8, "meta": {"year": 2021}}
+
+{"text": "The mat sat.", "lang": "en", "score": 0.1, "meta": {"year": null}}
+{"text": "", "lang": "en", "score": 1, "meta": {"year": 1999}}
+]]
+  local path
+  setup(function() path = program.write(folder, "r.jsonl", RECORDS) end)
+
+  it("has a document a record: its text, in which a blank line ends a paragraph only", function()
+    local list, counts = documents { inputs = path }
+    assert.same({ "the cat sat. | the dog ran.", "the dog ran.", "the mat sat." }, list)
+    assert.same({ 4, 0 }, { counts.records, counts.left_out })
+  end)
+
+  it("is filtered by a condition, on members of members too", function()
+    local function kept(where)
+      local list, counts = documents { inputs = path, where = where }
+      return #list, counts.left_out
+    end
+    assert.same({ 1, 2 }, { kept "lang == 'en' and score > 0.5" }) -- one of those kept has no text
+    assert.same({ 2, 2 }, { kept "meta.year>=2020" })
+    assert.same({ 1, 3 }, { kept "not (lang=en)" })
+    assert.same({ 1, 3 }, { kept "text ~ mat or lang=fr" })
+    assert.same({ 3, 0 }, { kept "meta.year != 2020 and meta.year!=3 or score=0.9 and lang='en'" })
+    assert.same({ 1, 3 }, { kept "meta.year='2021'" })
+  end)
+
+  it("is read under any name, compressed, from another member, with a byte order mark", function()
+    local other = program.write(folder, "other",
+      '\xEF\xBB\xBF{"doc": {"body": "The cat."}}\r\n{"doc":{"body":"The dog."}}')
+    assert.equal(2, #documents { inputs = other, format = "jsonl", columns = { text = "doc.body" } })
+    shell("zstd -q -k %s && gzip -k %s", path, path)
+    for _, ending in ipairs { ".zst", ".gz" } do assert.equal(3, #documents { inputs = path .. ending }) end
+  end)
+
+  it("trains a vocabulary on the texts alone", function()
+    local many = {}
+    for i = 1, 50 do many[i] = ('{"secretfield": %d, "text": "the cat sat on the mat"}'):format(i) end
+    local file = program.write(folder, "many.jsonl", table.concat(many, "\n"))
+    sr.must(prepare { inputs = file, vocab = { size = 60, min_frequency = 1 } })
+    local words = sr.must(sys.read_file(folder .. "/x.vocab.txt"))
+    assert.truthy(words:find("\ncat\n", 1, true))
+    assert.is_nil(words:find("secret", 1, true))
+    for _, model in ipairs { "wordpiece", "bpe" } do
+      local out = ("%s/%s"):format(folder, model)
+      local code, _, err = program.run { "vocab", file, "--size", "300", "--model", model, "--out", out, "--json" }
+      assert.equal(0, code, err)
+      local made = sr.must(sys.read_file(out))
+      assert.truthy(made:find("cat", 1, true))
+      assert.is_nil(made:find("secret", 1, true) or made:find("field", 1, true), model)
+    end
+    local trained, counts = sr.text.train { files = file, size = 60, min_frequency = 1 }
+    assert.is_truthy(trained)
+    assert.equal(300, counts.words)
+    local code, _, err = program.run { "vocab", file, "--column", "body", "--out", folder .. "/none" }
+    assert.equal(3, code)
+    assert.matches("no 'body', which columns.text names", err)
+    code, _, err = program.run { "vocab", file, "--where", "secretfield > 60", "--out", folder .. "/none" }
+    assert.not_equal(0, code)
+    assert.matches("^seqrun: [^\n]*\n$", err)
+    code, _, err = program.run { "vocab", GOLDEN .. "bert.hdf5", "--out", folder .. "/none" }
+    assert.equal(2, code)
+    assert.matches("bert.hdf5 has token ids, not text", err)
+  end)
+
+  it("names file and line of what is wrong", function()
+    local function problem(text, options)
+      local given = { inputs = program.write(folder, "w.jsonl", '{"text": "The cat.", "a": 1}\n' .. text) }
+      for key, value in pairs(options or {}) do given[key] = value end
+      return refused(given, "data")
+    end
+    assert.matches("/w.jsonl:2: no 'text', which columns.text names; the record has: txt", problem '{"txt": "x"}')
+    assert.matches("/w.jsonl:2: 'text' is a number; expected a text", problem '{"text": 5}')
+    assert.matches("/w.jsonl:2: not a JSON object: ", problem '{"text": "x"')
+    assert.matches("/w.jsonl:2: not a JSON object: a list", problem '[1]')
+    assert.matches("/w.jsonl:2: no 'a', which where names; the record has: text; if only some records have it, ask for "
+      .. "it first: a and a", problem('{"text": "x"}', { where = "a = 1" }))
+    local nested = '{"text": "x", "a": [' .. ("{},"):rep(1 << 19) .. "0]}"
+    assert.matches("/w.jsonl:2: the record would take more than 32 times its size in memory", problem(nested))
+    local large = '{"text": "x", "hash": 18446744073709551615, "a": 2}' -- it is read as a real
+    assert.matches("where leaves out all of the 2 records", problem(large, { where = "a > 2" }))
+    assert.matches("where leaves out all of the 2 records", problem('{"text": "x", "a": 2}', { where = "a > 2" }))
+    assert.equal(1, #documents { inputs = folder .. "/w.jsonl", where = "a and a = 1" })
+  end)
+
+  it("refuses a condition that is none, and one without records", function()
+    local ok, why = pcall(prepare, { inputs = path, where = "lang ==" })
+    assert.is_false(ok)
+    assert.matches("^where: expected a value after lang=, got the end: lang ==$", tostring(why))
+    ok, why = pcall(prepare, { inputs = path, where = ("a and "):rep(1000) .. "a" })
+    assert.is_false(ok)
+    assert.matches("^where: more than 1000 comparisons: ", tostring(why))
+    local deep = { "has", "lang" }
+    for _ = 1, 5000 do deep = { "not", deep } end
+    assert.error_matches(function()
+      require("seqrun.core.text").train(path, { records = { where = deep } })
+    end, "a tree of more than 2,000 levels")
+    local chain = ("lang and "):rep(999) .. "lang"
+    assert.equal(3, #documents { inputs = path, where = chain })
+    assert.matches("no input is a .jsonl", refused({ inputs = vocab, where = "a" }, "config"))
+    assert.matches("leave out text.document_start", refused({ inputs = path, document_start = "X" }, "config"))
+    assert.matches("a table of records, not text", refused({ inputs = folder .. "/x.csv.zst" }, "config"))
+  end)
+
+  it("is read by the recipe, with its keys", function()
+    local code, out, err = program.run { "recipes/prepare.lua", "inputs=[" .. path .. "]", "out=" .. folder .. "/y.sqr",
+      "vocab.file=" .. vocab, "where=lang == 'en' and score > 0.5" }
+    assert.equal(0, code, err)
+    assert.matches("read 311 B of text in 1 file: 6 words, 4 records, 2 of them left out by where", out)
+  end)
+end)
+
+describe("directories and patterns", function()
+  it("of thousands of files are read in the order of their names, one at a time, without hidden ones", function()
+    local many = folder .. "/many"
+    sys.make_dirs(many .. "/b")
+    for i = 1, 3000 do
+      program.write(many, ("%sf%04d.txt"):format(i % 2 == 0 and "b/" or "", i), i == 7 and "The dog.\n" or "The cat.\n")
+    end
+    program.write(many, ".hidden.txt", "The mat.\n")
+    local list, counts = documents { inputs = many }
+    assert.same({ 3000, 3000 }, { #list, counts.files })
+    assert.equal("the dog.", list[1500 + 4]) -- b/ comes first
+    assert.equal(1500, #documents { inputs = many .. "/*.txt" })
+    assert.equal("the dog.", documents({ inputs = many .. "/f000[5-9].txt" })[2])
+    local code, out, err = program.run({ "recipes/prepare.lua", "inputs=[" .. many .. "]", "out=" .. folder .. "/z.sqr",
+      "vocab.file=" .. vocab }, { before = "ulimit -n 64;" })
+    assert.equal(0, code, err)
+    assert.matches("read 26.4 KiB of text in 3,000 files: 6,000 words", out)
+  end)
+
+  it("that nothing matches are refused", function()
+    assert.matches("/none%*: no file matches this pattern", refused({ inputs = folder .. "/none*" }, "missing"))
+  end)
+end)
+
+describe("ids of other programs", function()
+  local BERT = GOLDEN .. "vocab.txt"
+
+  it("of Megatron's indexed sets become documents of sentences", function()
+    sr.must(prepare { inputs = GOLDEN .. "indexed.idx", vocab = BERT })
+    local set = sr.must(sr.data.open(folder .. "/x.sqr", { held = 0 }))
+    assert.same({ "text", 2, 3, 9 }, { set:info().kind, set:info().documents, set:info().sentences, set:info().tokens })
+    local ids, lengths = set.core:unit(1)
+    assert.same({ { 5, 6, 7, 9, 10 }, { 3, 2 } }, { ids, lengths })
+    sr.must(prepare { inputs = GOLDEN .. "indexed.bin", vocab = BERT })
+    assert.same(ids, (sr.must(sr.data.open(folder .. "/x.sqr", { held = 0 })).core:unit(1)))
+  end)
+
+  it("of BERT's data in HDF5 become examples, their masks undone", function()
+    for _, name in ipairs { "bert.hdf5", "bert-plain.hdf5", "bert-new.hdf5" } do
+      local counts = sr.must(prepare { inputs = GOLDEN .. name, vocab = BERT })
+      assert.same({ 40, 1 }, { counts.examples, counts.files })
+      local set = sr.must(sr.data.open(folder .. "/x.sqr", { held = 0 }))
+      local ids, lengths = set.core:unit(3)
+      assert.same({ { 7, 8, 9, 10, 11 }, { 3, 2 } }, { ids, lengths }, name)
+      assert.same({ 0, 1 }, { set:column("next_sentence", 3), set:column("next_sentence", 4) })
+    end
+  end)
+
+  it("that were never written in HDF5 are the fill value", function()
+    sr.must(prepare { inputs = GOLDEN .. "bert-filled.hdf5", vocab = BERT })
+    local set = sr.must(sr.data.open(folder .. "/x.sqr", { held = 0 }))
+    local labels = {}
+    for i = 1, 14 do labels[i] = set:column("next_sentence", i) end
+    assert.same({ 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 }, labels)
+  end)
+
+  it("are checked against Fletcher's checksum", function()
+    local whole = sr.must(sys.read_file(GOLDEN .. "bert-new.hdf5", 1 << 20))
+    local found = 0
+    for at = 1, #whole do -- gzip's own checksum comes before it, so the checksum itself is changed
+      if found < 2 and at % 7 == 0 then
+        local text = whole:sub(1, at - 1) .. string.char(whole:byte(at) ~ 1) .. whole:sub(at + 1)
+        local _, message = prepare { inputs = program.write(folder, "m.hdf5", text), vocab = BERT }
+        found = found + (message and message:find("does not match its checksum", 1, true) and 1 or 0)
+      end
+    end
+    assert.is_true(found > 0)
+  end)
+
+  it("with a label that fits in no bit are refused", function()
+    local whole = sr.must(sys.read_file(GOLDEN .. "bert-plain.hdf5", 1 << 20))
+    local at = assert(whole:find(("\0\1"):rep(20), 1, true)) -- labels of 8 bits
+    local text = whole:sub(1, at - 1) .. "\2" .. whole:sub(at + 1)
+    assert.matches("row 0: next_sentence_labels is neither 0 nor 1",
+      refused({ inputs = program.write(folder, "l.hdf5", text), vocab = BERT }, "data"))
+  end)
+
+  it("are refused with another vocabulary, or none", function()
+    local small = program.write(folder, "small.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\n")
+    assert.matches("indexed.bin: sequence 0 has the id 7, but the vocabulary has 7 tokens",
+      refused({ inputs = GOLDEN .. "indexed.idx", vocab = small }, "data"))
+    local moved = program.write(folder, "moved.txt", "[PAD]\n[CLS]\n[UNK]\n[SEP]\n[MASK]\n" .. ("x%d\n"):rep(20):format(
+      table.unpack { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20 }))
+    assert.matches("bert.hdf5: row 0 is not %[CLS%] A %[SEP%] B %[SEP%] with the ids of this vocabulary, 1 and 3",
+      refused({ inputs = GOLDEN .. "bert.hdf5", vocab = moved }, "data"))
+    assert.matches("token ids need the vocabulary that they were made with",
+      refused({ inputs = GOLDEN .. "bert.hdf5", vocab = { size = 50 } }, "config"))
+    assert.matches("are not read together", refused({ inputs = { vocab, GOLDEN .. "bert.hdf5" } }, "config"))
+    assert.matches("exists; choose another file",
+      refused({ inputs = GOLDEN .. "bert.hdf5", vocab = BERT, overwrite = false }, "config"))
+    shell("cp %sindexed.idx %s/alone.idx", GOLDEN, folder)
+    assert.matches("alone.bin", refused({ inputs = folder .. "/alone.idx", vocab = BERT }, "missing"))
+  end)
+
+  it("predict next sentences by their labels", function()
+    sr.must(prepare { inputs = GOLDEN .. "bert.hdf5", vocab = BERT })
+    local options = {
+      "recipes/pretrain.lua", "data.file=" .. folder .. "/x.sqr", "data.max_len=24", "data.held=0.2",
+      "model.hidden_size=16", "model.num_hidden_layers=1", "model.num_attention_heads=2", "model.intermediate_size=32",
+      "batch.sequences=8", "batch.micro_packs=2", "rate.peak=1e-3", "rate.warmup=0", "rate.total=4", "--quiet", "--out",
+      folder .. "/nsp",
+    }
+    local code, _, err = program.run(options)
+    assert.equal(0, code, err)
+    local last
+    for line in sr.must(sys.read_file(folder .. "/nsp/metrics.jsonl")):gmatch("[^\n]+") do
+      local row = require("seqrun.core.json").decode(line)
+      if row.type == "eval" then last = row end
+    end
+    assert.is_true(last.nsp_loss > 0 and last.mlm_loss > 0)
+    local out
+    code, out, err = program.run { "eval", folder .. "/nsp", folder .. "/x.sqr", "--json" }
+    assert.equal(0, code, err)
+    assert.matches("nsp", out)
+    sr.must(sr.data.write { out = folder .. "/bare.sqr", vocab = BERT, examples = { { a = { 7, 8 }, b = { 9 } } } })
+    options[2] = "data.file=" .. folder .. "/bare.sqr"
+    options[#options] = folder .. "/bare"
+    code, _, err = program.run(options)
+    assert.equal(2, code)
+    assert.matches("fixed examples without a column next_sentence", err)
+  end)
+
+  it("train a model", function()
+    sr.must(prepare { inputs = GOLDEN .. "bert.hdf5", vocab = BERT })
+    local set = sr.must(sr.data.open(folder .. "/x.sqr", { held = 0 }))
+    local loader <close> = sr.must(sr.data.loader { data = set, max_len = 24, packs = 4, nsp = false, epochs = 1 })
+    local sequences = 0
+    for update in function() return loader:next() end do sequences = sequences + update.sequences end
+    assert.equal(40, sequences)
+  end)
+end)

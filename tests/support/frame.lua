@@ -1,0 +1,90 @@
+-- frame.lua - what the commands of tests/faults have in common: a count, a seed, one line of result, an exit code.
+--
+--     [COUNT=N|all] [SEED=N] [ONLY=TEXT] build/seqrun tests/faults/NAME.lua
+--
+-- A failure is told when it is found, on stderr, with what repeats it.  LONG=1 is the long form of `make test-long`.
+
+local program = require("tests.support.program")
+local sys = require("seqrun.core.sys")
+
+---@class tests.Frame
+---@field name string
+---@field count number math.huge: all
+---@field seed integer
+---@field only string? a part of the names of those that are tried
+---@field folder string a directory of its own
+---@field bad integer failures so far
+local Frame = {}
+Frame.__index = Frame
+
+local frame = { LONG = os.getenv("LONG") == "1", SANITIZED = os.getenv("SAN") == "1" }
+
+---The seed of the short forms, which are to end alike today and tomorrow.
+local SHORT_SEED = 27
+
+---@param name string
+---@param counts { short: number, long: number, sanitized?: number } how many by default
+---@return tests.Frame
+function frame.open(name, counts)
+  local given = os.getenv("COUNT")
+  local usual = frame.LONG and counts.long or frame.SANITIZED and counts.sanitized or counts.short
+  local seed = math.tointeger(tonumber(os.getenv("SEED") or (frame.LONG and sys.pid() or SHORT_SEED)))
+  return setmetatable({
+    name = name, count = given == "all" and math.huge or tonumber(given) or usual, seed = seed, state = seed,
+    only = os.getenv("ONLY"), folder = program.folder(), bad = 0, began = sys.now(),
+  }, Frame)
+end
+
+---Skips the whole command.
+---@param reason string
+function frame.skip(reason)
+  print("skipped: " .. reason)
+  os.exit(77)
+end
+
+---An integer from 0 to n - 1.
+---@param n integer
+---@return integer
+function Frame:random(n)
+  self.state = self.state * 6364136223846793005 + 1442695040888963407
+  return (self.state >> 33) % n
+end
+
+---At most `count` of a list, in its order: all, or a random choice.
+---@generic T
+---@param list T[]
+---@param count? number
+---@return T[]
+function Frame:choose(list, count)
+  local left, found = math.min(#list, count or self.count), {}
+  for i, one in ipairs(list) do
+    if self:random(#list - i + 1) < left then
+      found[#found + 1] = one
+      left = left - 1
+    end
+  end
+  return found
+end
+
+---Whether this name is to be tried.
+---@param name string
+---@return boolean
+function Frame:wants(name) return not self.only or name:find(self.only, 1, true) ~= nil end
+
+---A failure; repeated ones are counted, and the first of each kind are told.
+---@param format string
+function Frame:fail(format, ...)
+  self.bad = self.bad + 1
+  io.stderr:write(("%s (SEED=%d): "):format(self.name, self.seed), format:format(...), "\n")
+end
+
+---The line of the result; ends the program.
+---@param format string
+function Frame:done(format, ...)
+  sys.remove(self.folder)
+  print(("%s: seed %d, %s, %d failures; %.0f s"):format(self.name, self.seed, format:format(...), self.bad,
+    sys.now() - self.began))
+  os.exit(self.bad == 0 and 0 or 1)
+end
+
+return frame
