@@ -38,23 +38,11 @@ run:start { corpus = corpus, loader = train, held = held, model = bert, optimize
 
 local pack_of = cfg.arm ~= "right" and packs.reader(task.loader_options(cfg, corpus, "train")) or nil
 
----The losses of a batch in this arm, whose packs hold these sequences.
-local function losses_of(batch, in_packs)
-  if cfg.arm == "right" then return bert:losses(batch) end
-  local own, whole = batch.layout, packs.joined(batch.layout, in_packs)
-  local attended = cfg.arm == "unreset" and own or whole
-  bert.encoder.attention = function(qkv, _, o) return sr.ops.attention(qkv, attended, o) end
-  local seen = setmetatable({ layout = cfg.arm == "unmasked" and own or whole }, { __index = batch })
-  local losses = bert:losses(seen)
-  bert.encoder.attention = nil
-  return losses
-end
-
 for step, update in run:steps(train) do
   local in_packs = pack_of and pack_of(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()
-    local losses = losses_of(batch, in_packs)
+    local losses = in_packs and packs.losses(bert, batch, cfg.arm, in_packs) or bert:losses(batch)
     losses.total:backward()
     run:tally(batch, losses)
   end

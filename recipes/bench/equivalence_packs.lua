@@ -1,5 +1,5 @@
--- equivalence_packs.lua - which sequences share a pack, and the layout of a program that does not know where sequences
--- end: a pack is one of them.
+-- equivalence_packs.lua - which sequences share a pack, the layout of a program that does not know where sequences end,
+-- so that a pack is one of them, and the losses with a part of that.
 
 local sr = require "seqrun"
 
@@ -46,6 +46,22 @@ function packs.joined(layout, pack_of)
     end
   end
   return sr.layout(one)
+end
+
+---The losses of a model that omits a part of what packs need.
+---@param bert seqrun.Bert
+---@param batch seqrun.Batch
+---@param arm "unmasked"|"unreset"|"joined" unmasked: tokens attend to their whole pack; unreset: positions run on in a
+---  pack; joined: both
+---@param pack_of table<string, integer>
+---@return seqrun.Losses
+function packs.losses(bert, batch, arm, pack_of)
+  local own, whole = batch.layout, packs.joined(batch.layout, pack_of)
+  local attended = arm == "unreset" and own or whole
+  bert.encoder.attention = function(qkv, _, o) return sr.ops.attention(qkv, attended, o) end
+  local losses = bert:losses(setmetatable({ layout = arm == "unmasked" and own or whole }, { __index = batch }))
+  bert.encoder.attention = nil
+  return losses
 end
 
 return packs

@@ -62,6 +62,17 @@ local function check_same(out, options, fixed)
   sr.must(sys.write_file(path, json.encode(kept) .. "\n"))
 end
 
+---Raises at numbers that no experiment can use.  Options whose default is a whole number above zero are counts.
+local function check_numbers(options, defaults)
+  for key, value in pairs(options) do
+    if type(value) == "number" and value < 0 then common.refuse("%s must not be negative, got %g", key, value) end
+    if math.type(defaults[key]) == "integer" and defaults[key] > 0 then
+      options[key] = math.tointeger(value)
+      if (options[key] or 0) < 1 then common.refuse("%s must be a positive integer, got %g", key, value) end
+    end
+  end
+end
+
 ---Reads the command line and makes the directory `out`, by default runs/NAME.  only=report trains nothing.
 ---@param name string
 ---@param defaults table<string, string|number|boolean> further options
@@ -79,6 +90,7 @@ function experiment.open(name, defaults, fixed, arguments)
   if options.size <= 0 then
     common.refuse("size must be positive, such as 0.1 for a rehearsal, got %g", options.size)
   end
+  check_numbers(options, defaults)
   options.seeds = experiment.numbers(options.seeds)
   if #options.seeds == 0 then common.refuse("seeds is empty; give some, such as seeds=1,2,3") end
   local known = {}
@@ -273,7 +285,7 @@ local WIDTH, HEIGHT, GAP = 400, 400, 24
 ---A chart of mean curves, an interval around each.
 ---@class seqrun.bench.Panel
 ---@field title string
----@field x { key: string, label: string, scale?: number, log?: boolean }
+---@field x { key: string, label: string, scale?: number, log?: boolean, low?: number, high?: number, ticks?: table[] }
 ---@field y { key: string, label: string, log?: boolean }
 ---@field series { name: string, curves: table[][], colour: integer, points?: boolean }[] points: dots as they are
 
@@ -308,7 +320,10 @@ function experiment.draw(path, title, panels, columns)
       local at = { (#charts % most) * (WIDTH + GAP), (#charts // most) * (HEIGHT + GAP) }
       charts[#charts + 1] = drawing.chart {
         title = panel.title, heading = panel.title, width = WIDTH, height = HEIGHT, at = at, series = series,
-        x = { label = panel.x.label, log = panel.x.log, low = not panel.x.log and 0 or nil },
+        x = {
+          label = panel.x.label, log = panel.x.log, low = panel.x.low or not panel.x.log and 0 or nil,
+          high = panel.x.high, ticks = panel.x.ticks,
+        },
         y = { label = panel.y.label, even = not panel.y.log, log = panel.y.log },
       }
     end

@@ -70,8 +70,7 @@ end
 local FILE = options.out .. "/ladder.tsv"
 local speeds = {} -- by rung and seed
 for _, rung in ipairs(RUNGS) do speeds[rung[1]] = {} end
-for line in sys.exists(FILE) and io.lines(FILE) or function() end do
-  local name, seed, speed = line:match("^(%l+)\t(%d+)\t([%d.]+)$")
+for name, seed, speed in (sys.read_file(FILE) or ""):gmatch("(%l+)\t(%d+)\t([%d.]+)\n") do -- whole lines only
   if speeds[name] then speeds[name][math.tointeger(tonumber(seed))] = tonumber(speed) end
 end
 
@@ -136,3 +135,17 @@ for i, mean in pairs(drawn) do
   rows[i][6] = bar .. (" "):rep(WIDTH - utf8.len(bar))
 end
 common.print_table(rows)
+
+local ticks, curves = {}, {}
+for i, rung in ipairs(RUNGS) do ticks[i] = { at = i, label = (rung[1]:gsub("ped$", "")) } end
+for k, seed in ipairs(options.seeds) do
+  curves[k] = {}
+  for i, rung in ipairs(RUNGS) do
+    local speed, first = speeds[rung[1]][seed], speeds.padded[seed]
+    if speed and first then table.insert(curves[k], { rung = i, times = speed / first }) end
+  end
+end
+experiment.draw(options.out .. "/ladder.svg", "ladder", { {
+  title = "real tokens/s, in those of padded", x = { key = "rung", label = "", low = 0.6, high = 8.4, ticks = ticks },
+  y = { key = "times", label = "times" }, series = { { name = options.model, curves = curves, colour = 1 } },
+} })

@@ -26,8 +26,11 @@ local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
 local options = experiment.open("objectives", {
-  arms = "mlm,concept,electra,sas,causal", budget = 9e11, peak = 4e-3, task = true,
+  arms = "mlm,concept,electra,sas,causal", budget = 9e11, peak = 4e-3, task = true, evaluations = 4,
 }, { "budget", "peak" }, arg)
+
+---About the model FLOP of a sequence.
+local PER_SEQUENCE = 3e8
 
 local BERT = {
   "model.hidden_size=128", "model.num_hidden_layers=2", "model.num_attention_heads=2", "model.intermediate_size=512",
@@ -71,6 +74,7 @@ local function usual(path, seed, flop)
     "optimizer.name=muon", "optimizer.betas=[0.9,0.98]", ("rate.peak=%g"):format(options.peak), "rate.by=flops",
     "rate.warmup_by=flops", ("rate.total=%d"):format(flop // 1), ("rate.warmup=%d"):format(flop / 10 // 1),
     "rate.decay=linear", "eval.updates=40", "save.every=0", "save.minutes=3", "log.every=10",
+    ("eval.samples=%d"):format(math.max(1, flop / PER_SEQUENCE / options.evaluations // 1)),
   }
 end
 
@@ -176,6 +180,17 @@ local function ends_of(name, seed)
   return list
 end
 
+---Held-out losses of masked tokens by FLOP, of the last phase of an arm; none unless it has ended, or where they cannot
+---be compared.
+local function curve_of(name, seed)
+  local list, ends = {}, ends_of(name, seed)
+  if ARMS[name].replaced or #ends == 0 then return list end
+  for i, point in ipairs(experiment.curve(folder_of(name, seed))) do
+    list[i] = { mlm_loss = point.mlm_loss, flops = point.flops + (ends[2] and ends[2].flops or 0) }
+  end
+  return list
+end
+
 ---What a seed of an arm has; nil unless it has ended.
 local function result(name, seed)
   local ends, found = ends_of(name, seed), { tokens = 0, seconds = 0 }
@@ -236,3 +251,17 @@ if found.mlm and #names > 1 then
   print_arms("less mlm", "mlm")
 end
 print("\nMean ± half width of the 95 % interval (Student's t) over seeds; differences are of runs with the same seed.")
+
+local series = {}
+for i, name in ipairs(names) do
+  local curves = {}
+  for _, seed in ipairs(options.seeds) do
+    local curve = curve_of(name, seed)
+    if #curve > 0 then curves[#curves + 1] = curve end
+  end
+  series[i] = { name = name, curves = curves, colour = i }
+end
+experiment.draw(options.out .. "/objectives.svg", "objectives", { {
+  title = "held-out loss of masked tokens", x = { key = "flops", label = "FLOP" },
+  y = { key = "mlm_loss", label = "nats" }, series = series,
+} })

@@ -20,6 +20,7 @@ local claims = require("recommend_claims")
 local common = require("common")
 local experiment = require("experiment")
 local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
 
 ---Models and devices: the four of the study that have a smallest set of devices, and four beside it.
 local CASES = {
@@ -58,6 +59,7 @@ end
 
 ---The trials of a table that ran, by study.
 local function measured_of(path)
+  if not sys.exists(path) then common.refuse("layouts=%s: there is no such file", path) end
   local studies, heading = {}, nil
   for line in io.lines(path) do
     local cells, t = split(line), {}
@@ -167,7 +169,7 @@ local function draw(cases, lists)
     end
     series[i] = { name = case.name, curves = { curve }, colour = i, points = true }
   end
-  sr.must(require("seqrun.core.sys").make_dirs(options.out))
+  sr.must(sys.make_dirs(options.out))
   experiment.draw(options.out .. "/recommend.svg", "recommend", { {
     title = "fastest layout by micro-batch", x = { key = "micro", label = "sequences of a micro-batch", log = true },
     y = { key = "mfu", label = "MFU, %" }, series = series,

@@ -28,7 +28,7 @@ local sys = require("seqrun.core.sys")
 
 local options = experiment.open("saving", {
   part = "pretrain", data = "", arms = "", shares = "", tokens = 2e6, task = false, layers = 4, hidden = 128,
-  evaluations = 6, peak = 1e-3, warmup = 200, tune_epochs = 4, tune_peak = 1e-3,
+  evaluations = 6, peak = 1e-3, warmup = 200, tune_epochs = 4.0, tune_peak = 1e-3,
   init = "", train = "", dev = "",
   words = "task=pair,columns.header=false,columns.text=4,columns.pair=5,columns.label=1",
   tune_tokens = 3e5, tune_batch = 32, max_len = 128, score = "accuracy",
@@ -37,6 +37,9 @@ local options = experiment.open("saving", {
 
 local finetune = options.part == "finetune"
 if options.shares == "" then options.shares = finetune and "1" or "1,0.5" end
+for _, share in ipairs(experiment.numbers(options.shares)) do
+  if share <= 0 or share > 1 then common.refuse("shares: %g is no part of the tokens; give some like 1,0.5", share) end
+end
 if finetune then return require("saving_finetune")(options) end
 if options.part ~= "pretrain" then common.refuse("part=%s: it is pretrain or finetune", options.part) end
 

@@ -263,6 +263,13 @@ describe("recipes/causal.lua", function()
     refused("no token '<pre>'; prepare the data again with it (recipes/prepare.lua vocab.tokens=[<pre>,",
       "fim.rate=0.5", "fim.tokens=[<pre>,<fim_suffix>,<fim_middle>]")
     refused("data.max_len is 64, but the model reads at most 48 tokens; raise model.n_positions", "data.max_len=64")
+    local pairs_of = words("refused", "fim.rate=0.5")
+    pairs_of[3] = "data.file=" .. folder .. "/two.sqr"
+    sr.must(sr.data.write { out = folder .. "/two.sqr", vocab = vocab, examples = {
+      { a = { 10, 11, 12, 13, 14, 15 }, b = { 20, 21 } }, { a = { 10, 11 }, b = { 20 } } } })
+    local failed, _, why = program.run(pairs_of)
+    assert.not_equal(0, failed)
+    assert.is_truthy(why:find("is a pair of texts; fill-in-the-middle rearranges single ones, so set", 1, true), why)
     local code, _, err = program.run { "recipes/causal.lua", "config=" .. folder .. "/empty.yaml", "rate.peak=1",
       "data.file=" .. corpus, "rate.total=9", "model.family=bert", "--out", folder .. "/no" }
     assert.equal(2, code)

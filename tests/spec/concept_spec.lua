@@ -1,6 +1,7 @@
 -- recipes/concept.lua: concepts of WordNet and of files, their stages, what is masked, packed and alone, runs, ranks.
 
 local bert = require("tests.support.bert")
+local json = require("seqrun.core.json")
 local mpi = require("tests.support.mpi")
 local on = require("tests.support.devices").on
 local program = require("tests.support.program")
@@ -207,6 +208,20 @@ describe("the loader of concepts", function()
       end
     end)
   end)
+
+  it("gives a model gradients of finite differences", function()
+    on("ref", function()
+      local cfg, opened, task = config_of(SEED, "concept.stages=[1]"), open(), sr.tasks.concept
+      cfg.data.prefetch = 0
+      local concepts = task.concepts(cfg, opened)
+      local loader = sr.must(sr.data.loader(task.train_options(cfg, opened, concepts)))
+      local model, batch, list = task.model(cfg, opened, concepts), loader:batch_of { 3, 1 }, {}
+      for i, name in ipairs { "bert.encoder.layer.0.output.dense.weight", "cls.predictions.bias" } do
+        list[i] = model.params:get(name)
+      end
+      assert(sr.gradcheck(function() return model:losses(batch).total end, list, { samples = 3 }))
+    end)
+  end)
 end)
 
 ---The last checkpoint of a run, and its checksums.
@@ -236,6 +251,10 @@ describe("a run on concepts", function()
     assert.equal(0, code, err)
     assert.same(select(2, last_of("whole")), select(2, last_of("half")))
     assert.matches("\ndog\t1\n", sys.read_file(last_of("half") .. "/trainer/concepts.tsv"))
+    sr.must(sr.checkpoint.export(folder .. "/whole", folder .. "/out"))
+    assert.equal("BertForPreTraining", json.decode(sys.read_file(folder .. "/out/config.json")).architectures[1])
+    local _, _, report = sr.must(sr.nn.pretrained(folder .. "/out"))
+    assert.same({ 0, 0 }, { #report.missing, #report.ignored }, tostring(report))
   end)
 
   on_ranks("#slow has the same bits on several ranks", function()

@@ -1,6 +1,9 @@
 -- recipes/cramming.lua: the pace of a budget, the order of its data, runs, ranks.
 
+local bert = require("tests.support.bert")
+local json = require("seqrun.core.json")
 local mpi = require("tests.support.mpi")
+local on = require("tests.support.devices").on
 local Pace = require("seqrun.tasks.cramming.pace")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
@@ -118,6 +121,52 @@ describe("the order of cramming", function()
   end)
 end)
 
+describe("the model of cramming", function()
+  local function parts()
+    local schema, rules = sr.run.schema(sr.tasks.cramming)
+    local keys = {}
+    for _, word in ipairs(words("none")) do
+      if word:find("^[%w_.]+=") and not word:find("^config=") then keys[#keys + 1] = word end
+    end
+    local cfg = sr.must(require("seqrun.config").load { schema = schema, rules = rules, arguments = keys }).values
+    cfg.data.prefetch = 0
+    local opened, task = sr.must(sr.data.open(corpus, { held = 0.1 })), sr.tasks.cramming
+    return task.model(cfg, opened), sr.must(sr.data.loader(task.loader_options(cfg, opened, "train")))
+  end
+
+  it("has the same loss and gradients packed, padded and alone", function()
+    on("cpu", function()
+      local model, loader = parts()
+      local want
+      for _, way in ipairs { "packed", "padded", "single" } do
+        model.params:zero_grad()
+        local update, sum = loader:update_of({ 3, 1, 7, 12, 5 }, { arrange = way }), 0
+        for i = 1, update.count do
+          local losses = model:losses(update:batch(i))
+          losses.total:backward()
+          sum = sum + losses.total:item()
+        end
+        local got = {}
+        for _, name in ipairs(model.params:names()) do got[name] = model.params:get(name):grad():clone() end
+        want = want or { sum = sum, gradients = got }
+        assert.near(want.sum, sum, 1e-5 * want.sum, way)
+        assert.is_nil(bert.differ(got, want.gradients, 3e-5), way)
+      end
+    end)
+  end)
+
+  it("has gradients of finite differences", function()
+    on("ref", function()
+      local model, loader = parts()
+      local batch, list = loader:batch_of { 3, 1 }, {}
+      for i, name in ipairs { "model.layers.0.mlp.Wi.weight", "model.final_norm.weight", "head.dense.weight" } do
+        list[i] = model.params:get(name)
+      end
+      assert(sr.gradcheck(function() return model:losses(batch).total end, list, { samples = 3 }))
+    end)
+  end)
+end)
+
 describe("a run of cramming", function()
   it("#slow learns on held-out text, says what it reaches, and resumes to the bit", function()
     local said = run(words("whole"))
@@ -130,6 +179,11 @@ describe("a run of cramming", function()
     assert.is_true(held[#held].mlm_loss < lines[1].mlm_loss - 1,
       ("%g, then %g held out"):format(lines[1].mlm_loss, held[#held].mlm_loss))
     assert.is_true(lines[60].sequences > lines[1].sequences * 60)
+    sr.must(sr.checkpoint.export(folder .. "/whole", folder .. "/out"))
+    local config = json.decode(sys.read_file(folder .. "/out/config.json"))
+    assert.same({ "ModernBertForMaskedLM", "modernbert" }, { config.architectures[1], config.model_type })
+    local _, _, report = sr.must(sr.nn.pretrained(folder .. "/out"))
+    assert.same({ 0, 0 }, { #report.missing, #report.ignored }, tostring(report))
   end)
 
   it("#slow turns hours into updates once: the run stores them, and a resume keeps them", function()

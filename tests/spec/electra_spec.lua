@@ -257,6 +257,20 @@ describe("what ELECTRA refuses", function()
     assert.is_truthy(err:find("the family bert has no head for replaced tokens; choose electra", 1, true), err)
   end)
 
+  it("#slow are networks of another vocabulary", function()
+    run(words("own", "--max-steps", "1"))
+    local place = folder .. "/other"
+    assert(sys.make_dirs(place))
+    local text = assert(sys.read_file(folder .. "/corpus.txt")):gsub("teacher", "painter")
+    local input = program.write(place, "other.txt", text)
+    sr.must(sr.data.prepare { inputs = { input }, vocab = { size = 120 }, out = place .. "/other.sqr" })
+    local list = words("refused", "init.from=" .. folder .. "/own")
+    list[3] = "data.file=" .. place .. "/other.sqr"
+    local code, _, err = program.run(list)
+    assert.equal(3, code, err)
+    assert.matches("init.from: the tokenizer of .* %(120 and 120 tokens, first difference at id %d+", err)
+  end)
+
   it("are predictions of other sequences, and files that are cut short", function()
     local Predictions = require("seqrun.tasks.electra.predictions")
     local own = Predictions.new({ 0, 5, 5 }, 1)

@@ -80,6 +80,51 @@ describe("experiments", function()
     assert.is_true(joined > 20)
   end)
 
+  it("omit the mask of a pack, its positions, or both, and nothing else", function()
+    local sr, packs = require("seqrun"), require("equivalence_packs")
+    local data = sr.must(sr.data.open(corpus, { held = 0 }))
+    local options = { data = data, max_len = 64, by = "sequences", sequences = 40, micro_packs = 8, prefetch = 0,
+      seed = 5 }
+    local loader <close> = sr.must(sr.data.loader(options))
+    local bert = sr.nn.bert { vocab_size = data:vocab_size(), hidden_size = 32, num_hidden_layers = 2,
+      num_attention_heads = 2, intermediate_size = 64, max_position_embeddings = 64 }:initialise(1)
+    bert.training = false
+    local quiet <close> = sr.no_grad()
+    local update = loader:next()
+    local pack_of, batch = packs.reader(options)(update), update:batch(1)
+    local uids, epochs, owners = batch.layout:uids(), batch.layout:epochs(), batch.layout:owners()
+    local function pack(i) return uids[i] and pack_of[uids[i] .. " " .. epochs[i]] end
+    local first = 1 -- a sequence with which a pack begins, and another after it
+    while pack(first) ~= pack(first + 1) or pack(first) == pack(first - 1) do first = first + 1 end
+    local ids = batch:host("ids")
+    local at = batch.layout:starts()[first] + 2
+    ids[at] = ids[at] == 20 and 21 or 20
+    local other = setmetatable({ ids = sr.tensor(ids, { dtype = "i32" }) }, { __index = batch })
+
+    ---The losses of the masked tokens of that sequence, and of the one after it.
+    local function losses_of(one, losses)
+      local list, found = losses.mlm.items:totable(), { {}, {} }
+      for k, row in ipairs(one:host_rows("mlm")) do
+        local own = found[owners[row + 1] + 2 - first]
+        if own then own[#own + 1] = list[k] end
+      end
+      assert.is_true(#found[1] > 0 and #found[2] > 0)
+      return found
+    end
+    local right = losses_of(batch, bert:losses(batch))
+    assert.same(right[2], losses_of(other, bert:losses(other))[2])
+    for arm, mask in pairs { unmasked = true, unreset = false, joined = true } do
+      local found = losses_of(batch, packs.losses(bert, batch, arm, pack_of))
+      local changed = losses_of(other, packs.losses(bert, other, arm, pack_of))
+      assert.equal(mask, table.concat(found[2], " ") ~= table.concat(changed[2], " "), arm) -- sees its neighbour
+      assert.not_same(right[2], found[2])
+      if not mask then assert.same(right[1], found[1]) end -- positions of the first are as they should be
+    end
+    local whole = setmetatable({ layout = packs.joined(batch.layout, pack_of) }, { __index = batch })
+    local joined = losses_of(batch, packs.losses(bert, batch, "joined", pack_of))
+    assert.same(joined, losses_of(batch, bert:losses(whole))) -- as one sequence
+  end)
+
   it("average curves where all of them are", function()
     local curves = {}
     for seed = 1, 3 do
@@ -101,6 +146,8 @@ describe("experiments", function()
       assert.truthy(err:find(message, 1, true), err)
     end
     refused("size must be positive", "size=0")
+    refused("batch must be a positive integer, got 0.5", "batch=0.5")
+    refused("threads must not be negative, got -1", "threads=-1")
     refused("'x' in '1,x' is not a number", "seeds=1,x")
     refused("invalid argument 'widht=64'", "widht=64")
     refused("next=5: give a width and a budget", "next=5")
@@ -108,6 +155,12 @@ describe("experiments", function()
     local code, _, err = program.run { "recipes/bench/objectives.lua", "arms=mlm,bert", "out=" .. folder .. "/arms" }
     assert.equal(2, code)
     assert.matches("unknown arm 'bert'; choose mlm, concept, electra, sas or causal", err)
+    code, _, err = program.run { "recipes/bench/saving.lua", "shares=1,2", "out=" .. folder .. "/shares" }
+    assert.equal(2, code)
+    assert.matches("shares: 2 is no part of the tokens", err)
+    code, _, err = program.run { "recipes/bench/recommend.lua", "cases=bert", "layouts=" .. folder .. "/none.tsv" }
+    assert.equal(2, code)
+    assert.matches("layouts=[^\n]*none.tsv: there is no such file", err)
     assert.matches("causal +%- +%- +%-", run("objectives", "out=" .. folder .. "/arms", "only=report"))
   end)
 end)
@@ -246,6 +299,40 @@ it("a model computed op by op has the losses and gradients of one with fused ops
   assert.near(1, found[2][2] / found[1][2], 1e-4)
 end)
 
+describe("an experiment that is stopped", function()
+  local function words_of(out, ...)
+    return { "recipes/bench/equivalence.lua", "data=" .. corpus, "arms=packed", "seeds=1", "hidden=64", "layers=1",
+      "evaluations=2", "threads=1", "out=" .. out, ... }
+  end
+
+  ---Sends a signal to the experiment and its run when the run has made some steps; returns the exit status.
+  local function interrupt(out, signal)
+    local steps = ("$(grep -c '\"train\"' %s/corpus-packed-1/metrics.jsonl 2>/dev/null)"):format(out)
+    local script = "setsid env --default-signal=INT '%s' %s >/dev/null 2>&1 & pid=$!; i=0; "
+      .. "while [ $i -lt 3000 ] && [ 0%s -lt 5 ]; do sleep 0.02; i=$((i + 1)); done; "
+      .. "kill -s %s -- -$pid; wait $pid; exit $?"
+    script = script:format(program.path, table.concat(words_of(out), " "), steps, signal)
+    return select(3, os.execute(script))
+  end
+
+  it("does not count the arm, and goes on to the same loss #slow", function()
+    local function loss(out, ...)
+      local code, text, err = program.run(words_of(out, ...))
+      assert.equal(0, code, err)
+      return text:match("\npacked +1 +(%d+%.%d+) ")
+    end
+    local unbroken = assert(loss(folder .. "/unbroken"))
+    for signal, status in pairs { KILL = 137, INT = 75 } do -- INT is Ctrl-C: the run saves a checkpoint
+      local out = folder .. "/stopped-" .. signal
+      assert.equal(status, interrupt(out, signal))
+      assert.is_nil(loss(out, "only=report"))
+      local saved = table.concat(assert(sys.list(out .. "/corpus-packed-1")), " "):find("step-", 1, true)
+      assert.equal(signal == "INT", saved ~= nil)
+      assert.equal(unbroken, loss(out))
+    end
+  end)
+end)
+
 describe("an experiment at toy size", function()
   it("shows that padded and packed are the same, and goes on where it stopped #slow", function()
     local words = { "data=" .. corpus, "arms=padded,packed,unmasked,unreset,joined,betas,plain", "seeds=1",
@@ -313,8 +400,13 @@ describe("an experiment at toy size", function()
     for _, rung in ipairs { "padded", "unpadded", "bucketed", "exact", "fused" } do
       assert.truthy(out:find("\n" .. rung .. " +2 +%d+ ± %d+ "), out)
     end
-    local kept = sys.read_file(folder .. "/ladder/ladder.tsv")
+    assert.truthy(sys.exists(folder .. "/ladder/ladder.svg"))
+    local path = folder .. "/ladder/ladder.tsv"
+    local kept = sys.read_file(path)
     run("ladder", table.unpack(words))
-    assert.equal(kept, sys.read_file(folder .. "/ladder/ladder.tsv"))
+    assert.equal(kept, sys.read_file(path))
+    assert(sys.write_file(path, kept .. "fused\t3\t12")) -- a line that a kill cut short
+    words[4] = "seeds=1,2,3"
+    assert.truthy(run("ladder", "only=report", table.unpack(words)):find("\nfused +2 "))
   end)
 end)

@@ -60,6 +60,7 @@ describe("a run with experts", function()
     assert.same(lines, small.metrics(folder .. "/twice"))
     local held = small.metrics(folder .. "/whole", "eval")
     assert.is_true(held[#held].mlm_loss < held[#held].unigram_loss + 0.2)
+    assert.is_true(held[#held].mlm_loss < lines[1].mlm_loss - 1)
 
     local bert = sr.must(sr.nn.pretrained(folder .. "/whole"))
     assert.same({ [0] = 4, 4 }, bert.design.experts.counts)
@@ -182,6 +183,13 @@ describe("a student", function()
     local options = { "model.num_hidden_layers=1", "distill.from=" .. newest("teacher"), "distill.temperature=2",
       "distill.upto=0.75", "rate.peak=1e-2" }
     refused(words("no", "model.num_hidden_layers=1", "distill.from=" .. folder .. "/teacher"), "name the checkpoint")
+    local place = folder .. "/other"
+    assert(sys.make_dirs(place))
+    local text = assert(sys.read_file(folder .. "/corpus.txt")):gsub("teacher", "painter")
+    local input = program.write(place, "other.txt", text)
+    sr.must(sr.data.prepare { inputs = { input }, vocab = { size = 120 }, out = place .. "/other.sqr" })
+    refused(small.words(place .. "/other.sqr", "--out", folder .. "/no", table.unpack(options)),
+      "differs from that of the data set " .. place .. "/other.sqr (120 and 120 tokens, first difference at id ")
     run(words("student", table.unpack(options)))
     local lines = small.metrics(folder .. "/student")
     assert.is_true(lines[30].distill_loss < 0.5 * lines[1].distill_loss)
