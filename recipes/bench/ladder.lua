@@ -1,8 +1,9 @@
 -- ladder.lua - what each step away from padding brings on this machine: the table of the unpadded BERT (Baidu's,
 -- arXiv:2208.08124), rung by rung.
 --
---     build/seqrun recipes/bench/ladder.lua                          some minutes on a quiet machine
---     build/seqrun recipes/bench/ladder.lua model=base packs=8 seeds=1,2,3,4,5
+--     build/seqrun recipes/bench/ladder.lua                          5 minutes on a quiet machine
+--     build/seqrun recipes/bench/ladder.lua seeds=1,2,3,4,5         narrower intervals
+--     build/seqrun recipes/bench/ladder.lua model=base packs=8 updates=1               half an hour
 --     build/seqrun recipes/bench/ladder.lua size=0.25 seeds=1 out=runs/try          a rehearsal
 --     build/seqrun recipes/bench/ladder.lua only=report
 --
@@ -29,7 +30,7 @@ local experiment = require("experiment")
 local sys = require("seqrun.core.sys")
 
 local options = experiment.open("ladder", {
-  model = "small", packs = 8, updates = 1, repeats = 3, ranks = 2, precision = "f32", longest = 0, clock = "wall",
+  model = "small", packs = 8, updates = 4, repeats = 3, ranks = 2, precision = "f32", longest = 0, clock = "wall",
 }, { "model", "packs", "updates", "repeats", "ranks", "precision", "longest", "threads", "clock" }, arg)
 
 local PACKS = math.max(1, math.floor(options.packs * options.size))

@@ -394,7 +394,7 @@ describe("an experiment at toy size", function()
   end)
 
   it("climbs the ladder, and keeps what it has measured #slow", function()
-    local words = { "model=tiny", "packs=1", "repeats=1", "seeds=1,2", "longest=64", "threads=1",
+    local words = { "model=tiny", "packs=1", "repeats=1", "seeds=1,2", "updates=1", "longest=64", "threads=1",
       "out=" .. folder .. "/ladder" }
     local out = run("ladder", table.unpack(words))
     for _, rung in ipairs { "padded", "unpadded", "bucketed", "exact", "fused" } do
