@@ -37,7 +37,8 @@ mutants() {
     backward_wait          attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.64 s/cp_wait<0>();//
     backward_lane_map      attention.cuh@attention_backward.cu cuda_attention lengths:.around.16 s/2 \* m + (lane() >> 3 & 1)/2 * m + (lane() >> 4)/
     backward_lost_bias     attention_backward.cuh@attention_backward.cu cuda_attention sums.the.gradient s/r < end; r += STEP/r < end \&\& r < STEP; r += STEP/
-    slack_dropped_tail     attention_tiles.cu cuda_attention writes.zeros s/if (item >= count) return;/if (item + 1 >= count) return;/
+    slack_dropped_tail     attention.cuh@attention_forward.cu cuda_attention writes.zeros s/item < s.count ?/item + 1 < s.count ?/
+    split_wrong_job        attention_backward.cuh@attention_backward.cu cuda_attention same.bits.*of.32 s/block >= w.keys \&\& block < w.queries/block > w.keys \&\& block < w.queries/
     columns_race           columns.cu   cuda_rows norms.on.simt:.more.rows.than s/room\[thread()\] = sum/room[thread() % 224] = sum/
     dropout_wrong_mask     drop.cuh@dropout.cu cuda_rows dropout.on.simt s/(column >> 3 & 1) \* 16/(column >> 4 \& 1) * 16/
     norm_padding           norm.cuh@norm.cu      cuda_rows norms.on.simt:.rows.of.7$  s/if (team_column(t, k) + i < columns) squares/squares/

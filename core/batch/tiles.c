@@ -1,6 +1,7 @@
 #include "core/batch/tiles.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/mem.h"
 
@@ -207,49 +208,117 @@ void sr_tiles_free(sr_tiles *tiles) {
     sr_free(tiles);
 }
 
-/* The cost of an owner whose rows see at most `reach` rows, in blocks of SR_TILE_ROWS. */
-static int64_t cost_of(const sr_tile *owner, int64_t reach) {
-    int32_t keys =
-        reach + 2 * SR_TILE_ROWS < owner->keys ? (int32_t)reach + 2 * SR_TILE_ROWS : owner->keys;
-    return (int64_t)pieces(owner->rows, SR_STRIP_ROWS) * pieces(keys, SR_STRIP_ROWS);
+/* ---- who takes what in the backward pass ----------------------------------------------------- */
+
+/* Costs are in twentieths of a visit, the 5 products of 64 queries with 64 keys; besides visits, a
+ * job costs one and a half, and a block of keys a part of one: see recipes/bench/rates.lua. */
+enum { VISIT = 20, JOB = 30, KEYS = 13, QUERIES = 1, GROUP = VISIT + JOB + KEYS + QUERIES };
+
+typedef struct pass {
+    const sr_tiles *tiles;
+    int64_t heads, kv_heads, reach;
+} pass;
+
+static const sr_tile *owner_of(const pass *p, int32_t i) {
+    return p->tiles->tile + p->tiles->owners.first + i;
 }
 
-/* When `slots` workers that take jobs in order are done with the owners from `from` on and `rest`
- * in all, each for every head: even shares, or the round in which a long one is taken last.  In
- * units of cost / slots. */
-static int64_t finish_of(const sr_tiles *tiles, int32_t from, int64_t rest, int heads, int slots,
-                         int64_t reach) {
-    const sr_tile *owner = tiles->tile + tiles->owners.first;
-    int64_t jobs = (int64_t)(tiles->owners.count - from) * heads, latest = rest * heads;
-    for (int64_t begun = 0, round = 1; begun < jobs; begun += slots, round++) {
-        int64_t end = round * cost_of(&owner[from + begun / heads], reach) * slots;
-        if (end > latest) latest = end;
-    }
-    return latest;
+/* Rows that a block of an owner sees. */
+static int32_t seen(const pass *p, const sr_tile *owner) {
+    return p->reach + 2 * SR_TILE_ROWS < owner->keys ? (int32_t)p->reach + 2 * SR_TILE_ROWS
+                                                     : owner->keys;
 }
 
-int32_t sr_tiles_split(int32_t *blocks, const sr_tiles *tiles, int heads, int slots,
-                       int64_t reach) {
-    const sr_tile *owner = tiles->tile + tiles->owners.first;
-    const sr_tile *last = tiles->tile + tiles->groups.first;
-    int64_t rest = 0, best = INT64_MAX, halves = 0; /* twice the cost of those that are split */
-    int32_t split = 0, count = 0;
-    for (int32_t i = 0; i < tiles->owners.count; i++) rest += cost_of(&owner[i], reach);
-    for (int32_t i = 0; i < tiles->groups.count; i++) rest += last[i].cost;
-    *blocks = 0;
-    for (int32_t i = 0;; i++) {
-        /* 7 products instead of 5, and the last blocks of two launches */
-        int64_t tail = i > 0 ? cost_of(owner, reach) / pieces(owner->rows, SR_TILE_ROWS) : 0;
-        int64_t time = (halves * heads + tail * slots) * 7 / 10 +
-                       finish_of(tiles, i, rest, heads, slots, reach);
-        if (time < best) {
-            best = time;
-            split = i;
-            *blocks = count;
+static int64_t cost_of_keys(const pass *p, const sr_tile *owner) {
+    int64_t strips = pieces(seen(p, owner), SR_STRIP_ROWS);
+    return JOB + KEYS + strips * 4 * (p->heads / p->kv_heads);
+}
+
+static int64_t cost_of_queries(const pass *p, const sr_tile *owner) {
+    return JOB + QUERIES + pieces(seen(p, owner), SR_STRIP_ROWS) * 3;
+}
+
+static int64_t cost_of_whole(const pass *p, const sr_tile *owner) {
+    int64_t blocks = pieces(owner->rows, SR_TILE_ROWS);
+    int64_t visits = pieces(owner->rows, SR_STRIP_ROWS) * pieces(seen(p, owner), SR_TILE_ROWS);
+    return JOB + blocks * (KEYS + QUERIES) + visits * 5 * (p->heads / p->kv_heads);
+}
+
+/* What splitting an owner adds to the cost of all heads. */
+static int64_t cost_of_split(const pass *p, const sr_tile *owner) {
+    int64_t blocks = pieces(owner->rows, SR_TILE_ROWS);
+    return blocks * (cost_of_keys(p, owner) * p->kv_heads + cost_of_queries(p, owner) * p->heads) -
+           cost_of_whole(p, owner) * p->kv_heads;
+}
+
+/* When each worker is done: a heap with the first of them on top. */
+typedef struct workers {
+    int64_t *end, latest;
+    int count;
+} workers;
+
+static void take(workers *w, int64_t jobs, int64_t cost) {
+    for (; jobs > 0; jobs--) {
+        int64_t end = w->end[0] + cost;
+        int at = 0;
+        for (int child = 1; child < w->count; child = 2 * at + 1) {
+            if (child + 1 < w->count && w->end[child + 1] < w->end[child]) child++;
+            if (w->end[child] >= end) break;
+            w->end[at] = w->end[child];
+            at = child;
         }
-        if (i == tiles->owners.count || owner[i].rows <= SR_TILE_ROWS) return split;
-        halves += 2 * cost_of(&owner[i], reach);
-        rest -= cost_of(&owner[i], reach);
-        count += pieces(owner[i].rows, SR_TILE_ROWS);
+        w->end[at] = end;
+        if (end > w->latest) w->latest = end;
     }
+}
+
+/* When the last worker is done with this split, whose `before` is set here. */
+static int64_t finish_of(workers *w, const pass *p, sr_split *split) {
+    int32_t at = split->sequences, owners = p->tiles->owners.count;
+    int64_t least = at > 0 ? cost_of_keys(p, owner_of(p, 0)) : INT64_MAX;
+    memset(w->end, 0, (size_t)w->count * sizeof *w->end);
+    w->latest = 0;
+    for (; at < owners && cost_of_whole(p, owner_of(p, at)) > least; at++)
+        take(w, p->kv_heads, cost_of_whole(p, owner_of(p, at)));
+    split->before = at - split->sequences;
+    for (int kind = 0; kind < 2; kind++)
+        for (int32_t i = 0; i < split->sequences; i++) {
+            const sr_tile *owner = owner_of(p, i);
+            int64_t blocks = pieces(owner->rows, SR_TILE_ROWS);
+            take(w, blocks * (kind == 0 ? p->kv_heads : p->heads),
+                 kind == 0 ? cost_of_keys(p, owner) : cost_of_queries(p, owner));
+        }
+    for (; at < owners; at++) take(w, p->kv_heads, cost_of_whole(p, owner_of(p, at)));
+    take(w, p->tiles->groups.count * p->kv_heads, GROUP);
+    return w->latest;
+}
+
+static void choose(sr_split *out, workers *w, const pass *p) {
+    int32_t owners = p->tiles->owners.count;
+    int64_t best = INT64_MAX, all = p->tiles->groups.count * p->kv_heads * GROUP;
+    sr_split now = {0};
+    for (int32_t i = 0; i < owners; i++) all += cost_of_whole(p, owner_of(p, i)) * p->kv_heads;
+    while (all / w->count < best) { /* even shares of what is done; splitting adds to it */
+        int64_t end = finish_of(w, p, &now);
+        if (end < best) {
+            best = end;
+            *out = now;
+        }
+        const sr_tile *next = owner_of(p, now.sequences);
+        if (now.sequences == owners || next->rows <= SR_TILE_ROWS) return;
+        all += cost_of_split(p, next);
+        now.blocks += pieces(next->rows, SR_TILE_ROWS);
+        now.sequences++;
+    }
+}
+
+sr_status sr_tiles_split(sr_split *out, const sr_tiles *tiles, int heads, int kv_heads, int slots,
+                         int64_t reach) {
+    workers w = {.count = slots};
+    pass p = {tiles, heads, kv_heads, reach};
+    *out = (sr_split){0};
+    SR_TRY(sr_new(&w.end, slots));
+    choose(out, &w, &p);
+    sr_free(w.end);
+    return SR_OK;
 }

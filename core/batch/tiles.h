@@ -72,13 +72,24 @@ typedef struct sr_tiles {
 sr_status sr_tiles_new(sr_tiles **out, const sr_layout *layout);
 void sr_tiles_free(sr_tiles *tiles); /* may be NULL */
 
-/* The backward pass of a sequence is the work of one worker, or is split into blocks, which costs
- * more in total: 7 products instead of 5.  Returns how many of the longest sequences (a prefix of
- * `owners`) to split so that `slots` workers, which take jobs in order, are done with `heads` heads
- * of all soonest.  *blocks = the number of their blocks (a prefix of `blocks`).
+/* How workers share the backward pass of a layout.  They take jobs in this order, each for every
+ * head: `before` whole sequences that take longer than what follows; the blocks of keys of those
+ * that are split, then their blocks of queries; the other whole sequences; groups. */
+typedef struct sr_split {
+    int32_t sequences; /* that are split: a prefix of `owners` */
+    int32_t blocks;    /* of them: a prefix of `blocks` */
+    int32_t before;    /* owners that follow those */
+} sr_split;
+
+/* A split sequence costs more in total, 7 products instead of 5, but its short jobs fill the last
+ * round.  *out: what lets `slots` workers be done soonest.
  *
- *   reach  rows that a row sees at most */
-int32_t sr_tiles_split(int32_t *blocks, const sr_tiles *tiles, int heads, int slots, int64_t reach);
+ *   heads     of queries; kv_heads of them are jobs of a whole sequence or of a block of keys
+ *   reach     rows that a row sees at most
+ *
+ * Errors: SR_ENOMEM.  Cost: O(jobs log slots) for each number of sequences that is tried; few. */
+sr_status sr_tiles_split(sr_split *out, const sr_tiles *tiles, int heads, int kv_heads, int slots,
+                         int64_t reach);
 
 #ifdef __cplusplus
 }

@@ -46,6 +46,23 @@ DEV global<const sr_tile> tile_of(const work &w, int item) {
     return w.tiles + (size_t)(item < w.count ? w.first + item : w.next + item - w.count);
 }
 
+/* Rows of no sequence, and the block from which on blocks clear them, a warp a row. */
+struct slack_rows {
+    global<const int32_t> row;
+    int count, from;
+};
+
+/* The one that this warp of `warps` in the block clears; -1 if there is none. */
+DEV int slack_row(const slack_rows &s, int warps) {
+    const int item = (block_x() - s.from) * warps + warp();
+    return item < s.count ? s.row[item] : -1;
+}
+
+template <class T> DEV void clear_row(global<T> x, int row, int width) {
+    for (int i = lane() * 8; i < width; i += 32 * 8)
+        store16(x, (size_t)row * (size_t)width + (size_t)i, vec16{{0, 0, 0, 0}});
+}
+
 /* Where heads are in a row of qkv and dqkv, in elements. */
 struct columns {
     size_t stride;  /* of a row */

@@ -16,6 +16,12 @@ struct attention_tiles {
     sr_tensor *block;
     const sr_tile *tile;  /* in device memory */
     const int32_t *slack; /* in device memory */
+    struct {
+        int heads, kv_heads, slots;
+        int64_t reach;
+        sr_split split;
+    } known[2]; /* layers with a window may take turns with others */
+    int next;   /* of `known`, to be replaced */
 };
 
 sr_status attention_tiles_of(attention_tiles **out, const sr_layout *layout, sr_device *device);
@@ -36,10 +42,12 @@ inline bool is_local(const attention::call &c) {
     return c.before < attention::FAR || c.after < attention::FAR || c.kv_heads != c.heads;
 }
 
-/* Writes zeros into the rows of x that no sequence owns, and infinity into their lse where x is
- * `out`. */
-template <class T>
-sr_status attention_clear(const attention_job *job, const attention_tiles *tiles, sr_tensor *x);
+/* The rows that no sequence owns, for a launch whose blocks from `from` on clear them. */
+attention::slack_rows attention_slack(const attention_tiles *tiles, size_t from);
+
+/* sr_tiles_split() of the job, computed once. */
+sr_status attention_split(sr_split *out, attention_tiles *tiles, const attention_job *job,
+                          int slots, int64_t reach);
 
 template <class T> sr_status attention_plain(const attention_job *job);
 /* Shared memory of a block of the kernels below. */

@@ -7,44 +7,6 @@ using namespace attention;
 
 static const char op[] = "attention_backward";
 
-template <class T, int D, bool DROP, bool LOCAL> struct passes {
-    const attention_job *j;
-    const attention_tiles *tiles;
-    tensors<T> t;
-
-    work take(sr_tile_run first, sr_tile_run then) const {
-        return {gpu_pointer(tiles->tile, (size_t)tiles->list->count), first.first, first.count,
-                then.first};
-    }
-    dim grid(int32_t count, int heads) const {
-        return dim((size_t)count * (size_t)heads);
-    }
-
-    /* The longest sequences: `blocks` blocks of them. */
-    sr_status split(int32_t blocks) const {
-        typedef shape<D> S;
-        const work w = take({tiles->list->blocks.first, blocks}, {});
-        SR_TRY(
-            launch(j->g, op, deltas<T, D>, grid(blocks, j->call.heads), THREADS, 0, j->call, w, t));
-        SR_TRY(launch(j->g, op, backward<T, D, DROP, LOCAL>, grid(blocks, j->call.kv_heads),
-                      S::THREADS, S::BYTES, j->call, w, true, t));
-        return launch(j->g, op, backward_queries<T, D, DROP, LOCAL>, grid(blocks, j->call.heads),
-                      S::THREADS, S::BYTES, j->call, w, t);
-    }
-
-    /* The sequences that follow, and groups; their parts of sums follow `blocks` others. */
-    sr_status own(int32_t from, int32_t blocks) const {
-        typedef shape<D> S;
-        tensors<T> those = t;
-        if (t.parts) those.parts += (size_t)blocks * (size_t)j->dqkv->shape[1];
-        const sr_tiles *list = tiles->list;
-        const sr_tile_run rest = {list->owners.first + from, list->owners.count - from};
-        return launch(j->g, op, backward<T, D, DROP, LOCAL>,
-                      grid(rest.count + list->groups.count, j->call.kv_heads), S::THREADS, S::BYTES,
-                      j->call, take(rest, list->groups), false, those);
-    }
-};
-
 /* Whether any of the sequences from `from` on has more than one block. */
 static bool needs_sums(const sr_tiles *list, int32_t from) {
     return from < list->owners.count && list->tile[list->owners.first + from].rows > SR_TILE_ROWS;
@@ -62,32 +24,60 @@ static sr_status add_tiles(const attention_job *j, global<const float> parts, in
     return add_parts(j->g, op, &sums);
 }
 
-template <class T, int D, bool DROP, bool LOCAL>
-static sr_status run(const attention_job *j, const attention_tiles *tiles) {
+static jobs jobs_of(const attention_job *j, const attention_tiles *tiles, const sr_split *split) {
     const sr_tiles *list = tiles->list;
-    const size_t heads = (size_t)j->call.heads;
-    int32_t blocks;
-    const int slots = j->g->processors * (D > 64 ? 1 : 2);
-    const int32_t from = sr_tiles_split(&blocks, list, j->call.kv_heads, slots, reach_of(j->call));
-    passes<T, D, DROP, LOCAL> p = {j,
-                                   tiles,
-                                   {out<T>(j->dqkv), nullptr, nullptr, nullptr, in<T>(j->qkv),
-                                    in<T>(j->out), in<T>(j->dout), in<float>(j->lse)}};
-    const int32_t parts = blocks + list->owners.count - from + list->groups.count;
-    const bool sums = j->dbias != nullptr && parts > 0;
-    SR_TRY(scratch(&p.t.delta, j->g, 0, heads * j->call.rows));
-    if (needs_sums(list, from))
-        SR_TRY(
-            scratch(&p.t.sums, j->g, 1, (size_t)list->blocks.count * heads * (size_t)(BLOCK * D)));
-    if (sums)
-        SR_TRY(scratch(&p.t.parts, j->g, SCRATCH_PARTS, (size_t)parts * (size_t)j->dqkv->shape[1]));
-    if (blocks > 0) SR_TRY(p.split(blocks));
-    SR_TRY(p.own(from, blocks));
-    return sums ? add_tiles(j, p.t.parts, parts) : SR_OK;
+    const int heads = j->call.heads, kv_heads = j->call.kv_heads;
+    jobs w = {gpu_pointer(tiles->tile, (size_t)list->count),
+              list->owners.first + split->sequences,
+              list->blocks.first,
+              split->blocks,
+              0,
+              0,
+              0};
+    w.keys = split->before * kv_heads;
+    w.queries = w.keys + split->blocks * kv_heads;
+    w.rest = w.queries + split->blocks * heads;
+    return w;
 }
 
-template <class T, int D>
-static sr_status choose(const attention_job *j, const attention_tiles *tiles) {
+template <class T, int D, bool DROP, bool LOCAL>
+static sr_status launch_all(const attention_job *j, const attention_tiles *tiles,
+                            const sr_split *split, const tensors<T> &t) {
+    typedef shape<D> S;
+    const sr_tiles *list = tiles->list;
+    const jobs w = jobs_of(j, tiles, split);
+    const int rest = list->owners.count - split->sequences - split->before + list->groups.count;
+    const size_t blocks = (size_t)w.rest + (size_t)rest * (size_t)j->call.kv_heads;
+    const slack_rows slack = attention_slack(tiles, blocks);
+    const work split_ones = {w.tiles, w.blocks, w.split, 0};
+    SR_TRY(launch(j->g, op, deltas<T, D>, dim((size_t)w.split * (size_t)j->call.heads), THREADS, 0,
+                  j->call, split_ones, t));
+    return launch(j->g, op, backward<T, D, DROP, LOCAL>,
+                  dim(blocks + ceil_div((size_t)slack.count, S::THREADS / 32)), S::THREADS,
+                  S::BYTES, j->call, w, slack, t);
+}
+
+template <class T, int D, bool DROP, bool LOCAL>
+static sr_status run(const attention_job *j, attention_tiles *tiles) {
+    const sr_tiles *list = tiles->list;
+    const size_t heads = (size_t)j->call.heads;
+    sr_split split;
+    SR_TRY(
+        attention_split(&split, tiles, j, j->g->processors * (D > 64 ? 1 : 2), reach_of(j->call)));
+    tensors<T> t = {out<T>(j->dqkv), nullptr,       nullptr,        nullptr,
+                    in<T>(j->qkv),   in<T>(j->out), in<T>(j->dout), in<float>(j->lse)};
+    const int32_t parts = split.blocks + list->owners.count - split.sequences + list->groups.count;
+    const bool sums = j->dbias != nullptr && parts > 0;
+    SR_TRY(scratch(&t.delta, j->g, 0, heads * j->call.rows));
+    if (needs_sums(list, split.sequences))
+        SR_TRY(scratch(&t.sums, j->g, 1, (size_t)list->blocks.count * heads * (size_t)(BLOCK * D)));
+    if (sums)
+        SR_TRY(scratch(&t.parts, j->g, SCRATCH_PARTS, (size_t)parts * (size_t)j->dqkv->shape[1]));
+    SR_TRY((launch_all<T, D, DROP, LOCAL>(j, tiles, &split, t)));
+    return sums ? add_tiles(j, t.parts, parts) : SR_OK;
+}
+
+template <class T, int D> static sr_status choose(const attention_job *j, attention_tiles *tiles) {
     const bool drops = j->call.drop.keep < 256;
     if (is_local(j->call))
         return drops ? run<T, D, true, true>(j, tiles) : run<T, D, false, true>(j, tiles);
@@ -101,7 +91,6 @@ size_t attention_shared_bytes(int d) { /* the forward kernels need less */
 template <class T> sr_status attention_backward(const attention_job *j) {
     attention_tiles *tiles;
     SR_TRY(attention_tiles_of(&tiles, j->layout, j->g->device));
-    SR_TRY(attention_clear<T>(j, tiles, j->dqkv));
     if (j->d == 32) return choose<T, 32>(j, tiles);
     if (j->d == 64) return choose<T, 64>(j, tiles);
     return choose<T, 128>(j, tiles);

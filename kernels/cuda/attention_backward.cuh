@@ -7,9 +7,9 @@
  *           queries, and dK and dV stay in registers.  dQ of a sequence of one block is complete at
  *           once; of a longer one it is added up in f32 in device memory that no other block
  *           touches.  10 D n^2 flops.
- * Split     for sequences too long for that: the same kernel takes one block of 64 keys and leaves
- *           dQ out, and a second one takes one block of queries and adds dQ up over all keys.  P is
- *           computed twice: 14 D n^2 flops, but no memory.
+ * Split     for sequences too long for that: other blocks of the same launch take 64 keys and leave
+ *           dQ out, or take 64 queries and add dQ up over all keys.  P is computed twice: 14 D n^2
+ *           flops, but no memory.
  * Local     kernels of windows, causal masks and shared key heads: a block of keys visits the
  *           blocks of queries that see it, of each query head that uses its head; a block of
  *           queries the keys that it sees
@@ -27,6 +27,40 @@
 #include "kernels/cuda/attention.cuh"
 
 namespace attention {
+
+/* The blocks of a launch, as sr_split has them (core/batch/tiles.h), heads fastest: whole
+ * sequences, from block `keys` on blocks of keys, from `queries` on blocks of queries, from `rest`
+ * on other whole sequences and groups. */
+struct jobs {
+    global<const sr_tile> tiles;
+    int owners, blocks; /* the first tile of those that are whole, and of blocks */
+    int split;          /* tiles of blocks */
+    int keys, queries, rest;
+};
+
+/* What a block does. */
+struct job {
+    global<const sr_tile> tile;
+    int head; /* of queries; the first that uses its head of keys */
+    int part; /* of the sums for a bias */
+    bool keys, queries;
+};
+
+template <bool LOCAL> DEV job job_of(const jobs &w, const call &c, int block) {
+    const int members = LOCAL ? members_of(c) : 1, kv_heads = LOCAL ? c.kv_heads : c.heads;
+    job j;
+    j.queries = block >= w.queries && block < w.rest;
+    j.keys = block >= w.keys && block < w.queries;
+    const bool split = j.keys || j.queries;
+    const int at = j.queries ? block - w.queries
+                   : j.keys  ? block - w.keys
+                             : block - (block < w.keys ? 0 : w.rest - w.keys);
+    const int heads = j.queries ? c.heads : kv_heads, item = at / heads;
+    j.head = at % heads * (j.queries ? 1 : members);
+    j.tile = w.tiles + (size_t)((split ? w.blocks : w.owners) + item);
+    j.part = split ? item : w.split + item;
+    return j;
+}
 
 /* The tensors of a call. */
 template <class T> struct tensors {
@@ -276,17 +310,19 @@ DEV void write_sums(global<float> part, global<T> x, const size_t (&from)[N], si
 
 /* Of a block of the kernel below.  All that it needs it finds anew, so that nothing is kept in
  * registers for it meanwhile. */
-template <class T, int D>
-DEV void leave_sums(const call &c, const work &w, bool split, const tensors<T> &t) {
-    const int block = block_x_again(), item = block / c.heads;
-    global<const sr_tile> tile = tile_of(w, item);
-    const row_map map = keys_of(tile);
+template <class T, int D, bool LOCAL>
+DEV void leave_sums(const call &c, const jobs &w, const tensors<T> &t) {
+    const job j = job_of<LOCAL>(w, c, block_x_again());
+    const row_map map = keys_of(j.tile);
     const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
-    const size_t q = (size_t)(block % c.heads * D), k = q + hidden, v = k + hidden;
-    global<float> part = t.parts + (size_t)item * stride;
-    const int first = split ? tile[0].strip[0].position : 0;
+    const size_t q = (size_t)(j.head * D), k = q + hidden, v = k + hidden;
+    global<float> part = t.parts + (size_t)j.part * stride;
+    const bool split = j.keys || j.queries;
+    const int first = split ? j.tile[0].strip[0].position : 0;
     const int end = split && first + BLOCK < map.count ? first + BLOCK : map.count;
-    if (split)
+    if (j.queries)
+        write_sums<T, D, 1>(part, t.dqkv, {q}, stride, map, first, end);
+    else if (j.keys)
         write_sums<T, D, 2>(part, t.dqkv, {k, v}, stride, map, first, end);
     else
         write_sums<T, D, 3>(part, t.dqkv, {q, k, v}, stride, map, first, end);
@@ -294,10 +330,10 @@ DEV void leave_sums(const call &c, const work &w, bool split, const tensors<T> &
 
 /* ---- owner, and keys of a split sequence ----------------------------------------------------- */
 
-/* split: the tiles are blocks of keys, delta is given, and dQ is left out. */
+/* split: the tile is a block of keys, delta is given, and dQ is left out. */
 template <class T, int D, bool DROP, bool LOCAL>
-KERNEL(shape<D>::THREADS, D > 64 || (D == 64 && LOCAL) ? 1 : 2)
-void backward(call c, work w, bool split, tensors<T> t) {
+DEV void backward_keys(const call &c, global<const sr_tile> tile, int head, bool split,
+                       const tensors<T> &t) {
     typedef shape<D> S;
     constexpr int TILE = S::TILE, W = S::WIDTH;
     shared<T> keys = shared_at<T>(0, TILE), values = shared_at<T>(TILE * 2, TILE);
@@ -306,9 +342,7 @@ void backward(call c, work w, bool split, tensors<T> t) {
     shared<float> statistics = shared_at<float>(S::STATISTICS, 4 * BLOCK);
     shared<T> room = shared_at<T>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
 
-    const int kv_heads = LOCAL ? c.kv_heads : c.heads, members = LOCAL ? members_of(c) : 1;
-    const int head = block_x() % kv_heads * members; /* the first of its members */
-    global<const sr_tile> tile = tile_of(w, block_x() / kv_heads);
+    const int members = LOCAL ? members_of(c) : 1;
     const row_map map = keys_of(tile); /* of queries, too */
     const size_t hidden = (size_t)c.heads * D, column = (size_t)(head * D);
     const columns own_columns = LOCAL ? columns_of(c, head, D) : columns{};
@@ -397,7 +431,6 @@ void backward(call c, work w, bool split, tensors<T> t) {
             store_strip<T, W>(room, dv, c.drop.scale, c.drop.scale, at + v, stride, own.rows);
         }
     }
-    if (t.parts) leave_sums<T, D>(c, w, split, t);
 }
 
 /* ---- queries of a split sequence ------------------------------------------------------------- */
@@ -411,8 +444,8 @@ template <class T, int D> KERNEL(THREADS, 8) void deltas(call c, work w, tensors
 }
 
 template <class T, int D, bool DROP, bool LOCAL>
-KERNEL(shape<D>::THREADS, D > 64 ? 1 : 2)
-void backward_queries(call c, work w, tensors<T> t) {
+DEV void backward_queries(const call &c, global<const sr_tile> tile, int head,
+                          const tensors<T> &t) {
     typedef shape<D> S;
     constexpr int TILE = S::TILE, W = S::WIDTH;
     shared<T> q = shared_at<T>(0, TILE), dout = shared_at<T>(TILE * 2, TILE);
@@ -422,8 +455,6 @@ void backward_queries(call c, work w, tensors<T> t) {
     shared<float> statistics = shared_at<float>(S::STATISTICS, 2 * BLOCK);
     shared<T> room = shared_at<T>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
 
-    const int head = block_x() % c.heads;
-    global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
     const row_map queries = queries_of(tile), columns = keys_of(tile);
     const size_t hidden = (size_t)c.heads * D;
     const attention::columns at = LOCAL ? columns_of(c, head, D) : attention::columns{};
@@ -478,9 +509,24 @@ void backward_queries(call c, work w, tensors<T> t) {
                           t.dqkv +
                               ((size_t)strip.row * stride + column + (size_t)(group_of_warp() * W)),
                           stride, strip.rows);
-    if (t.parts)
-        write_sums<T, D, 1>(t.parts + (size_t)(block_x() / c.heads) * stride, t.dqkv, {column},
-                            stride, queries, 0, queries.count);
+}
+
+/* ---- the kernel ------------------------------------------------------------------------------ */
+
+template <class T, int D, bool DROP, bool LOCAL>
+KERNEL(shape<D>::THREADS, D > 64 || (D == 64 && LOCAL) ? 1 : 2)
+void backward(call c, jobs w, slack_rows slack, tensors<T> t) {
+    if (block_x() >= slack.from) {
+        const int row = slack_row(slack, shape<D>::THREADS / 32);
+        if (row >= 0) clear_row(t.dqkv, row, (c.heads + 2 * c.kv_heads) * D);
+        return;
+    }
+    const job j = job_of<LOCAL>(w, c, block_x());
+    if (j.queries)
+        backward_queries<T, D, DROP, LOCAL>(c, j.tile, j.head, t);
+    else
+        backward_keys<T, D, DROP, LOCAL>(c, j.tile, j.head, j.keys, t);
+    if (t.parts) leave_sums<T, D, LOCAL>(c, w, t);
 }
 
 } // namespace attention

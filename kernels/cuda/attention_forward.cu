@@ -4,17 +4,19 @@
 
 using namespace attention;
 
-/* Tiles of 64 M rows. */
+/* Tiles of 64 M rows; those of 64 come last, and with them the rows of no sequence. */
 template <class T, int D, int M, bool LOCAL>
 static sr_status run(const attention_job *j, const attention_tiles *tiles, sr_tile_run first,
                      sr_tile_run then) {
     const work w = {gpu_pointer(tiles->tile, (size_t)tiles->list->count), first.first, first.count,
                     then.first};
-    const dim grid((size_t)(first.count + then.count) * (size_t)j->call.heads);
+    const size_t blocks = (size_t)(first.count + then.count) * (size_t)j->call.heads;
+    const slack_rows slack = attention_slack(tiles, blocks);
+    const dim grid(blocks + (M == 1 ? ceil_div((size_t)slack.count, WARPS) : 0));
     return launch(j->g, "attention",
                   j->call.drop.keep < 256 ? forward<T, D, M, true, LOCAL>
                                           : forward<T, D, M, false, LOCAL>,
-                  grid, THREADS, forward_bytes<D, M>(), j->call, w, out<T>(j->out),
+                  grid, THREADS, forward_bytes<D, M>(), j->call, w, slack, out<T>(j->out),
                   out<float>(j->lse), in<T>(j->qkv));
 }
 
@@ -39,7 +41,6 @@ static sr_status choose(const attention_job *j, const attention_tiles *tiles) {
 template <class T> sr_status attention_forward(const attention_job *j) {
     attention_tiles *tiles;
     SR_TRY(attention_tiles_of(&tiles, j->layout, j->g->device));
-    SR_TRY(attention_clear<T>(j, tiles, j->out));
     if (j->d == 32) return choose<T, 32>(j, tiles);
     if (j->d == 64) return choose<T, 64>(j, tiles);
     return choose<T, 128>(j, tiles);

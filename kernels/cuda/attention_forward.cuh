@@ -135,10 +135,24 @@ DEV void finish(shared<T> room, const float (&o)[D / 8][4], softmax rows, const 
                       out + ((size_t)strip.row * stride + (size_t)(head * D)), stride, strip.rows);
 }
 
+/* A row of no sequence, where this warp has one: zeros, and infinity as its lse. */
+template <class T, int D>
+DEV void clear_out(const call &c, const slack_rows &slack, global<T> out, global<float> lse) {
+    const int row = slack_row(slack, WARPS);
+    if (row < 0) return;
+    clear_row(out, row, c.heads * D);
+    for (int head = lane(); head < c.heads; head += 32)
+        lse[(size_t)head * c.rows + (size_t)row] = INFINITY;
+}
+
 /* M = 2 takes tiles of one sequence only. */
 template <class T, int D, int M, bool DROP, bool LOCAL>
 KERNEL(THREADS, M == 2 || D > 64 ? 2 : 3)
-void forward(call c, work w, global<T> out, global<float> lse, readonly<T> qkv) {
+void forward(call c, work w, slack_rows slack, global<T> out, global<float> lse, readonly<T> qkv) {
+    if (M == 1 && block_x() >= slack.from) {
+        clear_out<T, D>(c, slack, out, lse);
+        return;
+    }
     shared<T> q = shared_at<T>(0, BLOCK * M * D);
     shared<T> keys = shared_at<T>(BLOCK * M * D * 2, 2 * BLOCK * D);
     shared<T> values = shared_at<T>(BLOCK * (M + 2) * D * 2, 2 * BLOCK * D);

@@ -1,4 +1,5 @@
-/* attention_tiles.cu - a layout's tiles in device memory, and the rows that no tile has. */
+/* attention_tiles.cu - a layout's tiles in device memory, the rows that no tile has, and how the
+ * backward pass is split. */
 #include "core/base/mem.h"
 #include "core/tensor/parcel.h"
 #include "kernels/cuda/attention.h"
@@ -45,33 +46,22 @@ sr_status attention_tiles_of(attention_tiles **out, const sr_layout *layout, sr_
     return SR_OK;
 }
 
-/* ---- rows of no sequence --------------------------------------------------------------------- */
-
-/* One warp per row: zeros in x (T, width), and lse = inf where there is one. */
-template <class T>
-KERNEL(THREADS, 1)
-void clear_slack(readonly<int32_t> slack, int count, global<T> x, int width, global<float> lse,
-                 call c) {
-    const int item = block_x() * WARPS + warp();
-    if (item >= count) return;
-    const size_t row = (size_t)slack[item];
-    for (int i = lane() * 8; i < width; i += 32 * 8)
-        store16(x, row * (size_t)width + (size_t)i, vec16{{0, 0, 0, 0}});
-    if (!lse) return;
-    for (int head = lane(); head < c.heads; head += 32) lse[(size_t)head * c.rows + row] = INFINITY;
-}
-
-template <class T>
-sr_status attention_clear(const attention_job *j, const attention_tiles *tiles, sr_tensor *x) {
+slack_rows attention_slack(const attention_tiles *tiles, size_t from) {
     const int count = tiles->list->slack_count;
-    return launch(j->g, "attention", clear_slack<T>, dim(ceil_div((size_t)count, WARPS)), THREADS,
-                  0, gpu_pointer(tiles->slack, (size_t)count), count, out<T>(x), (int)x->shape[1],
-                  x == j->dqkv ? nullptr : out<float>(j->lse), j->call);
+    return {gpu_pointer(tiles->slack, (size_t)count), count, (int)from};
 }
 
-template sr_status attention_clear<bf16>(const attention_job *, const attention_tiles *,
-                                         sr_tensor *);
-#ifdef SR_SIMT
-template sr_status attention_clear<f16>(const attention_job *, const attention_tiles *,
-                                        sr_tensor *);
-#endif
+sr_status attention_split(sr_split *out, attention_tiles *tiles, const attention_job *j, int slots,
+                          int64_t reach) {
+    for (auto &known : tiles->known) {
+        if (known.slots == slots && known.reach == reach && known.heads == j->call.heads &&
+            known.kv_heads == j->call.kv_heads) {
+            *out = known.split;
+            return SR_OK;
+        }
+    }
+    SR_TRY(sr_tiles_split(out, tiles->list, j->call.heads, j->call.kv_heads, slots, reach));
+    tiles->known[tiles->next] = {j->call.heads, j->call.kv_heads, slots, reach, *out};
+    tiles->next = (tiles->next + 1) % 2;
+    return SR_OK;
+}

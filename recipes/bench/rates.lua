@@ -6,7 +6,7 @@
 --   product    FLOP / (rate of a full chip x the share of its processors that have a tile), for the best of some
 --              tiles; a deep product of few elements may be cut into parts, whose sums are moved once more
 --   attention  FLOP / (rate at 512 tokens x what is left of it for shorter sequences), by sequence, and what is lost
---              where the last blocks end; backward, a block has a sequence, or the sequence is split: rounds.lua
+--              where the last blocks end; backward, a block has a sequence, or a part of one: rounds.lua
 --   launches   a gap to the kernel before, and the time in which blocks start and end
 
 local rounds = require("rounds")
@@ -74,8 +74,7 @@ end
 function rates.share_at(kind, n)
   local function share(blocks, sums)
     if kind == "attention" then return blocks / (blocks + 1) end
-    local visits = blocks * blocks
-    return visits / (visits + 1.5 + (0.5 + sums) * blocks)
+    return blocks * blocks / rounds.visits(blocks, sums)
   end
   return share(math.ceil(n / BLOCK), SUMS) / share(512 / BLOCK, 0)
 end
@@ -90,7 +89,8 @@ local function attention(op, device)
     total = total + seconds[i]
   end
   if op.kind == "attention" then return total * LOST, 0 end
-  return rounds.seconds(lengths, seconds, op.heads, BLOCKS * device.processors)
+  local last, split = rounds.seconds(lengths, seconds, op.heads, BLOCKS * device.processors, SUMS)
+  return last, split > 0 and 1 or 0 -- of split sequences, what all of their blocks need
 end
 
 ---Seconds of all calls of an op of traffic.lua, and what binds it.

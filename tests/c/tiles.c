@@ -175,26 +175,37 @@ static void test_lengths(void) {
     sr_tiles_free(none);
 }
 
+/* The split of n sequences. */
+static sr_split split_of(int32_t n, const int32_t *len, int heads, int kv_heads, int64_t reach) {
+    sr_tiles *t = tiles_of(n, len);
+    sr_split split;
+    CHECK_OK(sr_tiles_split(&split, t, heads, kv_heads, 264, reach));
+    int32_t blocks = 0;
+    for (int32_t i = 0; i < split.sequences; i++)
+        blocks += (t->tile[t->owners.first + i].rows + SR_TILE_ROWS - 1) / SR_TILE_ROWS;
+    CHECK(blocks == split.blocks && split.sequences + split.before <= t->owners.count);
+    CHECK(split.sequences > 0 || split.before == 0);
+    sr_tiles_free(t);
+    return split;
+}
+
 static void test_split(void) {
     enum { ALL = 1 << 20 };
-    int32_t len[40], blocks;
+    int32_t len[40], small[2] = {64, 20};
     for (int i = 0; i < 40; i++) len[i] = 512;
-    sr_tiles *even = tiles_of(40, len);
-    CHECK(sr_tiles_split(&blocks, even, 33, 264, ALL) == 0 && blocks == 0); /* five even rounds */
-    /* 640 jobs: without a third round of 112, which as blocks take 0.6 of a round */
-    CHECK(sr_tiles_split(&blocks, even, 16, 264, ALL) == 7 && blocks == 56);
-    CHECK(sr_tiles_split(&blocks, even, 1, 264, ALL) == 40 && blocks == 320);
-    sr_tiles_free(even);
-    len[7] = 2048; /* only this one is in the way of the others */
-    sr_tiles *one = tiles_of(40, len);
-    CHECK(sr_tiles_split(&blocks, one, 16, 264, ALL) == 7 && blocks == 32 + 6 * 8);
-    CHECK(sr_tiles_split(&blocks, one, 64, 264, ALL) == 3); /* 2,368 others, not 2,496: 9 rounds */
-    CHECK(sr_tiles_split(&blocks, one, 64, 264, 129) == 0); /* a window makes it cheap */
-    sr_tiles_free(one);
-    int32_t small[2] = {64, 20}; /* a block cannot be split */
-    sr_tiles *tiny = tiles_of(2, small);
-    CHECK(sr_tiles_split(&blocks, tiny, 1, 264, ALL) == 0 && blocks == 0);
-    sr_tiles_free(tiny);
+    CHECK(split_of(40, len, 33, 33, ALL).sequences == 0); /* five even rounds */
+    /* 640 jobs, not 528: two rounds and what fills a third of one */
+    sr_split some = split_of(40, len, 16, 16, ALL);
+    CHECK(some.sequences == 7 && some.before == 33);
+    CHECK(split_of(40, len, 1, 1, ALL).sequences == 40);  /* jobs for all workers */
+    CHECK(split_of(40, len, 16, 4, ALL).sequences == 40); /* 160 jobs */
+    len[7] = 2048;                                        /* only this one takes longer than all */
+    some = split_of(40, len, 16, 16, ALL);
+    CHECK(some.sequences == 1 && some.before == 39);
+    CHECK(split_of(40, len, 64, 64, ALL).sequences == 0); /* an even share takes as long */
+    CHECK(split_of(40, len, 64, 64, 129).sequences == 0); /* a window makes it cheap */
+    CHECK(split_of(2, small, 1, 1, ALL).sequences == 0);  /* a block cannot be split */
+    CHECK(split_of(0, NULL, 16, 16, ALL).sequences == 0);
 }
 
 static void test_memory(void) {

@@ -5,5 +5,4 @@
 const void *half_kernels[] = {
     (const void *)attention::forward<f16, 64, 2, true, false>,
     (const void *)attention::backward<f16, 64, true, false>,
-    (const void *)attention::backward_queries<f16, 64, true, false>,
 };
