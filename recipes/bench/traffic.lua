@@ -123,11 +123,23 @@ local function norm(add, name, calls, rows, hidden, residual)
   add(name .. " backward", "memory", "norm_back", calls, 2, (residual and 4 or 3) * row + 2 * REAL * rows)
 end
 
----Rows that a head reads, and their gradient back among all rows: zeros, sums, rounding.
-local function head_rows(add, rows, count, hidden)
-  add("head rows: gather", "memory", "rows", 1, 1, 2 * ELEMENT * count * hidden)
-  add("head rows: scatter", "memory", "rows", 1, 7, (ELEMENT + 2 * REAL) * count * hidden)
-  add("head rows: fill, round", "memory", "plain", 1, 2, (2 * REAL + ELEMENT) * rows * hidden)
+---`count` of `rows` rows that go on alone, and their gradient back among all rows: zeros, sums, rounding.
+local function some_rows(add, rows, count, hidden)
+  add("some rows: gather", "memory", "rows", 1, 1, 2 * ELEMENT * count * hidden)
+  add("some rows: scatter", "memory", "rows", 1, 7, (ELEMENT + 2 * REAL) * count * hidden)
+  add("some rows: fill, round", "memory", "plain", 1, 2, (2 * REAL + ELEMENT) * rows * hidden)
+end
+
+---Rows that the targets read, the first of each sequence and the masked ones, in whole tiles.
+---@param w seqrun.Work
+function traffic.last_rows(w) return math.min(w.rows, (w.masked + #w.lengths + 127) // 128 * 128) end
+
+---What follows attention in a layer.
+local function after_attention(add, w, layers, rows)
+  linear(add, "projection", layers, rows, w.hidden, w.hidden, { summed = true })
+  linear(add, "inner", layers, rows, w.hidden, w.inner, { gelu = true, residual = true })
+  linear(add, "outer", layers, rows, w.inner, w.hidden, { summed = true })
+  norm(add, "residual_norm", 2 * layers, rows, w.hidden, true)
 end
 
 local function encoder(add, w)
@@ -135,18 +147,18 @@ local function encoder(add, w)
   local row = ELEMENT * T * H
   add("embed", "memory", "norm", 1, 1, 3 * row + 16 * T)
   linear(add, "qkv", L, T, H, 3 * H, { residual = true, summed = true })
-  -- the kernel, and one that clears the rows of slack; backward, one that adds up the sums of tiles, a sequence or
-  -- some short ones each, for the bias
+  -- kernels of wide and of narrow tiles; backward, one that adds up the sums of tiles, a sequence or some short ones
+  -- each, for the bias
   local op = add("attention", "attention", "plain", L, 2, 4 * row + REAL * T * w.heads)
   op.sequences, op.flops = by_sequence(w.lengths, L * 4 * H)
   local sums = 2 * REAL * 3 * H * #w.lengths
-  op = add("attention backward", "attention_backward", "plain", L, 3, 8 * row + REAL * T * w.heads + sums)
+  op = add("attention backward", "attention_backward", "plain", L, 2, 8 * row + REAL * T * w.heads + sums)
   op.sequences, op.flops = by_sequence(w.lengths, L * 10 * H)
   op.heads = w.heads
-  linear(add, "projection", L, T, H, H, { summed = true })
-  linear(add, "inner", L, T, H, w.inner, { gelu = true, residual = true })
-  linear(add, "outer", L, T, w.inner, H, { summed = true })
-  norm(add, "residual_norm", 2 * L, T, H, true)
+  after_attention(add, w, L - 1, T)
+  local last = traffic.last_rows(w)
+  for _ = 1, 2 do some_rows(add, T, last, H) end -- of attention's result and of the layer's input
+  after_attention(add, w, 1, last)
   local distinct = math.min(T, w.vocabulary)
   add("embed backward", "memory", "rows", 1, 12, 2 * row + 2 * REAL * T * H + 2 * REAL * (distinct + w.positions) * H)
 end
@@ -154,7 +166,7 @@ end
 local function masked_lm(add, w)
   local M, H, V = w.masked, w.hidden, w.vocabulary
   local logits = M * V
-  head_rows(add, w.rows, M, H)
+  some_rows(add, traffic.last_rows(w), M, H)
   linear(add, "transform", 1, M, H, H, { gelu = true })
   norm(add, "transform norm", 1, M, H, false)
   local x, word = ELEMENT * M * H, ELEMENT * V * H
@@ -167,7 +179,7 @@ end
 
 local function next_sentence(add, w)
   local N, H = #w.lengths, w.hidden
-  head_rows(add, w.rows, N, H)
+  some_rows(add, traffic.last_rows(w), N, H)
   linear(add, "pooler", 1, N, H, H)
   linear(add, "next sentence", 1, N, H, 2)
 end
@@ -192,7 +204,7 @@ function traffic.step(w)
   encoder(add, w)
   masked_lm(add, w)
   next_sentence(add, w)
-  add("sum of gradients", "memory", "plain", 1, 1, 3 * ELEMENT * w.rows * w.hidden) -- of the two heads
+  add("sum of gradients", "memory", "plain", 1, 1, 3 * ELEMENT * traffic.last_rows(w) * w.hidden) -- of the two heads
   optimizer(add, w)
   return list
 end

@@ -42,7 +42,8 @@ typedef struct bench {
     sr_tensor *x, *y, *z, *sum, *qkv, *dqkv, *lse, *mean, *rstd, *wide, *wide2, *wide3;
     sr_tensor *w_qkv, *w_out, *w_in, *w_down, *b, *dw, *db, *gamma, *beta, *dgamma, *dbeta;
     sr_tensor *word, *dword, *position, *dposition, *type, *dtype, *ids, *types, *logits, *hx, *hy;
-    sr_tensor *rows, *labels, *weights, *nll, *correct, *total, *dtotal, *bias, *dbias, *real;
+    sr_tensor *rows, *last_rows, *labels, *weights, *nll, *correct, *total, *dtotal, *bias, *dbias,
+        *real;
     sr_tensor *value, *grad, *m, *v, *bf16_copy, *squares, *norms, *result;
     sr_chunk *chunks;
     sr_segment segment;
@@ -149,7 +150,7 @@ static double part(bench *b, bool x, bool w, bool db) {
     return time_of(b, backward);
 }
 
-/* A view of the first elements of t with another shape; a struct for the call only. */
+/* A view of the first elements of t with another shape. */
 static sr_tensor shaped(const sr_tensor *t, int64_t rows, int64_t cols) {
     sr_tensor view = *t;
     view.ndim = cols > 0 ? 2 : 1;
@@ -158,30 +159,57 @@ static sr_tensor shaped(const sr_tensor *t, int64_t rows, int64_t cols) {
     return view;
 }
 
+/* Rows that targets read, which are all that the last layer has after its attention. */
+static int64_t last_rows(const work *w) {
+    int64_t rows = (w->M + w->sequences + 127) / 128 * 128;
+    return rows < w->T ? rows : w->T;
+}
+
+/* Seconds of the parts of a layer on the first `rows` rows. */
+typedef struct linear_times {
+    double product, dx, dw, gelu, gelu_back;
+} linear_times;
+
+static linear_times times_on(bench *b, int64_t rows, sr_tensor *const given[4]) {
+    sr_tensor part_of[4], **to[] = {&layer.x, &layer.y, &layer.pre, &layer.dx};
+    for (int i = 0; i < 4; i++) {
+        if (given[i] != NULL) part_of[i] = shaped(given[i], rows, given[i]->shape[1]);
+        *to[i] = given[i] != NULL ? &part_of[i] : NULL;
+    }
+    linear_times t = {0};
+    layer.act = SR_ACT_NONE;
+    t.product = time_of(b, forward);
+    t.dx = part(b, true, false, false);
+    t.dw = part(b, false, true, false);
+    if (layer.pre == NULL) return t;
+    layer.act = SR_ACT_GELU;
+    t.gelu = time_of(b, forward) - t.product;
+    t.gelu_back = part(b, true, true, true) - t.dx - t.dw;
+    return t;
+}
+
+static void print_part(bench *b, const char *name, const char *what, double all, double last) {
+    char op[96];
+    snprintf(op, sizeof op, "%s %s", name, what);
+    print_op(b, op, 1, all + last);
+}
+
 /* `first` of the two layers of a branch: its x is the residual, too, whose gradient dx is added to.
  * Bias gradients are summed by the op above, but for that of a GELU. */
-static void time_linear(bench *b, const char *name, bool first, sr_tensor *x, sr_tensor *w,
-                        sr_tensor *y, sr_tensor *pre, sr_tensor *dx) {
-    char op[96];
+static void time_linear(bench *b, const char *name, bool first, bool has_last, sr_tensor *w,
+                        sr_tensor *const given[4]) {
     sr_tensor dw = shaped(b->dw, w->shape[0], w->shape[1]), bias = shaped(b->b, w->shape[0], 0),
               db = shaped(b->db, w->shape[0], 0);
-    layer.x = x, layer.w = w, layer.y = y, layer.pre = pre, layer.dx = dx;
-    layer.b = &bias, layer.dw = &dw, layer.db = &db, layer.add = first;
-    int64_t calls = b->w.L;
-    layer.act = SR_ACT_NONE;
-    snprintf(op, sizeof op, "%s product", name);
-    double product = put(b, op, calls, forward);
-    double to_x = part(b, true, false, false), to_w = part(b, false, true, false);
-    snprintf(op, sizeof op, "%s backward: dx", name);
-    print_op(b, op, calls, to_x);
-    snprintf(op, sizeof op, "%s backward: dw", name);
-    print_op(b, op, calls, to_w);
-    if (pre == NULL) return;
-    layer.act = SR_ACT_GELU;
-    snprintf(op, sizeof op, "%s gelu", name);
-    print_op(b, op, calls, time_of(b, forward) - product);
-    snprintf(op, sizeof op, "%s backward: gelu, db", name);
-    print_op(b, op, calls, part(b, true, true, true) - to_x - to_w);
+    layer.w = w, layer.b = &bias, layer.dw = &dw, layer.db = &db, layer.add = first;
+    double n = (double)b->w.L - (has_last ? 1 : 0);
+    linear_times t = times_on(b, b->w.T, given), last = {0};
+    if (has_last) last = times_on(b, last_rows(&b->w), given);
+    print_part(b, name, "product", n * t.product, last.product);
+    print_part(b, name, "backward: dx", n * t.dx, last.dx);
+    print_part(b, name, "backward: dw", n * t.dw, last.dw);
+    if (given[2] == NULL) return;
+    print_part(b, name, "gelu", n * t.gelu, last.gelu);
+    print_part(b, name, "backward: gelu, db", n * t.gelu_back, last.gelu_back);
 }
 
 /* ---- the encoder ----------------------------------------------------------------------------- */
@@ -215,8 +243,15 @@ static sr_status residual_norm_backward(bench *b) {
                                          b->sum, b->gamma, b->mean, b->rstd, b->layout, b->drop);
 }
 
+/* Two in every layer; those of the last one by their share of the rows. */
+static void put_norm(bench *b, const char *op, run_fn *run) {
+    double last = (double)last_rows(&b->w) / (double)b->w.T;
+    print_op(b, op, 2, ((double)(b->w.L - 1) + last) * time_of(b, run));
+}
+
 static sr_status add_gradients(bench *b) {
-    return b->be->axpby(b->y, b->x, 1.0, 1.0);
+    sr_tensor y = shaped(b->y, last_rows(&b->w), b->w.H), x = shaped(b->x, y.shape[0], b->w.H);
+    return b->be->axpby(&y, &x, 1.0, 1.0);
 }
 
 static sr_status embed(bench *b) {
@@ -239,28 +274,47 @@ static void time_encoder(bench *b) {
     need(b->be->option(b->device, "any_order", false));
     put(b, "attention", L, attention);
     put(b, "attention backward", L, attention_backward);
-    put(b, "residual_norm", 2 * L, residual_norm);
-    put(b, "residual_norm backward", 2 * L, residual_norm_backward);
+    put_norm(b, "residual_norm", residual_norm);
+    put_norm(b, "residual_norm backward", residual_norm_backward);
     put(b, "sum of gradients", 1, add_gradients);
-    time_linear(b, "qkv", true, b->x, b->w_qkv, b->qkv, NULL, b->y);
-    time_linear(b, "projection", false, b->x, b->w_out, b->y, NULL, b->z);
-    time_linear(b, "inner", true, b->x, b->w_in, b->wide, b->wide2, b->y);
-    time_linear(b, "outer", false, b->wide, b->w_down, b->y, NULL, b->wide3);
+    /* x, y, the value before a GELU, dx */
+    time_linear(b, "qkv", true, false, b->w_qkv, (sr_tensor *[]){b->x, b->qkv, NULL, b->y});
+    time_linear(b, "projection", false, true, b->w_out, (sr_tensor *[]){b->x, b->y, NULL, b->z});
+    time_linear(b, "inner", true, true, b->w_in, (sr_tensor *[]){b->x, b->wide, b->wide2, b->y});
+    time_linear(b, "outer", false, true, b->w_down, (sr_tensor *[]){b->wide, b->y, NULL, b->wide3});
 }
 
 /* ---- heads ----------------------------------------------------------------------------------- */
 
+/* What goes on alone: of all rows those that targets read, of these the masked ones. */
+static struct {
+    int64_t all, some;
+    sr_tensor *rows;
+} take;
+
 static sr_status gather(bench *b) {
-    return b->be->gather_rows(b->hx, b->x, b->rows);
+    sr_tensor x = shaped(b->x, take.all, b->w.H), y = shaped(b->z, take.some, b->w.H);
+    return b->be->gather_rows(&y, &x, take.rows);
 }
 
 static sr_status scatter(bench *b) {
-    return b->be->scatter_rows(b->real, b->hx, b->rows);
+    sr_tensor x = shaped(b->z, take.some, b->w.H), y = shaped(b->real, take.all, b->w.H);
+    return b->be->scatter_rows(&y, &x, take.rows);
 }
 
 static sr_status fill_round(bench *b) {
-    SR_TRY(b->be->fill(b->real, 0.0));
-    return b->be->copy(b->y, b->real);
+    sr_tensor sum = shaped(b->real, take.all, b->w.H), y = shaped(b->y, take.all, b->w.H);
+    SR_TRY(b->be->fill(&sum, 0.0));
+    return b->be->copy(&y, &sum);
+}
+
+/* Twice before the last layer, and once for each head. */
+static void put_rows(bench *b, const char *op, run_fn *run) {
+    int64_t last = last_rows(&b->w);
+    take.all = b->w.T, take.some = last, take.rows = b->last_rows;
+    double before = time_of(b, run);
+    take.all = last, take.some = b->w.M, take.rows = b->rows;
+    print_op(b, op, 2, before + time_of(b, run));
 }
 
 static sr_status decoder(bench *b) {
@@ -285,9 +339,9 @@ static sr_status mlm_db(bench *b) {
 }
 
 static void time_heads(bench *b) {
-    put(b, "head rows: gather", 2, gather);
-    put(b, "head rows: scatter", 2, scatter);
-    put(b, "head rows: fill, round", 2, fill_round);
+    put_rows(b, "some rows: gather", gather);
+    put_rows(b, "some rows: scatter", scatter);
+    put_rows(b, "some rows: fill, round", fill_round);
     double product = put(b, "decoder product", 1, decoder);
     print_op(b, "decoder loss", 1, time_of(b, mlm_loss) - product);
     put(b, "decoder backward: dx", 1, mlm_dx);
@@ -415,7 +469,9 @@ static void make_tensors(bench *b) {
     }
     b->ids = numbers(b, T, 7919, V);
     b->types = numbers(b, T, 1, 2);
-    b->rows = numbers(b, M, T / M > 0 ? T / M : 1, T);
+    int64_t last = last_rows(w);
+    b->rows = numbers(b, M, 1, last);
+    b->last_rows = numbers(b, last, T / last > 0 ? T / last : 1, T);
     b->labels = numbers(b, M, 104729, V);
 }
 
