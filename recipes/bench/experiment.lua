@@ -287,7 +287,8 @@ local WIDTH, HEIGHT, GAP = 400, 400, 24
 ---@field title string
 ---@field x { key: string, label: string, scale?: number, log?: boolean, low?: number, high?: number, ticks?: table[] }
 ---@field y { key: string, label: string, log?: boolean }
----@field series { name: string, curves: table[][], colour: integer, points?: boolean }[] points: dots as they are
+---@field series { name: string, curves: table[][], colour: integer, points?: boolean, style?: "dash" }[] points: dots
+---  as they are
 
 local function series_of(panel)
   local list = {}
@@ -301,7 +302,7 @@ local function series_of(panel)
     for i, p in ipairs(points) do points[i] = { p[1] * scale, p[2], p[3] } end
     if #points > 0 then
       list[#list + 1] = { points = points, class = drawing.colour(one.colour), name = one.name,
-        kind = one.points and "dots" or nil }
+        kind = one.points and "dots" or nil, style = one.style }
     end
   end
   return list

@@ -191,12 +191,18 @@ if fourth then
   series[#series + 1] = { name = ("width %d, not in the fit"):format(after[1]), colour = 6, points = true,
     curves = { { { flop = fourth.flop, loss = fourth.loss } } } }
 end
-local frontier, first, last = {}, budgets[1] * options.size / 2, after[2] * options.size * 2
-for i = 0, 40 do
-  local flop = first * (last / first) ^ (i / 40)
-  frontier[i + 1] = { flop = flop, loss = select(2, fit.best(found, flop)) }
+---The least losses of the fit between two budgets.
+local function draw_fit(name, first, last, style)
+  local curve = {}
+  for i = 0, 20 do
+    local flop = options.size * first * (last / first) ^ (i / 20)
+    curve[i + 1] = { flop = flop, loss = select(2, fit.best(found, flop)) }
+  end
+  series[#series + 1] = { name = name, curves = { curve }, colour = 7, style = style }
 end
-series[#series + 1] = { name = "fit, best N", curves = { frontier }, colour = 7 }
+local low, high = math.min(table.unpack(budgets)), math.max(table.unpack(budgets))
+draw_fit("fit, best N", low, high)
+if after[2] > high then draw_fit("extrapolated", high, 2 * after[2], "dash") end
 experiment.draw(options.out .. "/scaling.svg", "scaling", { {
   title = "held-out loss by compute", x = { key = "flop", label = "FLOP", log = true },
   y = { key = "loss", label = "nats" }, series = series,
