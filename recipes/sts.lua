@@ -13,6 +13,7 @@ local formats = require "seqrun.draw.formats"
 local grid = require "seqrun.draw.grid"
 local json = require "seqrun.core.json"
 local sts = require "seqrun.run.suite.sts"
+local text = require "seqrun.base.format"
 
 local schema = c.map {
   { "model", c.list(c.path {}, { required = true, min = 1, one = true,
@@ -26,7 +27,9 @@ local schema = c.map {
   { "format", c.enum({ "table", "csv", "markdown", "json" }, { default = "table", doc = "of the result" }) },
 }
 local cfg, request = require("seqrun.run.settings") { recipe = arg, schema = schema }
-if request.dry_run then return print(("would score %d models on %d data sets"):format(#cfg.model, #cfg.data)) end
+if request.dry_run then
+  return print(("would score %s on %s"):format(text.counted(#cfg.model, "model"), text.counted(#cfg.data, "data set")))
+end
 sr.use(cfg.device, { threads = request.threads })
 
 local scores = {} -- by model

@@ -92,7 +92,7 @@ describe("a checkpoint in the background #bindings", function()
       assert.is_nil(code)
       if not path then
         failed = failed + 1
-        assert.matches("%(step 2 is not saved; 1 steps are at risk%)$", message)
+        assert.matches("%(step 2 is not saved; 1 step is at risk%)$", message)
         local kept = steps()
         assert.is_true(kept[1] == 1 and (#kept == 1 or kept[2] == 2)) -- named, but its directory was not synced
       end

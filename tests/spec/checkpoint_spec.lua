@@ -195,7 +195,7 @@ describe("a checkpoint", function()
     local path, message, code = saver:save { step = 2, model = params }
     assert.is_nil(path)
     assert.is_nil(code)
-    assert.equal("no space (step 2 is not saved; 1 steps are at risk)", message)
+    assert.equal("no space (step 2 is not saved; 1 step is at risk)", message)
     path, message, code = saver:save { step = 3, model = params }
     train.saving = real
     assert.same({ nil, "storage" }, { path, code })

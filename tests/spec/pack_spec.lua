@@ -212,7 +212,7 @@ describe("a solver written in Lua", function()
     pack.register("forgets", function() return { { count = 1, 5 } } end)
     local plan, message, code = pack({ 5, 5 }, { max_len = 64, solver = "forgets" })
     assert.is_nil(plan)
-    assert.truthy(message:find("1 sequences of 5 tokens are not in any pack", 1, true))
+    assert.truthy(message:find("1 sequence of 5 tokens is not in any pack", 1, true))
     assert.equal("invalid", code)
     pack.register("shrugs", function() end)
     assert.has_error(function() pack({ 5, 5 }, { max_len = 64, solver = "shrugs" }) end,

@@ -308,7 +308,7 @@ describe("the command", function()
     local input = "the\nit is here\nit\n" .. text(200, 1) .. "\n"
     local code, out, err = program.run({ "encode", path, "--pool", "mean" }, { input = input })
     assert.equal(0, code)
-    assert.matches("1 texts were truncated to 64 tokens", err)
+    assert.matches("1 text was truncated to 64 tokens", err)
     local list = lines_of(out)
     local file = dir .. "/vectors.safetensors"
     local report
@@ -335,6 +335,23 @@ describe("the command", function()
     assert.same({ 3, "" }, { code, out })
     assert.matches("standard input:2: the text is empty", err)
     assert.is_nil(io.open(dir .. "/none.safetensors"))
+  end)
+
+  it("encode takes the named column of a table, and says that an unnamed header is read as a row", function()
+    local file = program.write(dir, "named.csv", "text,stars\nit is here,5\n,4\n")
+    local code, out, err = program.run { "encode", path, file }
+    assert.same({ 3, 3 }, { code, #lines_of(out) })
+    assert.matches("warning: %S+named.csv:1: 'text, stars' is read as a row; if it is a header, name its columns: "
+      .. "columns.text=NAME\n", err)
+    local alone = lines_of(select(2, program.run({ "encode", path }, { input = "it is here\n" })))
+    code, out, err = program.run { "encode", path, file, "columns.text=text" }
+    assert.equal(3, code)
+    assert.is_nil(err:find("warning", 1, true))
+    local list = lines_of(out)
+    assert.same({ 2, alone[1].embedding, "the text is empty" }, { #list, list[1].embedding, list[2].error })
+    code, out, err = program.run({ "encode", path, "columns.text=text" }, { input = "it\n" })
+    assert.same({ 2, "" }, { code, out })
+    assert.matches("encode: lines have no columns; add %-%-format tsv, csv or jsonl", err)
   end)
 
   it("sr.encode gives the vectors of the command", function()

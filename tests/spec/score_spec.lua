@@ -122,6 +122,27 @@ describe("scoring texts", function()
     assert.matches("^pairs of[^\n]+\n%S+pairs%.tsv +1 +1 +0 +100%.00 %%\n$", out)
   end)
 
+  it("#slow takes the named columns of a table, and says that an unnamed header is read as a row", function()
+    local file = program.write(folder, "named.csv", "id,good,bad\n1,the hat,in in the the\n2,a b,a b\n")
+    local code, out, err = program.run { "score", BERT, file }
+    assert.same({ 3, "" }, { code, out })
+    assert.matches("warning: %S+named.csv:1: 'id, good, bad' is read as a row; if it is a header, name its columns: "
+      .. "columns.text=NAME columns.pair=NAME\n", err)
+    assert.matches("3 fields; expected sentence_good, sentence_bad, separated by commas; or name columns: col", err)
+    code, out, err = program.run { "score", BERT, file, "columns.text=good", "columns.pair=bad" }
+    assert.same({ 0, "" }, { code, err })
+    assert.matches("named%.csv +2 +%d +1 +%d+%.00 %%\n$", out)
+    code, out, err = program.run { "score", BERT, file, "columns.text=good", "--format", "csv" }
+    assert.equal(0, code, err)
+    assert.matches("^file,line,score,tokens,text\n%S+named.csv,2,%-%d+%.%d+,4,the hat\n", out)
+    code, out, err = program.run { "score", BERT, file, "column.text=good" }
+    assert.same({ 2, "" }, { code, out })
+    assert.matches("unknown key 'column.text'; did you mean 'columns.text'", err)
+    code, out, err = program.run { "score", BERT, file, "columns.text=goof" }
+    assert.same({ 3, "" }, { code, out })
+    assert.matches("has no column 'goof', only: id, good, bad; set columns.text; did you mean 'good'%?", err)
+  end)
+
   it("#slow ends with 3 if a line cannot be scored, with 2 without a file, with 0 if nobody reads", function()
     local file = program.write(folder, "half.jsonl", '{"sentence_good":"a"}\n{"text":"the hat"}\n')
     local code, out, err = program.run { "score", BERT, file, "--json" }

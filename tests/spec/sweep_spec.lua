@@ -95,8 +95,8 @@ describe("the budget of a sweep", function()
     local again, sweep = require("seqrun.run.again"), require("seqrun.run.sweep")
     local code, time, now, runs = again.code, sys.time, sys.time(), 0
     local dir <close> = require("seqrun.base.scratch")()
-    again.code = function()
-      runs = runs + 1
+    again.code = function(request)
+      runs = runs + (request.explain and 0 or 1)
       return 0
     end
     sys.time = function()
@@ -178,6 +178,18 @@ describe("seqrun sweep #slow", function()
     code, told, err = sweep("rate.peak=1e-3,1e-2", "mask.max=4", "--out", out)
     assert.same({ 2, "" }, { code, told })
     assert.matches("holds a sweep of other settings", err)
+  end)
+
+  it("starts nothing if all trials have a key that the recipe does not have", function()
+    for _, slip in ipairs { { "rate.peek=1e-3,1e-2" }, { "rate.peak=1e-3,1e-2", "rate.peek=1" } } do
+      local out = dir .. "/slip"
+      table.move({ "--out", out }, 1, 2, #slip + 1, slip)
+      local code, told, err = sweep(table.unpack(slip))
+      assert.same({ 2, "" }, { code, told })
+      assert.matches("^seqrun: command line: unknown key 'peek'; did you mean 'peak'%?\n", err)
+      assert.is_nil(err:find("failed", 1, true))
+      assert.is_false(sys.exists(out))
+    end
   end)
 
   it("drops the worse trials at the steps of --halving", function()

@@ -35,7 +35,8 @@ local function count(self, step, path, message, code)
   end
   self.failures = self.failures + 1
   local lost = step - (self.step or 0)
-  message = ("%s (step %d is not saved; %d steps are at risk)"):format(message, step, lost)
+  message = ("%s (step %d is not saved; %s at risk)"):format(message, step,
+    lost == 1 and "1 step is" or ("%d steps are"):format(lost))
   if self.failures < self.most then return nil, message end
   return nil, message, code
 end

@@ -1,11 +1,14 @@
 -- encode - vectors of texts, from any BERT.
 
+local counted = require("seqrun.base.format").counted
 local encode = require("seqrun.predict.encode")
 local encoding = require("seqrun.predict.encoding")
 local failure = require("seqrun.base.failure")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
+local run_config = require("seqrun.predict.run_config")
 local sys = require("seqrun.core.sys")
+local tables = require("seqrun.predict.tables")
 local vector_file = require("seqrun.predict.vector_file")
 local verb = require("seqrun.predict.verb")
 
@@ -13,7 +16,8 @@ local command = { summary = "sentence embeddings: a vector for each line of text
 
 function command.define(cmd)
   cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory")
-  cmd:argument("files", "text, one per line; .jsonl: objects with `text`; default: standard input"):args("*")
+  cmd:argument("files", "text, one per line; .jsonl: objects with `text`; .csv, .tsv: rows of one text or two; "
+    .. "KEY=VALUE to name columns; default: standard input"):args("*")
   cmd:option("--format", "format of the input; default: by the name of the file, or lines")
     :choices { "lines", "tsv", "csv", "jsonl" }
   cmd:option("--pool", "mean of all tokens, cls, or last token; default: as the directory says, or mean")
@@ -26,7 +30,8 @@ function command.define(cmd)
   cmd:flag("--json", "with --out: print the counts as one JSON object")
   cmd:epilog([[examples:
   seqrun encode minilm < lines.txt > vectors.jsonl       {"line":1,"embedding":[0.01,...]}
-  seqrun encode minilm lines.txt --out vectors.safetensors --pool cls --raw]])
+  seqrun encode minilm lines.txt --out vectors.safetensors --pool cls --raw
+  seqrun encode minilm reviews.csv columns.text=review   a table with a header]])
 end
 
 ---One line of output; 9 digits are exact for f32.
@@ -61,8 +66,7 @@ end
 local function report(args, counts, seconds, size)
   local facts = { texts = counts.texts, truncated = counts.cut or 0, size = size, out = args.out, seconds = seconds }
   if args.json then print(json.encode(facts)) else
-    print(("%s: %d %s of %d numbers in %.1f s"):format(args.out, counts.texts,
-      counts.texts == 1 and "vector" or "vectors", size, seconds))
+    print(("%s: %s of %d numbers in %.1f s"):format(args.out, counted(counts.texts, "vector"), size, seconds))
   end
 end
 
@@ -75,13 +79,22 @@ local function options_of(args, facts)
   return options
 end
 
+---The items of the input, and what is to be closed.
+local function open_input(args)
+  local files, arguments = run_config.split(args.files)
+  local format = verb.format(args.format, files)
+  local columns = tables.named("encode", format, arguments)
+  if columns then return tables.texts(verb.files(files), format, columns) end
+  local items, message, code, rows = input.open {
+    files = verb.files(files), format = format, keys = { "text", "pair" }, optional = { pair = true },
+    named = "columns.text=NAME",
+  }
+  return failure.must(items, message, code), rows
+end
+
 function command.run(args)
   local opened = verb.open(args, encode.heads)
-  local next_item, message, code, rows = input.open {
-    files = verb.files(args.files), format = verb.format(args.format, args.files), keys = { "text", "pair" },
-    optional = { pair = true },
-  }
-  if not next_item then return nil, message, code end
+  local next_item, rows = open_input(args)
   local guard <close> = rows
   local head = opened.model.heads[1]
   local counts, began, size = {}, sys.now(), head and head.size or opened.model.design.hidden

@@ -94,7 +94,7 @@ local function open_input(args, predictor, facts)
   else
     items, message, code, rows = input.open {
       files = verb.files(files), format = format, keys = wanted.keys, lists = wanted.lists,
-      optional = not args.pair and wanted.optional or nil,
+      optional = not args.pair and wanted.optional or nil, named = "columns.text=NAME",
     }
   end
   return failure.must(items, message, code), rows, wanted.keys

@@ -31,13 +31,14 @@ continues it); failed (an error, a kill, a power cut); unreadable (its files can
 
 Conditions compare names with =, !=, <, <=, >, >= and ~ (contains), joined by and, or, not and ( ). Names are run,
 state, step, steps, loss, held, seconds, age, tokens_per_s, ...; last.METRIC of the last evaluation; best.METRIC of all
-evaluations; and every key of the config. A run without the value fulfils only !=.
+evaluations; and every key of the config. Seconds may be written as 7d or 1h30m. A run without the value fulfils only
+!=.
 
 examples:
   seqrun runs
   seqrun runs experiments --state running --state failed
   seqrun runs --where 'rate.peak<1e-4 and best.f1>0.8' --sort best.f1 --columns rate.peak,seed,best.f1
-  seqrun runs --where 'age<604800 and data.file~emma' --format csv > week.csv
+  seqrun runs --where 'age<7d and data.file~emma' --format csv > week.csv
   seqrun runs --sort loss --json]])
 end
 

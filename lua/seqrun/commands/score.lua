@@ -7,8 +7,10 @@ local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
 local plain = require("seqrun.base.one_line")
+local run_config = require("seqrun.predict.run_config")
 local score = require("seqrun.predict.score")
 local sys = require("seqrun.core.sys")
+local tables = require("seqrun.predict.tables")
 local text = require("seqrun.base.format")
 local verb = require("seqrun.predict.verb")
 
@@ -20,7 +22,8 @@ local GROUPS = { "linguistics_term", "phenomenon", "UID" }
 function command.define(cmd)
   cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory with a masked-LM head, or of a causal model")
   cmd:argument("files", "text, one per line; .jsonl: objects with `text`, or pairs with `sentence_good` and "
-    .. "`sentence_bad`; .tsv, .csv: a good and a bad sentence; - is standard input"):args("+")
+    .. "`sentence_bad`; .tsv, .csv: a good and a bad sentence; KEY=VALUE to name columns; - is standard "
+    .. "input"):args("+")
   cmd:option("--input", "format of the input; default: by the name of the file, or lines"):argname("FORMAT")
     :choices { "lines", "tsv", "csv", "jsonl" }
   cmd:option("--by", "the field that groups pairs; default: linguistics_term, phenomenon or UID"):argname("FIELD")
@@ -34,6 +37,8 @@ the larger score is the model's choice; equal scores are a tie, which is not cou
 
 examples:
   seqrun score runs/pretrain lines.txt
+  seqrun score some/bert reviews.csv columns.text=review
+  seqrun score some/bert pairs.csv columns.text=good columns.pair=bad
   seqrun score some/bert blimp/*.jsonl                  right answers for each phenomenon
   seqrun score some/bert blimp/*.jsonl --by UID --json > scores.jsonl]])
 end
@@ -147,6 +152,31 @@ local function fields_of(format, by)
   return { keys = keys, optional = optional }
 end
 
+---The texts and pairs of a table with named columns.
+local function of_columns(records)
+  return function()
+    local item = records()
+    if item and item.pair then
+      item.sentence_good, item.sentence_bad, item.text, item.pair = item.text, item.pair, nil, nil
+    end
+    return item
+  end
+end
+
+---The items of the input, and what is to be closed.
+local function open_input(files, format, columns, by)
+  if columns then
+    local records, rows = tables.texts(files, format, columns)
+    return of_columns(records), rows
+  end
+  local fields = fields_of(format, by)
+  local items, message, code, rows = input.open {
+    files = files, format = format, keys = fields.keys, optional = fields.optional,
+    named = "columns.text=NAME columns.pair=NAME",
+  }
+  return failure.must(items, message, code), rows
+end
+
 ---Scores all items; returns how many could not be, and which was the first; nil if nobody reads any more.
 local function write_all(scorer, items, args)
   local wrong, first, groups, texts, tokens, sum = 0, nil, {}, 0, 0, 0.0
@@ -182,21 +212,21 @@ end
 function command.run(args)
   verb.use_device(args)
   verb.note_best(args)
-  local format = verb.format(args.input, args.files)
-  if args.by and format ~= "jsonl" then
-    return nil, ("score: --by is a field of JSON lines, and %s is read as %s"):format(args.files[1], format), "config"
+  local files, arguments = run_config.split(args.files)
+  if #files == 0 then return nil, "score: no files are given; - is standard input", "config" end
+  local format = verb.format(args.input, files)
+  local columns = tables.named("score", format, arguments)
+  if args.by and (format ~= "jsonl" or columns) then
+    return nil, ("score: --by is a field of JSON lines, and %s is read %s"):format(files[1],
+      columns and "by columns" or "as " .. format), "config"
   end
-  local files = verb.files(args.files)
+  files = verb.files(files)
   local scorer = failure.must(score.open(args.dir, {
     max_len = args.max_len, rows = args.batch_tokens, precision = args.precision,
     average = args.average,
   }))
   sys.signals("run")
-  local fields = fields_of(format, args.by)
-  local items, message, code, rows = input.open {
-    files = files, format = format, keys = fields.keys, optional = fields.optional,
-  }
-  if not items then return nil, message, code end
+  local items, rows = open_input(files, format, columns, args.by)
   local guard <close> = rows -- luacheck: ignore 211
   local wrong, first = write_all(scorer, items, args)
   if wrong and wrong > 0 then

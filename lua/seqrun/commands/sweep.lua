@@ -1,6 +1,7 @@
 -- sweep - runs a recipe with several values of some keys, over seeds, and names the best.
 
 local converters = require("seqrun.config.converters")
+local counted = require("seqrun.base.format").counted
 local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
@@ -91,7 +92,7 @@ local function tell(self, rows, format)
   if format ~= "table" then
     return formats.write(show.cells(self, rows), format)
   end
-  print(("%d trials by %s"):format(#rows, show.rule(self)))
+  print(("%s by %s"):format(counted(#rows, "trial"), show.rule(self)))
   for _, line in ipairs(show.lines(self, rows)) do print(line) end
   print(show.verdict(self, rows))
 end

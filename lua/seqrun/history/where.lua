@@ -8,6 +8,7 @@
 local condition = require("seqrun.base.condition")
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
+local types = require("seqrun.config.types")
 
 local where = {}
 
@@ -56,12 +57,36 @@ function where.check_name(rows, name, option)
   failure.raise("config", "%s: no run has '%s'%s", option, name, guess.hint(name, known))
 end
 
+---Names of texts, and of numbers of seconds; all others of OWN are numbers.
+local TEXTS = { path = true, state = true, reason = true, checkpoint = true }
+local SECONDS = { age = true, seconds = true }
+local ORDER = { ["<"] = true, ["<="] = true, [">"] = true, [">="] = true }
+
+local function is_number(name)
+  return name == "held" or OWN[name] and not TEXTS[name] or name:find("^best%.") or name:find("^last%.")
+end
+
+---Reads times such as 7d, and raises where a number is compared with something else.
+local function read_values(tree)
+  local kind, name = tree[1], ALIASES[tree[2]] or tree[2]
+  if kind == "compare" then
+    if SECONDS[name] and not tree[5] then tree[5] = types.duration():parse(tree[4]) end
+    if is_number(name) and ORDER[tree[3]] and not tree[5] then
+      failure.raise("config", "--where: %s is a number%s, not '%s'", tree[2],
+        SECONDS[name] and " of seconds or a time such as 7d" or "", tree[4])
+    end
+  elseif kind ~= "has" then
+    for i = 2, #tree do read_values(tree[i]) end
+  end
+end
+
 ---A condition as a function of a run, and the names in it.
 ---@param text string
 ---@return fun(row: seqrun.RunRow): boolean
 ---@return string[] names
 function where.parse(text)
   local tree, names = condition.parse(text, "--where")
+  read_values(tree)
   return function(row)
     return condition.holds(tree, function(name) return where.value(row, name) end)
   end, names

@@ -7,6 +7,7 @@
 
 local check = require("seqrun.base.check")
 local configs = require("seqrun.nn.config")
+local counted = require("seqrun.base.format").counted
 local directions = require("seqrun.nn.directions")
 local Encoder = require("seqrun.nn.encoder")
 local guess = require("seqrun.base.guess")
@@ -232,9 +233,9 @@ end
 
 function Bert:__tostring()
   local d = self.encoder.design
-  return ("%s: %d layers, hidden size %d, %d attention heads, %s%d tokens, %d parameters"):format(
-    self.encoder.family.name, d.layers, d.hidden, d.heads, d.experts and "experts, " or "", d.vocabulary,
-    self.params:count())
+  return ("%s: %s, hidden size %d, %s, %s%d tokens, %d parameters"):format(self.encoder.family.name,
+    counted(d.layers, "layer"), d.hidden, counted(d.heads, "attention head"), d.experts and "experts, " or "",
+    d.vocabulary, self.params:count())
 end
 
 return Bert

@@ -5,6 +5,7 @@
 
 local check = require("seqrun.base.check")
 local configs = require("seqrun.nn.config")
+local counted = require("seqrun.base.format").counted
 local expert_keys = require("seqrun.nn.keys.experts")
 local make_design = require("seqrun.nn.design")
 local ops = require("seqrun.tensor.ops")
@@ -388,8 +389,8 @@ end
 
 function Encoder:__tostring()
   local d, kind = self.design, self.family.name ~= "bert" and self.family.name .. ", " or ""
-  return ("encoder: %s%d layers, hidden size %d, %d attention heads, %d tokens"):format(kind, d.layers, d.hidden,
-    d.heads, d.vocabulary)
+  return ("encoder: %s%s, hidden size %d, %s, %d tokens"):format(kind, counted(d.layers, "layer"), d.hidden,
+    counted(d.heads, "attention head"), d.vocabulary)
 end
 
 return Encoder

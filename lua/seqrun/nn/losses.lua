@@ -8,6 +8,7 @@
 -- over its micro-batches.
 
 local check = require("seqrun.base.check")
+local counted = require("seqrun.base.format").counted
 
 ---@class seqrun.Loss
 ---@field name string its metrics are NAME_loss and, with `correct`, NAME_accuracy
@@ -70,7 +71,7 @@ function Losses:__tostring()
   local parts = {}
   for i, loss in ipairs(self) do
     local live = loss.total:is_live() and ("%.4f"):format(loss.total:item()) or "expired"
-    parts[i] = ("%s %s of %d items"):format(loss.name, live, loss.count)
+    parts[i] = ("%s %s of %s"):format(loss.name, live, counted(loss.count, "item"))
   end
   local total = self.total and self.total:is_live() and (" %.4f"):format(self.total:item()) or ""
   return ("losses%s: %s"):format(total, #parts > 0 and table.concat(parts, ", ") or "none")

@@ -15,6 +15,7 @@
 local average = require("seqrun.optim.average")
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.tensor")
+local counted = require("seqrun.base.format").counted
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
 local muon = require("seqrun.optim.muon")
@@ -235,7 +236,8 @@ end
 
 function Optimizer:__tostring()
   local applied, skipped = self:counts()
-  return ("%s of %d parameters: %d updates, %d skipped"):format(self.kind, #self.params.list, applied, skipped)
+  return ("%s of %s: %s, %d skipped"):format(self.kind, counted(#self.params.list, "parameter"),
+    counted(applied, "update"), skipped)
 end
 
 local STEP = { rate = true, clip = true, loss = true, zero_grad = true }

@@ -4,6 +4,8 @@
 
 local counted = require("seqrun.base.format").counted
 local json = require("seqrun.core.json")
+local one_line = require("seqrun.base.one_line")
+local output = require("seqrun.base.output")
 local text = require("seqrun.core.text")
 
 local input = {}
@@ -20,11 +22,30 @@ local ROWS = { lines = "lines", tsv = "literal", csv = "quoted", jsonl = "lines"
 ---@field keys string[] what an item needs: { "text" }, { "text", "pair" }; the fields of a row in their order
 ---@field optional? table<string, boolean> keys that may be missing
 ---@field lists? table<string, boolean> keys whose values are lists: of JSON, or all further fields of a row
+---@field named? string the words of the command line that name columns, such as columns.text=NAME
 
 ---What is wrong with a row of `count` fields.
 local function wrong_count(count, t)
-  return ("%s; expected %s, separated by %s"):format(counted(count, "field"), table.concat(t.keys, ", "),
-    t.format == "csv" and "commas" or "tabs")
+  return ("%s; expected %s, separated by %s%s"):format(counted(count, "field"), table.concat(t.keys, ", "),
+    t.format == "csv" and "commas" or "tabs", t.named and "; or name columns: " .. t.named or "")
+end
+
+---Cells of headers: names that texts, and what stands beside them, usually have.
+local NAMES = {}
+for name in ("text texts sentence sentence1 sentence2 sentence_good sentence_bad good bad anchor positive query "
+  .. "question answer context review title body content id idx index label labels score"):gmatch("%S+") do
+  NAMES[name] = true
+end
+
+---Says that the first row of a table is read as any other, where it looks like a header.
+local function note_header(item, cells, count, t)
+  for i = 1, count do
+    if NAMES[cells[i]:lower()] then
+      output.note("warning: %s:%d: '%s' is read as a row; if it is a header, name its columns: %s", item.file,
+        item.line, one_line(table.concat(cells, ", ", 1, count), 60), t.named)
+      return
+    end
+  end
 end
 
 local function take_cells(item, cells, count, t)
@@ -109,6 +130,7 @@ function input.open(t)
       item[t.keys[1]] = ""
       if #t.keys > 1 and not (t.optional or {})[t.keys[2]] then item.wrong = "an empty line" end
     else
+      if t.named and delimiter and line == 1 then note_header(item, cells, count, t) end
       take_cells(item, cells, count, t)
     end
     if not item.wrong and is_blank(item, t) then item.wrong = "the text is empty" end

@@ -1,5 +1,6 @@
 -- tables.lua - rows of CSV, TSV or JSON lines as items, with columns by name.
 
+local config = require("seqrun.config")
 local failure = require("seqrun.base.failure")
 local records = require("seqrun.data.readers.records")
 local run_config = require("seqrun.predict.run_config")
@@ -42,6 +43,30 @@ function tables.columns(facts, kind, format, files, arguments)
   return columns
 end
 
+---What columns are named by, for the texts of a command that reads no labels.
+local NAMED = config.map {
+  { "columns", config.map {
+    { "text", config.string { required = true, doc = "column of the text: a name, or a number from 1" } },
+    { "pair", config.string { optional = true, doc = "column of a second text" } },
+    { "header", config.boolean { optional = true, doc = "whether the first row names the columns" } },
+  } },
+}
+
+---The columns that are named on the command line of a command that reads texts; nil without any.
+---@param verb string for messages
+---@param format string
+---@param arguments string[] KEY=VALUE
+---@return table|nil columns
+function tables.named(verb, format, arguments)
+  if #arguments == 0 then return nil end
+  local columns = failure.must(config.load { schema = NAMED, arguments = arguments }).values.columns
+  if format == "lines" then
+    failure.raise("config", "%s: lines have no columns; add %s tsv, csv or jsonl", verb,
+      verb == "score" and "--input" or "--format")
+  end
+  return columns
+end
+
 ---@param files string[]
 ---@param format string
 ---@param columns table
@@ -63,6 +88,22 @@ function tables.open(files, format, columns)
     if not item.wrong and type(item.text) ~= "string" then item.wrong = "no text" end
     return item
   end, nil, nil, opened
+end
+
+---The same for texts of which none may be empty; failures are raised.
+---@param files string[]
+---@param format string
+---@param columns table
+---@return fun(): table? next
+---@return userdata records to close
+function tables.texts(files, format, columns)
+  local next_item, message, code, opened = tables.open(files, format, columns)
+  failure.must(next_item, message, code)
+  return function()
+    local item = next_item()
+    if item and not item.wrong and not item.text:find("%S") then item.wrong = "the text is empty" end
+    return item
+  end, opened
 end
 
 return tables

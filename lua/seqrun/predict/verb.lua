@@ -163,7 +163,8 @@ end
 ---Tells how many texts were truncated.
 function verb.tell_cut(counts, max_len)
   if not counts.cut then return end
-  verb.note("%d texts were truncated to %d tokens; --max-len sets the limit", counts.cut, max_len)
+  verb.note("%s %s truncated to %d tokens; --max-len sets the limit", counted(counts.cut, "text"),
+    counts.cut == 1 and "was" or "were", max_len)
 end
 
 return verb

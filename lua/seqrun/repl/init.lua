@@ -4,6 +4,7 @@
 -- is continued.  `_` and `_1` are the last value, `_2` to `_9` those before it.  Ctrl-C interrupts running code or
 -- clears the line; Ctrl-D exits.
 
+local counted = require("seqrun.base.format").counted
 local failure = require("seqrun.base.failure")
 local hints = require("seqrun.repl.hints")
 local names = require("seqrun.base.names")
@@ -185,7 +186,7 @@ local function device_text()
   local name = core.device()
   if name ~= "cpu" then return name end
   local model = sys.machine().cpu:gsub("%s+", " ")
-  return ("cpu, %s, %s, %d threads"):format(model, core.instructions(), core.threads())
+  return ("cpu, %s, %s, %s"):format(model, core.instructions(), counted(core.threads(), "thread"))
 end
 
 local function banner()

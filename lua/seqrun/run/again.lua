@@ -18,7 +18,7 @@ local function command_of(request, folder, first, last)
   for _, option in ipairs { "max_steps", "threads" } do
     if request[option] then words[#words + 1] = ("--%s=%d"):format(option:gsub("_", "-"), request[option]) end
   end
-  for _, option in ipairs { "quiet", "json_log" } do
+  for _, option in ipairs { "quiet", "json_log", "explain" } do
     if request[option] then words[#words + 1] = "--" .. option:gsub("_", "-") end
   end
   for i, word in ipairs(words) do words[i] = text.shell(word) end

@@ -186,7 +186,8 @@ end
 
 function Words:notes()
   if self.dropped == 0 then return {} end
-  return { ("%d words have no tokens, so their labels are not used"):format(self.dropped) }
+  return { self.dropped == 1 and "1 word has no tokens, so its label is not used"
+    or ("%d words have no tokens, so their labels are not used"):format(self.dropped) }
 end
 
 -- ---- scores ---------------------------------------------------------------------------------------

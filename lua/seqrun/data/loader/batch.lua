@@ -1,5 +1,6 @@
 -- batch.lua - a micro-batch: its layout, its tensors, its targets.
 
+local counted = require("seqrun.base.format").counted
 require("seqrun.core.tensor") -- the classes of layouts and tensors
 
 ---@class seqrun.Target
@@ -87,8 +88,8 @@ function Batch:host(key) return self.core:host(self.number, key) end
 function Batch:host_rows(target) return self.core:host_rows(self.number, target) end
 
 function Batch:__tostring()
-  return ("batch: %d sequences, %d tokens in %d rows, %d masked"):format(self.sequences, self.tokens, self.slots,
-    self.masked)
+  return ("batch: %s, %d tokens in %d rows, %d masked"):format(counted(self.sequences, "sequence"), self.tokens,
+    self.slots, self.masked)
 end
 
 ---@param update seqrun.core.batch.update

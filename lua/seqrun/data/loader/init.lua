@@ -2,6 +2,7 @@
 
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.batch")
+local counted = require("seqrun.base.format").counted
 local failure = require("seqrun.base.failure")
 local Orders = require("seqrun.data.loader.order")
 local solver = require("seqrun.data.loader.solver")
@@ -181,10 +182,10 @@ end
 
 function Loader:__tostring()
   local s = self:summary()
-  local each = s.by == "sequences" and ("%d sequences"):format(self.options.sequences)
-    or ("%d packs (%.1f sequences)"):format(s.packs, s.packs * s.factor)
-  return ("loader of %s, %s: %s per update, %d packs per epoch, %s, %.1f %% full"):format(
-    self.data.about.path, s.part, each, s.packs_per_epoch, s.arrange, 100 * s.efficiency)
+  local each = s.by == "sequences" and counted(self.options.sequences, "sequence")
+    or ("%s (%.1f sequences)"):format(counted(s.packs, "pack"), s.packs * s.factor)
+  return ("loader of %s, %s: %s per update, %s per epoch, %s, %.1f %% full"):format(
+    self.data.about.path, s.part, each, counted(s.packs_per_epoch, "pack"), s.arrange, 100 * s.efficiency)
 end
 
 ---Batch size in sequences; nil if it is a number of packs.

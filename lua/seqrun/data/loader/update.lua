@@ -1,5 +1,6 @@
 -- update.lua - the micro-batches between two steps of the optimizer, and their totals.
 
+local counted = require("seqrun.base.format").counted
 local new_batch = require("seqrun.data.loader.batch")
 local shares = require("seqrun.data.loader.shares")
 
@@ -38,8 +39,8 @@ require("seqrun.base.strict").seal(Update, "the update", {
 })
 
 function Update:__tostring()
-  return ("update %d: %d sequences in %d packs, %d tokens in %d slots, %d masked"):format(self.index, self.sequences,
-    self.packs, self.tokens, self.slots, self.masked)
+  return ("update %d: %s in %s, %d tokens in %d slots, %d masked"):format(self.index,
+    counted(self.sequences, "sequence"), counted(self.packs, "pack"), self.tokens, self.slots, self.masked)
 end
 
 ---Calls `ended` when there are no more batches.

@@ -7,6 +7,7 @@
 -- the order of the parts.
 
 local check = require("seqrun.base.check")
+local counted = require("seqrun.base.format").counted
 local params = require("seqrun.tensor.params")
 local training = require("seqrun.tensor.training")
 
@@ -90,7 +91,7 @@ end
 ---@field score fun(batch: seqrun.Batch): number?, integer? sum over labels and their number; nil without labels
 
 function Model:__tostring()
-  return ("model of %d parts, %d parameters"):format(#self.parts, self.params:count())
+  return ("model of %s, %d parameters"):format(counted(#self.parts, "part"), self.params:count())
 end
 
 return Model

@@ -2,6 +2,7 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local checks = require("seqrun.run.repro.checks")
+local counted = require("seqrun.base.format").counted
 local failure = require("seqrun.base.failure")
 local history = require("seqrun.history.runs")
 local metrics = require("seqrun.history.metrics")
@@ -36,7 +37,8 @@ local function last_step(past, asked)
   end
   local own = newest > 0 and newest or past.step
   if asked and asked > math.max(newest, past.step) then
-    return nil, ("--steps %d: %s has %d steps"):format(asked, past.dir, math.max(newest, past.step)), "config"
+    local there = counted(math.max(newest, past.step), "step")
+    return nil, ("--steps %d: %s has %s"):format(asked, past.dir, there), "config"
   end
   return asked or own
 end

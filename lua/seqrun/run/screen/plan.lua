@@ -119,8 +119,8 @@ function plan.headline(t)
     "  update  " .. update_line(t),
   }
   if t.why_micro then
-    lines[#lines + 1] = ("  batch   %d packs in a micro-batch (%s)"):format(t.config.batch.micro_packs,
-      t.why_micro)
+    lines[#lines + 1] = ("  batch   %s in a micro-batch (%s)"):format(
+      text.counted(t.config.batch.micro_packs, "pack"), t.why_micro)
   end
   lines[#lines + 1] = draws_line(t)
   if t.launched > 1 then lines[#lines + 1] = "  ranks   " .. ranks_text(t) end
@@ -224,9 +224,9 @@ function plan.time(t, micros, rests)
   local step = typical(micros) * micro + typical(rests)
   local seconds = t.last < text.UNLIMITED and step * t.last or nil
   local whole = seconds and (", %s for %s"):format(text.duration(seconds), text.counted(t.last, "step")) or ""
-  return ("%s per step (%d micro-batch%s of %s, %s for the optimizer; measured %d times)%s"):format(
+  return ("%s per step (%d micro-batch%s of %s, %s for the optimizer; measured %s)%s"):format(
     text.duration(step), micro, plural(micro, "es"), text.duration(typical(micros)), text.duration(typical(rests)),
-    #micros - 1, whole), seconds
+    text.counted(#micros - 1, "time"), whole), seconds
 end
 
 return plan

@@ -3,6 +3,7 @@
 -- A task is looked for in folders of its name, whatever the case and the punctuation ("SST-2", "sst2"), and its columns
 -- in what the first line of the training file is: names, or so many cells.
 
+local counted = require("seqrun.base.format").counted
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 
@@ -96,7 +97,7 @@ function files.columns(path, layouts)
       return words
     end
   end
-  return nil, ("%s: its first line has %d columns, in none of the published forms: %s"):format(path, #cells,
+  return nil, ("%s: its first line has %s, in none of the published forms: %s"):format(path, counted(#cells, "column"),
     table.concat(cells, ", "):sub(1, 100))
 end
 

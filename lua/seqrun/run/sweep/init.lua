@@ -12,6 +12,7 @@ local history = require("seqrun.history.runs")
 local json = require("seqrun.core.json")
 local json_file = require("seqrun.base.json_file")
 local results = require("seqrun.run.sweep.results")
+local scratch = require("seqrun.base.scratch")
 local sys = require("seqrun.core.sys")
 
 ---What OUT/sweep.json keeps; runs by "TRIAL/seed-N".
@@ -269,10 +270,31 @@ function Sweep:rows(trials, steps)
   return rows
 end
 
+---Why the recipe refuses the settings of a trial, as of a key that it does not have; nil if it takes them.
+local function refusal_of(self, trial, folder)
+  local log = folder .. "/log"
+  local code = again.code({ file = self.file, arguments = self.fixed, explain = true, log = log }, folder .. "/run", {},
+    words_of(self, trial, 1))
+  if code ~= sys.exit_code("config") then return nil end
+  return (sys.read_file(log, 1 << 20) or ""):match("^seqrun: (.-)%s*$") or "the recipe refuses its settings"
+end
+
+---Raises before anything is run if the settings of the first and of the last trial are refused: then it is a slip in
+---what all of them have.  A value that only some trials have is a row of the table.
+local function check_settings(self)
+  local able = {}
+  for _, trial in ipairs(self.trials) do able[#able + 1] = not trial.wrong and trial or nil end
+  if able[1] and self.saved.words[able[1].name] then return end -- it has begun
+  local place <close> = scratch()
+  local refusal = able[1] and refusal_of(self, able[1], place.path)
+  if refusal and refusal_of(self, able[#able], place.path) then failure.raise("config", "%s", refusal) end
+end
+
 ---Runs what has not been run.
 ---@return seqrun.SweepRow[] rows the best first
 ---@return boolean whole false if the budget ended first
 function Sweep:run()
+  check_settings(self)
   failure.must(sys.make_dirs(self.folder))
   save(self)
   local alive, dropped = self.trials, {}

@@ -1,5 +1,6 @@
 -- reader.lua - files of pairs, triplets, scored pairs and single texts: each text is an example of its own.
 
+local counted = require("seqrun.base.format").counted
 local labels = require("seqrun.data.readers.labels")
 local one_line = require("seqrun.base.one_line")
 local ranking_files = require("seqrun.tasks.embed.ranking_files")
@@ -131,12 +132,13 @@ function Reader:notes()
   if not counts.rows or self.ranking then return {} end
   local notes = sameness(self)
   if self.low then
-    table.insert(notes, 1, ("%d scored pairs, scores %g to %g"):format(counts.rows, self.low, self.high))
+    table.insert(notes, 1, ("%s, scores %g to %g"):format(counted(counts.rows, "scored pair"), self.low,
+      self.high))
   elseif counts.texts == 1 then
-    table.insert(notes, 1, ("%d texts"):format(counts.rows))
+    table.insert(notes, 1, counted(counts.rows, "text"))
   else
-    table.insert(notes, 1, ("%d pairs%s"):format(counts.rows,
-      counts.negatives > 0 and (" with %d hard negatives"):format(counts.negatives) or ""))
+    table.insert(notes, 1, counted(counts.rows, "pair")
+      .. (counts.negatives > 0 and " with " .. counted(counts.negatives, "hard negative") or ""))
   end
   return notes
 end

@@ -8,6 +8,7 @@
 
 local c = require("seqrun.config")
 local check = require("seqrun.base.check")
+local counted = require("seqrun.base.format").counted
 local counters = require("seqrun.schedule.counters")
 local rate_rules = require("seqrun.tasks.shared.rate_rules")
 
@@ -358,8 +359,8 @@ local rules = {
     keys = { "rate.from", "rate.total", "steps", "rate.by" },
     check = function(from, total, steps, by)
       if by ~= "step" or from + (steps or 1) <= total then return nil end
-      return ("%d steps after the first %d exceed the %d of the schedule; raise rate.total"):format(
-        steps or 1, from, total)
+      return ("%s after the first %d exceed the %d of the schedule; raise rate.total"):format(
+        counted(steps or 1, "step"), from, total)
     end,
   },
   {

@@ -6,6 +6,7 @@
 --
 -- Source: Devlin et al. 2018, arXiv:1810.04805, and the program published with it (windows, best context).
 
+local counted = require("seqrun.base.format").counted
 local json = require("seqrun.core.json")
 local frames = require("seqrun.text.frames")
 local one_line = require("seqrun.base.one_line")
@@ -302,10 +303,10 @@ function Squad:make(record)
 end
 
 function Squad:notes()
-  local lines = { ("%d questions, %d without an answer, in %d windows"):format(self.questions, self.unanswerable,
-    self.windows) }
+  local lines = { ("%s, %d without an answer, in %s"):format(counted(self.questions, "question"), self.unanswerable,
+    counted(self.windows, "window")) }
   if (self.cut or 0) > 0 then
-    lines[2] = ("%d questions are longer than %d tokens and are cut"):format(self.cut, self.job.options.query)
+    lines[2] = ("questions longer than %d tokens are cut: %d"):format(self.job.options.query, self.cut)
   end
   return lines
 end
