@@ -199,8 +199,9 @@ sr_status sr_file_check_space(const char *path, uint64_t bytes) {
     uint64_t left;
     if (sr_io_now.space(path, &left) != 0) return sr_io_failed("get the free space", path);
     if (left >= bytes) return SR_OK;
-    return sr_fail(
-        SR_EIO,
-        "%s: only %ju bytes are free, %ju are needed; free some space or choose another directory",
-        path, (uintmax_t)left, (uintmax_t)bytes);
+    const double mib = 1 << 20;
+    return sr_fail(SR_EIO,
+                   "%s: only %.1f MiB are free, %.1f MiB are needed; free some space or choose "
+                   "another directory",
+                   path, (double)left / mib, (double)bytes / mib);
 }

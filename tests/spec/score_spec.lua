@@ -137,7 +137,10 @@ describe("scoring texts", function()
     assert.matches("^file,line,score,tokens,text\n%S+named.csv,2,%-%d+%.%d+,4,the hat\n", out)
     code, out, err = program.run { "score", BERT, file, "column.text=good" }
     assert.same({ 2, "" }, { code, out })
-    assert.matches("unknown key 'column.text'; did you mean 'columns.text'", err)
+    assert.matches("unknown key 'column'; did you mean 'columns'%?\n", err)
+    code, out, err = program.run { "score", BERT, file, "columns.pair=bad" }
+    assert.same({ 2, "" }, { code, out })
+    assert.matches("score: name the column of the text too: columns.text=NAME", err)
     code, out, err = program.run { "score", BERT, file, "columns.text=goof" }
     assert.same({ 3, "" }, { code, out })
     assert.matches("has no column 'goof', only: id, good, bad; set columns.text; did you mean 'good'%?", err)

@@ -46,7 +46,7 @@ end
 ---What columns are named by, for the texts of a command that reads no labels.
 local NAMED = config.map {
   { "columns", config.map {
-    { "text", config.string { required = true, doc = "column of the text: a name, or a number from 1" } },
+    { "text", config.string { optional = true, doc = "column of the text: a name, or a number from 1" } },
     { "pair", config.string { optional = true, doc = "column of a second text" } },
     { "header", config.boolean { optional = true, doc = "whether the first row names the columns" } },
   } },
@@ -60,6 +60,7 @@ local NAMED = config.map {
 function tables.named(verb, format, arguments)
   if #arguments == 0 then return nil end
   local columns = failure.must(config.load { schema = NAMED, arguments = arguments }).values.columns
+  if not columns.text then failure.raise("config", "%s: name the column of the text too: columns.text=NAME", verb) end
   if format == "lines" then
     failure.raise("config", "%s: lines have no columns; add %s tsv, csv or jsonl", verb,
       verb == "score" and "--input" or "--format")

@@ -47,12 +47,15 @@ end
 function VectorFile:commit()
   local header = ('{"embeddings":{"dtype":"F32","shape":[%d,%d],"data_offsets":[0,%d]}}'):format(self.count, self.size,
     4 * self.count * self.size)
-  local good, message = self.file:seek("set", 0)
-  if good then good, message = self.file:write(string.pack("<I8", HEADER), header, (" "):rep(HEADER - #header)) end
-  if good then good, message = self.file:close() end
-  if not good then return nil, ("%s: %s"):format(self.path, tostring(message)), "storage" end
-  self.file = nil
-  good, message = os.rename(self.temporary, self.path)
+  local file = self.file
+  local good, message = file:seek("set", 0)
+  if good then good, message = file:write(string.pack("<I8", HEADER), header, (" "):rep(HEADER - #header)) end
+  if not good then return fail(self, message) end
+  self.file = nil -- closed, even if that fails
+  good, message = file:close()
+  if not good then message = ("%s: %s"):format(self.path, message) else
+    good, message = os.rename(self.temporary, self.path)
+  end
   if good then return true end
   os.remove(self.temporary)
   return nil, message, "storage"

@@ -1,6 +1,7 @@
 -- follow.lua - runs that are watched: each is read again and again while it goes on, and nothing of it is changed.
 
 local ending = require("seqrun.history.ending")
+local guess = require("seqrun.base.guess")
 local history = require("seqrun.history.runs")
 local json_file = require("seqrun.base.json_file")
 local lines = require("seqrun.history.lines")
@@ -38,7 +39,7 @@ end
 
 local function is_here(environment)
   local host = type(environment.machine) == "table" and environment.machine.host
-  return host == nil or host == sys.machine().host
+  return not host or host == sys.machine().host
 end
 
 ---Seconds for which a run on another machine, whose lock is not seen here, is taken for alive after a line.
@@ -60,7 +61,8 @@ end
 function Run:look()
   if not history.is_run(self.dir) then
     self.state = "waiting"
-    self.reason = sys.exists(self.dir) and "it has not started yet" or "there is no such directory yet"
+    self.reason = sys.exists(self.dir) and "it has not started yet"
+      or "there is no such directory yet" .. guess.file_hint(self.dir)
     return
   end
   local path = self.dir .. "/metrics.jsonl"

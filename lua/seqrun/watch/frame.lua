@@ -32,7 +32,15 @@ local LEAST, NARROWEST, ALERTS = 4, 34, 4
 ---The figure of the last evaluation that says most.
 local function headline(run) return overview.headline(run.found.evals[#run.found.evals] or {}) end
 
----Metrics that can be drawn: the loss and what says most first.
+---Whether a run of some has lines of training.
+local function any_trained(runs)
+  for _, run in ipairs(runs) do
+    if next(run:last()) then return true end
+  end
+  return false
+end
+
+---Metrics that can be drawn: the loss, where there is one, and what says most first.
 ---@param runs seqrun.watch.Run[]
 ---@return string[]
 function frame.metrics(runs)
@@ -40,12 +48,13 @@ function frame.metrics(runs)
   local function add(key)
     if not seen[key] then list[#list + 1], seen[key] = key, true end
   end
-  add("loss")
+  local trained = any_trained(runs)
+  if trained then add("loss") end
   for _, run in ipairs(runs) do
     local held = headline(run)
     if held then add(held.name) end
   end
-  for _, key in ipairs { "lr", "grad_norm", "real_tokens_per_s" } do add(key) end
+  for _, key in ipairs(trained and { "lr", "grad_norm", "real_tokens_per_s" } or {}) do add(key) end
   for _, run in ipairs(runs) do
     for _, row in ipairs { run:last(), run.found.evals[#run.found.evals] or {} } do
       for key, value in pairs(row) do
@@ -55,7 +64,7 @@ function frame.metrics(runs)
   end
   table.sort(others)
   for _, key in ipairs(others) do add(key) end
-  return list
+  return #list > 0 and list or { "loss" }
 end
 
 ---The points of a metric as a curve; nil without any.
