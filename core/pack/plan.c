@@ -88,8 +88,8 @@ static sr_status check_cover(const int64_t *slots, const sr_plan *p) {
     for (int32_t l = 1; l <= p->capacity; l++) {
         int64_t spare = slots[l] - p->histogram.count[l];
         if (spare < 0)
-            return sr_fail(SR_EDATA, "%" PRId64 " sequence%s of %d tokens %s not in any pack", -spare,
-                           spare == -1 ? "" : "s", l, spare == -1 ? "is" : "are");
+            return sr_fail(SR_EDATA, "%" PRId64 " sequence%s of %d tokens %s not in any pack",
+                           -spare, spare == -1 ? "" : "s", l, spare == -1 ? "is" : "are");
         if (__builtin_add_overflow(unfilled, spare, &unfilled))
             return sr_fail(SR_EDATA, "integer overflow in the unfilled slots");
     }
