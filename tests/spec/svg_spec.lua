@@ -63,6 +63,7 @@ describe("a chart", function()
         assert.is_nil(text:find("nan", 1, true))
         assert.is_nil(text:find("inf", 1, true))
         check_xml(text)
+        assert.equal(#values == 1, text:find("<circle ", 1, true) ~= nil) -- a line of one point shows nothing
       end
     end
   end)

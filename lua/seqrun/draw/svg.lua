@@ -149,6 +149,8 @@ local function bad_marks(out, points, at_x, frame)
   end
 end
 
+local function dot(x, y, class) return element("circle", { class = "fill " .. class, cx = x, cy = y, r = 2.6 }) end
+
 function draw.line(out, one, at_x, at_y, frame)
   local points = svg.thin(one.points, one.most or 2000)
   if points[1] and points[1][3] then
@@ -161,9 +163,9 @@ function draw.line(out, one, at_x, at_y, frame)
   local class = one.class .. (one.style and " " .. one.style or "")
   out[#out + 1] = element("path", { class = class, d = path_of(points, at_x, at_y) })
   if one.style ~= "thin" then bad_marks(out, one.points, at_x, frame) end
+  local alone = #points == 1 and one.kind ~= "dots" and points[1] -- which no line shows
+  if alone and finite(alone[2]) then out[#out + 1] = dot(at_x(alone[1]), at_y(alone[2]), one.class) end
 end
-
-local function dot(x, y, class) return element("circle", { class = "fill " .. class, cx = x, cy = y, r = 2.6 }) end
 
 function draw.dots(out, one, at_x, at_y, frame)
   draw.line(out, one, at_x, at_y, frame)
