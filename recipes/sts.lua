@@ -71,5 +71,7 @@ local lines = cfg.format == "table" and grid.lines(cells, { left = { true, true 
   or formats.lines(cells, cfg.format)
 print(table.concat(lines, "\n"))
 for i in ipairs(cfg.format == "table" and cfg.data or {}) do
-  if scores[1][i].reason then print(("failed: %s: %s"):format(cfg.data[i], scores[1][i].reason)) end
+  local path, reason = cfg.data[i], scores[1][i].reason
+  if reason and reason:sub(1, #path) ~= path then reason = ("%s: %s"):format(path, reason) end
+  if reason then print("failed: " .. reason) end
 end
