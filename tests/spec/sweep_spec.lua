@@ -155,7 +155,10 @@ describe("seqrun sweep #slow", function()
     assert.matches("failed: rate.peak=x: seed 1: .*expected a number", told)
     assert.matches("\nbest: rate.peak=1e%-2 with mlm_loss %d", told)
     assert.matches("1 of 6  rate.peak=1e%-3  seed 1  mlm_loss", err)
-    assert.matches("<svg", assert(sys.read_file(out .. "/sweep.svg")))
+    local picture = assert(sys.read_file(out .. "/sweep.svg"))
+    local seeds = require("seqrun.draw.svg").colour(7)
+    assert.truthy(picture:find('<circle class="fill ' .. seeds, 1, true))
+    assert.is_nil(picture:find('<path class="' .. seeds, 1, true)) -- no line joins them
 
     local object
     code, told, err = run("--seeds", "2", "--json")

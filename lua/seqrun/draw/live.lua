@@ -194,7 +194,7 @@ end
 
 ---How far it is, in parts of a line.
 local function parts_of(self, done, note)
-  local total = self.total
+  local total = self.total and math.max(self.total, done or 0) -- it may be an estimate
   local parts = { { text = self.title, rank = 1 } }
   if done and total and total > 0 then
     local share, spent = math.min(1, done / total), sys.now() - self.began

@@ -167,14 +167,18 @@ function draw.line(out, one, at_x, at_y, frame)
   if alone and finite(alone[2]) then out[#out + 1] = dot(at_x(alone[1]), at_y(alone[2]), one.class) end
 end
 
-function draw.dots(out, one, at_x, at_y, frame)
-  draw.line(out, one, at_x, at_y, frame)
-  if #one.points > 60 then return end
+---Dots without a line.
+function draw.points(out, one, at_x, at_y)
   for _, point in ipairs(one.points) do
     if finite(point[2]) then
       out[#out + 1] = dot(at_x(point[1]), at_y(point[2]), one.class)
     end
   end
+end
+
+function draw.dots(out, one, at_x, at_y, frame)
+  draw.line(out, one, at_x, at_y, frame)
+  if #one.points <= 60 then draw.points(out, one, at_x, at_y) end
 end
 
 ---A horizontal line at y.
@@ -223,8 +227,8 @@ local function legend(out, series, x0, x1, y)
       local wide = 24 + width_of(one.name)
       if x + wide > x1 and x > x0 then x, rows = x0, rows + 1 end
       local row = y + 16 * rows
-      out[#out + 1] = sample(one, x, row)
-      if one.kind == "dots" then out[#out + 1] = dot(x + 7, row - 4, one.class) end
+      if one.kind ~= "points" then out[#out + 1] = sample(one, x, row) end
+      if one.kind == "dots" or one.kind == "points" then out[#out + 1] = dot(x + 7, row - 4, one.class) end
       out[#out + 1] = text(x + 19, row, "name", one.name)
       x = x + wide + 12
     end
@@ -286,7 +290,7 @@ local function described(o)
 end
 
 ---@class seqrun.svg.Series
----@field kind? "line"|"dots"|"level"|"bars" line by default
+---@field kind? "line"|"dots"|"points"|"level"|"bars" line by default; dots: with a line, points: without
 ---@field name? string for the legend
 ---@field class? string a colour, as of svg.colour
 ---@field style? "thin"|"dash"|"dots"

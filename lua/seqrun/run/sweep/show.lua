@@ -123,7 +123,7 @@ local function series_of(rows, axis, metric)
     if row.mean then table.insert(by_name[name].points, { x, row.mean, row.half }) end
   end
   for _, one in ipairs(series) do table.sort(one.points, function(a, b) return a[1] < b[1] end) end
-  series[#series + 1] = { kind = "dots", name = "seeds", class = svg.colour(7), points = dots }
+  series[#series + 1] = { kind = "points", name = "seeds", class = svg.colour(7), points = dots }
   return series
 end
 
@@ -139,7 +139,7 @@ function show.picture(sweep, rows)
   local title = "sweep: " .. show.rule(sweep)
   local chart = svg.chart {
     title = title, heading = title, width = 720, height = 360, at = { 0, 0 }, series = series,
-    x = { label = key or "rank", log = low > 0 and high >= 10 * low or nil }, y = { label = sweep.metric },
+    x = { label = key or "rank", log = low > 0 and high >= 10 * low or nil }, y = { label = sweep.metric, even = true },
   }
   return chart and svg.page(720, 360, { chart }, title)
 end
