@@ -66,6 +66,9 @@ describe("seqrun repro #slow", function()
       { object.equal, object.steps, object.again, object.checkpoint })
     local again = json.decode(sr.must(sys.read_file(dir .. "/other/ended.json")))
     assert.equal("finished", again.state)
+    code, out, err = repro("--out", "/proc/none/x") -- where nothing can be written: nothing is wrong with the run
+    assert.equal(5, code, out)
+    assert.matches("free some space, or choose another directory with %-%-out", err)
   end)
 
   it("repeats a run that was stopped and resumed, and one with a curriculum", function()

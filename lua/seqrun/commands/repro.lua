@@ -28,7 +28,7 @@ times, then weights and moments of the last step. The bits are the same on any n
 changed. Start it in the directory in which the run was started. A recipe, a task or a schedule that is a Lua file and
 does not ship with seqrun is only run with --trust: RUN may be from somebody else.
 
-exit codes: 0 all equal, 1 a difference, 3 it cannot be repeated
+exit codes: 0 all equal, 1 a difference, 3 it cannot be repeated, 5 the storage has no room for it
 
 examples:
   seqrun repro runs/pretrain --check

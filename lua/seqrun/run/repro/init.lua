@@ -118,7 +118,7 @@ function repro.run(self, options)
   witness.close()
   self.lines, self.difference = seen.compared, seen.difference
   if not done and not (code == "numeric" and seen.reached >= self.last) then
-    return nil, message, code == "stopped" and code or "data"
+    return nil, message, (code == "stopped" or code == "storage") and code or "data"
   end
   self.checkpoint = not self.difference and compare_checkpoints(self.run, self.again, self.last) or nil
   self.equal = not self.difference and not (self.checkpoint and not self.checkpoint.equal)
