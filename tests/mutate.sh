@@ -45,7 +45,8 @@ mutants() {
     norm_race              norm_back.cuh@norm.cu cuda_rows norms.on.simt:.more.rows   s/parity ^= 1/parity ^= 0/
     norm_missing_barrier   norm_back.cuh@norm.cu cuda_rows norms.on.simt:.rows.of.64  /int turn = 0/{n;d}
     norm_dropped_row       norm_back.cuh@norm.cu cuda_rows norms.on.simt:.more.rows.of s/row >= a.rows ? -2/row >= a.rows - 1 ? -2/
-    norm_lost_bias         norm_back.cuh@norm.cu ops       simt.in.f32.*two.layers           s/for (int i = 1; i < t.count/for (int i = 2; i < t.count/
+    linear_adds_first      linear.cu             blank     whatever.they.were                s/p.add = !set_w;/p.add = true;/
+    norm_lost_bias         norm_back.cuh@norm.cu ops       simt.in.bf16.*two.layers          s/for (int i = 1; i < t.count/for (int i = 2; i < t.count/
     act_dropped_row        activation.cu         ops       simt.in.f32.*linear               s/row + k \* step >= a.rows/row + k * step + 1 >= a.rows/
     embed_lost_join        segments.cu           cuda_rows ids.that.fill              s/h < heads; h += AT_ONCE/h + 1 < heads; h += AT_ONCE/
     loss_dropped_tail      loss.cu ops   simt.in.f32.*mlm_loss        s/if (i < left) sum +=/if (i < left - 1) sum +=/

@@ -203,7 +203,7 @@ typedef struct sr_device_facts {
 /* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
  * sr_layout_on, sr_weight, sr_host (plugin.h), sr_function (function.h) or sr_comm_engine (comm.h).
  */
-enum { SR_ABI = 14 };
+enum { SR_ABI = 15 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */
@@ -250,6 +250,11 @@ struct sr_backend {
      * it is closed.  Runs keep these choices in checkpoints and pin them on all ranks.  NULL where
      * nothing is chosen. */
     sr_status (*choices)(sr_choices **out, sr_device *device);
+
+    /* NULL: gradients are filled with zeros before they are added to.  Otherwise linear_backward
+     * may write them (set_w), and this clears the others: elements ends[2 i] .. ends[2 i + 1] - 1
+     * of y, flat and real, for each i below count. */
+    sr_status (*zero_ranges)(sr_tensor *y, const int64_t *ends, int64_t count);
 
     /* ---- ops: slots.h --------------------------------------------------------------------- */
 #define SR_SLOT(name, ...) sr_status (*name)(SR_PARAMETERS(__VA_ARGS__));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/tensor/blank.h"
 #include "core/tensor/ops.h"
 #include "core/tensor/scope.h"
 #include "core/tensor/storage.h"
@@ -251,6 +252,13 @@ sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink) {
     SR_TRY(node->device->backend->fill(dx[i], 0.0));
     *sink = dx[i];
     return SR_OK;
+}
+
+sr_status sr_grad_first_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink, bool *first) {
+    const sr_tensor *leaf = node->edge[i].leaf;
+    *first = leaf != NULL && leaf->grad != NULL && leaf->grad->storage->data != NULL &&
+             leaf->grad->dtype == node->device->real && sr_blanks_take(leaf->grad);
+    return sr_grad_sink(node, dx, i, sink);
 }
 
 sr_tensor *sr_grad_take(sr_node *node, int i) {

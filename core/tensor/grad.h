@@ -125,6 +125,10 @@ static inline sr_dtype sr_edge_grad_dtype(const sr_edge *e) {
  * in dx[i].  NULL if no gradient is needed.  The rule must not release it. */
 sr_status sr_grad_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink);
 
+/* The same for a kernel that can also write: *first, where the sink counts as zeros but holds
+ * anything, so that it must be written. */
+sr_status sr_grad_first_sink(sr_node *node, sr_tensor **dx, int i, sr_tensor **sink, bool *first);
+
 /* For rules: the gradient that the origin of input i has from ops that were recorded later, of
  * sr_edge_grad_dtype(), if a kernel may add to it: the caller's from now on, to be returned in
  * dx[i].  NULL if there is none. */

@@ -98,7 +98,7 @@ sr_status sr_host_grouped_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tenso
             part(&room[0], dx, from, n), part(&room[1], dw, rows, outputs),
             part(&room[2], db, rows, outputs), part(&room[3], dy, from, n),
             part(&room[4], x, from, n), part(&room[5], w, rows, outputs),
-            part(&room[6], pre, from, n), part(&room[7], y, from, n), act, false));
+            part(&room[6], pre, from, n), part(&room[7], y, from, n), act, false, false));
     }
     return clear_rest(dx, start[groups]);
 }

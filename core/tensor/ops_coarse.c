@@ -73,15 +73,15 @@ static sr_status linear_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     (void)pass;
     SR_NEED(node->device, linear_backward);
     sr_tensor *dy, *dw, *db = NULL;
-    bool summed = node->number[LINEAR_SUMMED] != 0, add;
+    bool summed = node->number[LINEAR_SUMMED] != 0, add, set;
     node->number[LINEAR_SUMMED] = 0;
     SR_TRY(sr_coarse_dy(node, &dy, 0));
     SR_TRY(sr_coarse_sum(node, dx, 0, &add));
-    SR_TRY(sr_grad_sink(node, dx, 1, &dw));
+    SR_TRY(sr_grad_first_sink(node, dx, 1, &dw, &set));
     if (node->inputs > 2 && !summed) SR_TRY(sr_grad_sink(node, dx, 2, &db));
     return node->device->backend->linear_backward(
         dx[0], dw, db, dy, node->saved[LINEAR_X].tensor, node->saved[LINEAR_W].tensor,
-        node->saved[LINEAR_PRE].tensor, node->saved[LINEAR_Y].tensor, (sr_act)node->op, add);
+        node->saved[LINEAR_PRE].tensor, node->saved[LINEAR_Y].tensor, (sr_act)node->op, add, set);
 }
 static const sr_rule linear_rule = {"linear", linear_back};
 

@@ -63,9 +63,10 @@ SR_SLOT(random, OUT(y), VALUE(sr_random, kind), VALUE(uint64_t, seed), VALUE(sr_
  * before a GELU; it is NULL for the other activations, where y serves in backward, and when no
  * gradient is needed. */
 SR_SLOT(linear, OUT(y), OUT(pre), IN(x), IN(w), IN(b), VALUE(sr_act, act))
-/* dx = , or += with add_x, where the device `adds`; dw += , db += ; each may be NULL */
+/* dx = , or += with add_x, where the device `adds`; dw += , or = with set_w, where it has
+ * `zero_ranges`; db += ; each may be NULL */
 SR_SLOT(linear_backward, OUT(dx), OUT(dw), OUT(db), IN(dy), IN(x), IN(w), IN(pre), IN(y),
-    VALUE(sr_act, act), VALUE(bool, add_x))
+    VALUE(sr_act, act), VALUE(bool, add_x), VALUE(bool, set_w))
 
 /* Items (K, T) i32 name a group in [0, groups) each, or none; item i is of row i % T, and those of
  * slack have none.  In the order of groups, within a group in their own: rows (K T) i32, the row of

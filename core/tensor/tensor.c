@@ -5,6 +5,7 @@
 
 #include "core/base/mem.h"
 #include "core/tensor/backend.h"
+#include "core/tensor/blank.h"
 #include "core/tensor/grad.h"
 #include "core/tensor/scope.h"
 #include "core/tensor/storage.h"
@@ -158,7 +159,7 @@ void sr_tensor_release(sr_tensor *t) {
 }
 
 sr_status sr_tensor_check(const char *op, const sr_tensor *t) {
-    if (t->storage->data != NULL) return SR_OK;
+    if (t->storage->data != NULL) return t->storage->blanks != NULL ? sr_blanks_settle(t) : SR_OK;
     return sr_fail(SR_EINVAL,
                    "%s: the tensor has expired because its scope was closed; call t:keep() before "
                    "the scope ends",

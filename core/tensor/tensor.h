@@ -29,6 +29,7 @@ typedef struct sr_device sr_device; /* device.h */
 typedef struct sr_scope sr_scope;   /* scope.h */
 typedef struct sr_node sr_node;     /* grad.h: the op that made a tensor */
 typedef struct sr_weight sr_weight; /* weight.h */
+typedef struct sr_blanks sr_blanks; /* blank.h */
 
 typedef struct sr_storage {
     sr_device *device;
@@ -38,6 +39,7 @@ typedef struct sr_storage {
     int32_t refs;
     sr_scope *scope; /* device->outside if no scope owns it; NULL when expired */
     struct sr_storage *scope_next, *scope_prev;
+    sr_blanks *blanks; /* parts that count as zeros; or NULL */
 } sr_storage;
 
 typedef struct sr_tensor {
@@ -82,7 +84,7 @@ sr_status sr_tensor_view(sr_tensor **out, const sr_tensor *t, int ndim, const in
 sr_tensor *sr_tensor_retain(sr_tensor *t);
 void sr_tensor_release(sr_tensor *t); /* may be NULL */
 
-/* SR_EINVAL naming `op` if the tensor's scope was closed. */
+/* SR_EINVAL naming `op` if the tensor's scope was closed.  Its memory is then what it counts as. */
 sr_status sr_tensor_check(const char *op, const sr_tensor *t);
 
 /* Must be called after every write to t's memory after its creation. */

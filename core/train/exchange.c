@@ -204,6 +204,8 @@ static sr_status open_update(sr_exchange *x, int64_t total, int64_t last) {
     x->next = 0;
     list_nodes(x, total);
     SR_TRY(find_sums(x));
+    if (last < 0) /* no share of this rank will add to its gradients */
+        SR_TRY(sr_params_settle_grad(x->shares->params, (sr_range){0, x->shares->params->stored}));
     if (last < 0) SR_TRY(check_unchanged(x));
     if (!x->opts.library) SR_TRY(view_part(x));
     if (x->opts.library && last < 0) SR_TRY(sr_shares_finish(x->shares));
@@ -301,6 +303,7 @@ static sr_status sum_up(sr_exchange *x, sr_range elements) {
 
 static sr_status start_bucket(sr_exchange *x) {
     sr_range elements = x->bucket[x->next++].elements;
+    SR_TRY(sr_params_settle_grad(x->shares->params, elements));
     if (x->last >= 0) SR_TRY(sr_shares_join(x->shares, x->last, x->opts.library, elements));
     SR_TRY(x->opts.library ? sum_up(x, elements) : swap(x, elements));
     x->version = x->shares->params->grad->storage->version;

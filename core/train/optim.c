@@ -334,6 +334,7 @@ sr_status sr_optim_begin(sr_optim *o, double rate, double clip) {
     SR_TRY(sr_params_sync_bf16(o->params));
     if (o->pending == o->room) SR_TRY(sr_optim_read_results(o));
     o->step = describe(o, rate, clip);
+    SR_TRY(sr_params_settle_grad(o->params, (sr_range){0, o->params->stored}));
     return o->params->device->backend->grad_squares(o->squares, o->params->grad, o->chunks, o->from,
                                                     o->upto);
 }

@@ -174,6 +174,29 @@ static sr_status make_leaves(sr_params *p) {
     return SR_OK;
 }
 
+enum { BLANK_LEAST = 1024 }; /* elements */
+
+/* The gradients of matrices, which a product may write, and what is between them. */
+static sr_status find_blanks(sr_params *p) {
+    SR_TRY(sr_new(&p->blanks.range, p->count));
+    SR_TRY(sr_new(&p->clear, 2 * (p->count + 1)));
+    int64_t n = 0;
+    for (int64_t i = 0; i < p->count; i++) {
+        const sr_param *param = &p->list[i];
+        const sr_fused *group = param->fused >= 0 ? &p->fused[param->fused] : NULL;
+        const sr_tensor *grad = (group != NULL ? group->leaf : param->leaf)->grad;
+        int64_t size = sr_tensor_elements(grad);
+        if ((group != NULL && group->first != i) || grad->ndim != 2 || size < BLANK_LEAST) continue;
+        p->blanks.range[n] = (sr_blank){grad->offset, grad->offset + size, false};
+        p->clear[2 * n + 1] = grad->offset;
+        p->clear[2 * ++n] = grad->offset + size;
+    }
+    p->clear[2 * n + 1] = p->stored;
+    p->blanks.count = n;
+    p->grad->storage->blanks = &p->blanks;
+    return SR_OK;
+}
+
 static sr_status build(sr_params *p, const sr_param_spec *specs, int64_t count,
                        sr_dtype precision) {
     for (int64_t i = 0; i < count; i++) {
@@ -185,7 +208,8 @@ static sr_status build(sr_params *p, const sr_param_spec *specs, int64_t count,
     SR_TRY(sr_params_flat(&p->grad, p->device, p->stored));
     if (precision != p->device->real)
         SR_TRY(sr_params_store(&p->bf16, p->device, precision, p->stored));
-    return make_leaves(p);
+    SR_TRY(make_leaves(p));
+    return p->device->backend->zero_ranges != NULL ? find_blanks(p) : SR_OK;
 }
 
 sr_status sr_params_new(sr_params **out, sr_device *device, const sr_param_spec *specs,
@@ -222,7 +246,13 @@ void sr_params_free(sr_params *p) {
         sr_free(p->fused[g].name);
     }
     sr_tensor_release(p->value);
+    if (p->grad != NULL) {
+        sr_tensor_check("params", p->grad); /* a caller may have retained a gradient */
+        p->grad->storage->blanks = NULL;
+    }
     sr_tensor_release(p->grad);
+    sr_free(p->blanks.range);
+    sr_free(p->clear);
     sr_tensor_release(p->bf16);
     sr_free(p->read);
     sr_free(p->list);
@@ -318,7 +348,16 @@ sr_status sr_params_after_step(sr_params *p) {
 
 sr_status sr_params_zero_grad(sr_params *p) {
     p->grad->storage->version++;
-    return p->device->backend->fill(p->grad, 0.0);
+    if (p->blanks.count == 0) return p->device->backend->fill(p->grad, 0.0);
+    sr_blanks_begin(&p->blanks);
+    return p->device->backend->zero_ranges(p->grad, p->clear, p->blanks.count + 1);
+}
+
+sr_status sr_params_settle_grad(const sr_params *p, sr_range elements) {
+    sr_tensor part = *p->grad;
+    part.offset += elements.first;
+    part.shape[0] = elements.last - elements.first;
+    return sr_tensor_check("params", &part);
 }
 
 /* Gives back the memory of masters [first, last) that lie outside of `own`. */

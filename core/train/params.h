@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "core/base/status.h"
+#include "core/tensor/blank.h"
 #include "core/tensor/device.h"
 #include "core/tensor/tensor.h"
 
@@ -84,6 +85,9 @@ typedef struct sr_params {
     int64_t count;
     sr_fused *fused;
     int32_t fused_count;
+    sr_blanks
+        blanks;     /* of the gradients: matrices that ops read, where the device can write them */
+    int64_t *clear; /* the ranges between them: pairs of ends */
     int64_t elements; /* of all parameters, without padding */
     int64_t stored;   /* elements of a store */
 } sr_params;
@@ -109,7 +113,12 @@ sr_status sr_params_initialise(sr_params *params, uint64_t seed);
 /* The same for one parameter. */
 sr_status sr_params_initialise_one(sr_params *params, sr_param *param, uint64_t seed);
 
+/* All gradients count as zeros.  They are, but for `blanks`. */
 sr_status sr_params_zero_grad(sr_params *params);
+
+/* For code that reads or writes elements of `grad` by itself, not through an op: afterwards they
+ * are what they count as. */
+sr_status sr_params_settle_grad(const sr_params *params, sr_range elements);
 
 /* Must be called after writing to a master: refreshes the bf16 copy and the device's layouts of
  * weights.  SR_EINVAL while masters are partial. */

@@ -124,6 +124,7 @@ static sr_tensor part_of(const sr_tensor *flat, sr_range range) {
 static sr_status add_part(sr_shares *s, int64_t i, sr_range range) {
     const sr_backend *backend = s->params->device->backend;
     if (backend->axpby == NULL) return sr_backend_lacks(s->params->device, "axpby");
+    SR_TRY(sr_params_settle_grad(s->params, range));
     sr_tensor grad = part_of(s->params->grad, range), sum = part_of(s->node[i].sum, range);
     SR_TRY(backend->axpby(&grad, &sum, 1.0, 1.0));
     s->params->grad->storage->version++;
@@ -145,6 +146,7 @@ static sr_status add_to_grad(sr_shares *s, int64_t i) {
 
 /* Keeps params->grad as a node and clears it. */
 static sr_status hold(sr_shares *s, int level, int64_t index) {
+    SR_TRY(sr_params_settle_grad(s->params, (sr_range){0, s->params->stored}));
     SR_TRY(s->params->device->backend->copy(s->node[s->count].sum, s->params->grad));
     s->node[s->count].level = level;
     s->node[s->count].index = index;

@@ -97,6 +97,7 @@ sr_status sr_hash_state(uint64_t *out, int64_t *count, const sr_optim *o, sr_hel
     const part from = part_of(o, what);
     *count = 0;
     if (from.live == NULL) return SR_OK;
+    if (what == SR_HELD_GRADIENT) SR_TRY(sr_params_settle_grad(o->params, range));
     range.first = range.first > from.held.first ? range.first : from.held.first;
     range.last = smaller(range.last, from.held.last);
     SR_TRY(sr_device_wait(o->params->device));

@@ -283,8 +283,8 @@ static sr_status pass_over(const void **out, sr_across *across, sr_tensor *db, c
 
 sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
                                  const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
-                                 const sr_tensor *y, sr_act act, bool add_x) {
-    (void)add_x; /* this device does not add */
+                                 const sr_tensor *y, sr_act act, bool add_x, bool set_w) {
+    (void)add_x, (void)set_w; /* this device does neither */
     const sr_tensor *all[] = {dx, dy, x, w, pre, y}, *sums[] = {dw, db};
     SR_TRY(sr_cpu_need_f32("linear", sums, 2));
     SR_TRY(sr_cpu_need_f32_or_bf16("linear", all, 6));

@@ -59,7 +59,7 @@ static sr_status before_activation(matrix *dz, gpu *g, sr_tensor *db, bool neede
 
 sr_status gpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
                               const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
-                              const sr_tensor *y, sr_act act, bool add_x) {
+                              const sr_tensor *y, sr_act act, bool add_x, bool set_w) {
     gpu *g = gpu_of(dy);
     matrix dz;
     SR_TRY(before_activation(&dz, g, db, dx != nullptr || dw != nullptr, dy,
@@ -71,6 +71,6 @@ sr_status gpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const
     }
     if (dw == nullptr) return SR_OK;
     product p = product_of(matrix_of(dw), transposed(dz), matrix_of(x));
-    p.add = true;
+    p.add = !set_w;
     return gemm(g, "linear", &p);
 }

@@ -15,7 +15,7 @@
 enum { THREADS = 256, NORM_THREADS = 512, PREPARE_THREADS = 64 };
 enum { SCRATCH_SCALARS, SCRATCH_RATES };
 /* Tables that stay on the device from step to step. */
-enum { KEPT_OWN, KEPT_CHUNKS, KEPT_SEGMENTS };
+enum { KEPT_OWN, KEPT_CHUNKS, KEPT_SEGMENTS, KEPT_RANGES };
 
 /* ---- gradient norm --------------------------------------------------------------------------- */
 
@@ -451,4 +451,21 @@ sr_status gpu_step(const sr_step *u) {
     if (u->method == SR_STABLE_ADAMW) return run_chunks<STABLE_APPLY>(g, "step", u, &r);
     if (u->method == SR_MUON) return run_chunks<MUON_APPLY>(g, "step", u, &r);
     return run_chunks<ADAMW>(g, "step", u, &r);
+}
+
+/* ---- gradients that are added to ------------------------------------------------------------- */
+
+/* Four blocks for a range. */
+KERNEL(THREADS, 4) void clear_ranges(global<float> y, readonly<int64_t> ends) {
+    const int64_t last = ends[2 * block_x() + 1], step = (int64_t)blocks_y() * THREADS;
+    for (int64_t i = ends[2 * block_x()] + block_y() * THREADS + thread(); i < last; i += step)
+        y[i] = 0.0f;
+}
+
+sr_status gpu_zero_ranges(sr_tensor *y, const int64_t *ends, int64_t count) {
+    gpu *g = gpu_of(y);
+    global<const int64_t> table;
+    SR_TRY(kept_table(&table, g, KEPT_RANGES, ends, (size_t)(2 * count)));
+    return launch(g, "zero_ranges", clear_ranges, dim((size_t)count, 4), THREADS, 0, out<float>(y),
+                  table);
 }

@@ -21,14 +21,15 @@ sr_status ref_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_
     return SR_OK;
 }
 
-/* With dz = dy act'(z):  dx = dz w,  dw += dz^T x,  db += sum_t dz. */
+/* With dz = dy act'(z):  dx = dz w,  dw (+)= dz^T x,  db += sum_t dz. */
 sr_status ref_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
                               const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
-                              const sr_tensor *y, sr_act act, bool add_x) {
+                              const sr_tensor *y, sr_act act, bool add_x, bool set_w) {
     int64_t rows = x->shape[0], hidden = x->shape[1], outputs = w->shape[0];
     const double *px = SR_DATA(double, x), *pw = SR_DATA(double, w), *pdy = SR_DATA(double, dy);
     const sr_tensor *kept = sr_act_keeps_input(act) ? pre : y;
     if (dx != NULL && !add_x) SR_TRY(ref_fill(dx, 0));
+    if (dw != NULL && set_w) SR_TRY(ref_fill(dw, 0));
     for (int64_t t = 0; t < rows; t++) {
         SR_TRY(ref_poll("linear"));
         for (int64_t f = 0; f < outputs; f++) {

@@ -53,9 +53,19 @@ double ref_drop_row(const sr_layout *layout, sr_dropout drop, int64_t t, int64_t
     return ref_drop(layout, layout->owner[t], drop, layout->position[t], col, 0);
 }
 
+static sr_status zero_ranges(sr_tensor *y, const int64_t *ends, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        memset(SR_DATA(double, y) + ends[2 * i], 0,
+               (size_t)(ends[2 * i + 1] - ends[2 * i]) * sizeof(double));
+    return SR_OK;
+}
+
 const sr_backend sr_backend_ref = {
-    SR_BACKEND_ABI, .name = "ref", .host = true,       .adds = true,         .real = SR_F64,
-    .alloc = take,  .free = give,  .upload = transfer, .download = transfer,
+    SR_BACKEND_ABI,       .name = "ref",
+    .host = true,         .adds = true,
+    .real = SR_F64,       .alloc = take,
+    .free = give,         .upload = transfer,
+    .download = transfer, .zero_ranges = zero_ranges,
 #define SR_SLOT(name, ...) .name = ref_##name,
 #include "core/tensor/slots.h"
 };

@@ -23,6 +23,7 @@ local traffic = {}
 ---@field positions integer
 ---@field optimizer "adamw"|"lamb"
 
+local WRITTEN = 1024 -- elements of a gradient that a product writes first, instead of adding it to zeros
 local ELEMENT = 2 -- bytes of an activation or weight in bf16
 local REAL = 4 -- of what is always f32
 local TILE = 64 -- rows and columns of a tile of attention
@@ -48,6 +49,13 @@ function traffic.parameters(w)
   local embeddings = (V + w.positions + 2) * H + 2 * H
   local heads = 2 * (H * H + H) + 2 * H + V + 2 * H + 2 -- pooler, transform and its norm, bias, next sentence
   return embeddings + w.layers * layer + heads
+end
+
+---Those of them whose gradients products write.
+---@param w seqrun.Work
+function traffic.written(w)
+  local H, F = w.hidden, w.inner
+  return w.layers * (4 * H * H + 2 * H * F) + 2 * H * H + 2 * H
 end
 
 ---Model FLOP of a step (CONTRACTS' formula): products of real tokens, attention, head rows as run.
@@ -108,7 +116,8 @@ local function linear(add, name, calls, rows, inputs, outputs, is)
   product(add, name .. " product", calls, rows, outputs, inputs, x + w + y)
   if is.gelu then add(name .. " gelu", "memory", "activation", calls, 1, 2 * y) end
   product(add, name .. " backward: dx", calls, rows, inputs, outputs, (is.residual and 2 or 1) * x + w + y)
-  product(add, name .. " backward: dw", calls, outputs, inputs, rows, x + y + 2 * REAL * inputs * outputs)
+  local passes = inputs * outputs < WRITTEN and 2 or 1
+  product(add, name .. " backward: dw", calls, outputs, inputs, rows, x + y + passes * REAL * inputs * outputs)
   if is.gelu then
     add(name .. " backward: gelu, db", "memory", "activation", calls, 2, 3 * y)
   elseif not is.summed then
@@ -193,7 +202,8 @@ local function optimizer(add, w)
   else
     add("adamw step", "memory", "optimizer", 1, 2, (7 * REAL + ELEMENT) * P)
   end
-  add("zero gradients", "memory", "plain", 1, 1, REAL * P)
+  -- what is small at once, tables when the first op adds to them
+  add("zero gradients", "memory", "plain", 1, 4, REAL * (P - traffic.written(w)))
 end
 
 ---The ops of a step, of one micro-batch.

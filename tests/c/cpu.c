@@ -236,7 +236,7 @@ static void test_linear(void) {
     CHECK_OK(sr_cpu_linear(y, pre, x, w, b, SR_ACT_GELU));
     CHECK(distance(data(y), wy, T * F) < 1e-6);
     CHECK(distance(data(pre), wp, T * F) < 1e-6);
-    CHECK_OK(sr_cpu_linear_backward(dx, dw, db, dy, x, w, pre, y, SR_ACT_GELU, false));
+    CHECK_OK(sr_cpu_linear_backward(dx, dw, db, dy, x, w, pre, y, SR_ACT_GELU, false, false));
     CHECK(distance(data(dx), wdx, T * H) < 1e-6);
     CHECK(distance(data(dw), wdw, F * H) < 1e-6);
     CHECK(distance(data(db), wdb, F) < 1e-6);
@@ -416,7 +416,7 @@ static uint64_t run_everything(void) {
     CHECK_OK(sr_cpu_attention(out, lse, qkv, &f.layout, opts));
     CHECK_OK(sr_cpu_copy(dout, out));
     CHECK_OK(sr_cpu_attention_backward(dqkv, NULL, dout, qkv, out, lse, &f.layout, opts));
-    CHECK_OK(sr_cpu_linear_backward(dy, dw, db, dqkv, y, w, NULL, qkv, SR_ACT_NONE, false));
+    CHECK_OK(sr_cpu_linear_backward(dy, dw, db, dqkv, y, w, NULL, qkv, SR_ACT_NONE, false, false));
     CHECK_OK(sr_cpu_embed_backward(dword, dpos, dtype, dg, dbeta, dy, ids, types, NULL, sum, g,
                                    mean, rstd, &f.layout, drop));
     CHECK_OK(sr_cpu_mlm_loss(total, nll, correct, dlogits, x, word, bias, labels, weights));

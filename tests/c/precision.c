@@ -168,10 +168,10 @@ static sr_status toy_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, co
 static sr_status toy_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db,
                                      const sr_tensor *dy, const sr_tensor *x, const sr_tensor *w,
                                      const sr_tensor *pre, const sr_tensor *y, sr_act act,
-                                     bool add_x) {
+                                     bool add_x, bool set_w) {
     CHECK(w->weight != NULL);
     SR_TRY(check_layout(w));
-    return sr_backend_cpu.linear_backward(dx, dw, db, dy, x, w, pre, y, act, add_x);
+    return sr_backend_cpu.linear_backward(dx, dw, db, dy, x, w, pre, y, act, add_x, set_w);
 }
 
 static sr_backend toy;

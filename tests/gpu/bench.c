@@ -142,7 +142,7 @@ static sr_status backward(bench *b) {
     return b->be->linear_backward(layer.do_x ? layer.dx : NULL, layer.do_w ? layer.dw : NULL,
                                   layer.do_b ? layer.db : NULL, layer.y, layer.x, layer.w,
                                   layer.act != SR_ACT_NONE ? layer.pre : NULL, NULL, layer.act,
-                                  layer.add);
+                                  layer.add, true);
 }
 
 static double part(bench *b, bool x, bool w, bool db) {
@@ -364,8 +364,10 @@ static sr_status step(bench *b) {
     return b->be->step(&b->step);
 }
 
+/* The tables: products write the gradients of other matrices. */
 static sr_status zero(bench *b) {
-    return b->be->fill(b->grad, 0.0);
+    sr_tensor tables = shaped(b->grad, b->w.V + 514, b->w.H);
+    return b->be->fill(&tables, 0.0);
 }
 
 /* Parameters of the model, near enough. */

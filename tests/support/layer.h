@@ -70,7 +70,7 @@ static void run_layer(const layer *l, int threads) {
               *dw = over(room + 5, l->dw, SR_F32, l->f, l->h);
     for (int64_t i = 0; i < l->f * l->h; i++) l->dw[i] = 1.0f;
     CHECK_OK(sr_cpu_linear(y, NULL, x, w, NULL, SR_ACT_NONE));
-    CHECK_OK(sr_cpu_linear_backward(dx, dw, NULL, dy, x, w, NULL, y, SR_ACT_NONE, false));
+    CHECK_OK(sr_cpu_linear_backward(dx, dw, NULL, dy, x, w, NULL, y, SR_ACT_NONE, false, false));
     close_device();
 }
 
