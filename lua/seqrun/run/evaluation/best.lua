@@ -1,6 +1,7 @@
 -- best.lua - keeps the best checkpoint by a metric of the evaluations, in RUN/best, and tells when it stops improving.
 
 local checkpoint = require("seqrun.checkpoint")
+local counted = require("seqrun.base.format").counted
 local failure = require("seqrun.base.failure")
 local overview = require("seqrun.history.overview")
 local sys = require("seqrun.core.sys")
@@ -83,7 +84,9 @@ function Best:over() return self.patience ~= nil and self.worse >= self.patience
 
 ---"mlm_loss has not improved in 3 evaluations".
 ---@return string
-function Best:standstill() return ("%s has not improved in %d evaluations"):format(self.metric, self.worse) end
+function Best:standstill()
+  return ("%s has not improved in %s"):format(self.metric, counted(self.worse, "evaluation"))
+end
 
 ---Whether there is a best evaluation yet.
 ---@return boolean
