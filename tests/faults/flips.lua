@@ -1,6 +1,6 @@
 -- flips.lua - single bits turned over while a small model is trained with verify.every=1: one line.
 --
---     [COUNT=N] [CLEAN=N] [SEED=N] build/seqrun tests/faults/flips.lua
+--     [COUNT=N] [CLEAN=N] [SEED=N] [SEQUENCES=6] build/seqrun tests/faults/flips.lua
 --
 -- COUNT steps have one flipped bit each, in an activation, a gradient, a weight or a moment, in the first or in the
 -- second computation; CLEAN steps have none, so that a report is a false alarm.  The truth about a flip is
@@ -87,7 +87,7 @@ end
 checked.save_nothing()
 local good, problem = checked.train(trial.folder, {
   "verify.every=1", "verify.action=retry", "log.every=1000000", "threads=1",
-  ("--max-steps=%d"):format(CLEAN + trial.count),
+  "batch.sequences=" .. (os.getenv("SEQUENCES") or 6), ("--max-steps=%d"):format(CLEAN + trial.count),
 }, {
   start = start, gradient = gradient, done = function(c) states[c.number] = kind and state_of(c) end,
   warn = function(text) reported = reported or text:find("differs", 1, true) ~= nil end,
