@@ -10,6 +10,8 @@ local gpu ---@type "simt"|"cuda" of the running test
 
 -- ---- numbers: those of a sequence depend on its uid alone ------------------------------------------
 
+local cos, log, sqrt, TURN = math.cos, math.log, math.sqrt, 2 * math.pi
+
 ---n normal numbers by seed.
 local function normal(seed, n, deviation)
   local state = seed % 2147483646 + 1
@@ -19,9 +21,7 @@ local function normal(seed, n, deviation)
   end
   for _ = 1, 5 do unit() end
   local list = {}
-  for i = 1, n do
-    list[i] = deviation * math.sqrt(-2 * math.log(unit())) * math.cos(2 * math.pi * unit())
-  end
+  for i = 1, n do list[i] = deviation * sqrt(-2 * log(unit())) * cos(TURN * unit()) end
   return list
 end
 
@@ -94,7 +94,9 @@ local function distance(got, wanted, width, from, to, least)
   for i = 1, #wanted do
     local col = (i - 1) % width
     if col >= from and col < to then
-      miss, norm = miss + (got[i] - wanted[i]) ^ 2, norm + wanted[i] ^ 2
+      local w = wanted[i]
+      local d = got[i] - w
+      miss, norm = miss + d * d, norm + w * w
     end
   end
   return math.sqrt(miss / norm)
