@@ -172,7 +172,7 @@ $(BUILD)/cuda_flags: FORCE
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 # The same kernels for the CPU, where every access is checked.
-SIMTFLAGS = -std=c++17 -x c++ -DSR_SIMT -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-exceptions -fno-rtti \
+SIMTFLAGS = -std=c++17 -x c++ -DSR_SIMT -D_GNU_SOURCE -g1 $(OPT) -ffp-contract=off -fno-exceptions -fno-rtti \
             -fno-threadsafe-statics -fPIC -fvisibility=hidden -ftls-model=initial-exec -I. -Wall -Wextra -Wno-unused-function
 SIMTOBJ   = $(patsubst %,$(BUILD)/obj/%.simt.o,$(SIMTSRC))
 

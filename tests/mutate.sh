@@ -2,7 +2,7 @@
 # Plants mistakes in copies of the CUDA kernels and shows that the tests on the simt device find each:
 # tests/mutate.sh BUILD [NAME].
 #
-# Every second one in `make test`, all in `make test-long`, which sets LONG.
+# Every third one in `make test`, all in `make test-long`, which sets LONG.
 #
 # A mutant is a sed command on one source; its object is compiled, linked with the others, and the
 # tests that match a pattern run on it.  It is caught when a test fails.
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.." || exit 1
 [ "${SAN:-0}" = 1 ] && { echo "mutants: not under sanitizers, whose build they are no part of"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-read -ra compile < <(sed 's/ -g -O[0-9s]/ -O1/; s/ -I\. / /' "$build/simt_flags") # the mutant's folder goes before .
+read -ra compile < <(sed 's/ -g1 -O[0-9s]/ -O1/; s/ -I\. / /' "$build/simt_flags") # the mutant's folder goes before .
 
 # NAME FILE SPEC PATTERN SED, one a line: FILE is SOURCE or HEADER@SOURCE, the pattern (Lua's) is of names of
 # tests.  A sed command that stops changing anything fails, so a mutant follows its kernel.
@@ -96,7 +96,7 @@ failed=0 number=0
 while read -r name file spec pattern sed; do
     [ -z "${2:-}" ] || [ "$name" = "$2" ] || continue
     number=$((number + 1))
-    [ -n "${2:-}" ] || [ "${LONG:-0}" = 1 ] || [ $((number % 2)) = 1 ] || continue
+    [ -n "${2:-}" ] || [ "${LONG:-0}" = 1 ] || [ $((number % 3)) = 1 ] || continue
     while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || failed=1; done
     run_mutant "$name" "$file" "$spec" "$pattern" "$sed" &
 done < <(mutants)

@@ -45,7 +45,7 @@ local function train(fused, options)
 end
 
 for _, device in ipairs { "ref", "cpu", "simt" } do
-  describe("Muon on " .. device, function()
+  describe("#slow Muon on " .. device, function()
     before_each(function() sr.use(device) end)
     after_each(function() sr.use("cpu") end)
 
