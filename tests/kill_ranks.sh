@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Kills one rank of a training run at random times and resumes it: no rank may be left behind, and in the end
 # metrics and checkpoint must equal those of an uninterrupted run, bit for bit.    tests/kill_ranks.sh BUILD
-# COUNT sets the number of kills (default 10; 200 in make test-long), RANKS that of ranks; SEED repeats a test.
+# COUNT sets the number of kills (default 10; 4 with sanitizers, 200 in make test-long), RANKS that of ranks; SEED repeats a test.
 set -u
-seqrun=$1/seqrun kills=${COUNT:-$([ "${LONG:-0}" = 1 ] && echo 200 || echo 10)} ranks=${RANKS:-2} steps=20
+default=10
+[ "${SAN:-0}" = 1 ] && default=4
+[ "${LONG:-0}" = 1 ] && default=200
+seqrun=$1/seqrun kills=${COUNT:-$default} ranks=${RANKS:-2} steps=20
 [ -e "$1/seqrun_mpi.so" ] && command -v mpirun >/dev/null || { echo "no MPI: openmpi-bin was not found"; exit 77; }
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0 # MPI does not free all of its own memory
