@@ -42,13 +42,13 @@ local function source(name)
   return r
 end
 
-local weights = {}
+local fixed = {}
 
 ---Fixed weights of the numbers of an output.
 local function weights_of(k, count)
   local key = k .. " " .. count
-  weights[key] = weights[key] or source("weights " .. k).positive { math.max(1, count) }
-  return weights[key]
+  fixed[key] = fixed[key] or source("weights " .. k).positive { math.max(1, count) }
+  return fixed[key]
 end
 
 ---What stays f32 in every precision: weights of norms and of losses.
