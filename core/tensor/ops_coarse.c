@@ -77,8 +77,8 @@ static sr_status linear_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
     node->number[LINEAR_SUMMED] = 0;
     SR_TRY(sr_coarse_dy(node, &dy, 0));
     SR_TRY(sr_coarse_sum(node, dx, 0, &add));
-    SR_TRY(sr_grad_first_sink(node, dx, 1, &dw, &set));
     if (node->inputs > 2 && !summed) SR_TRY(sr_grad_sink(node, dx, 2, &db));
+    SR_TRY(sr_grad_first_sink(node, dx, 1, &dw, &set)); /* last: it must be written from here on */
     return node->device->backend->linear_backward(
         dx[0], dw, db, dy, node->saved[LINEAR_X].tensor, node->saved[LINEAR_W].tensor,
         node->saved[LINEAR_PRE].tensor, node->saved[LINEAR_Y].tensor, (sr_act)node->op, add, set);

@@ -62,8 +62,8 @@ static sr_status run(const attention_job *j, attention_tiles *tiles) {
     const sr_tiles *list = tiles->list;
     const size_t heads = (size_t)j->call.heads;
     sr_split split;
-    SR_TRY(
-        attention_split(&split, tiles, j, j->g->processors * (D > 64 ? 1 : 2), reach_of(j->call)));
+    SR_TRY(attention_split(&split, tiles, j, j->g->processors * blocks_at_once(D, LOCAL),
+                           reach_of(j->call)));
     tensors<T> t = {out<T>(j->dqkv), nullptr,       nullptr,        nullptr,
                     in<T>(j->qkv),   in<T>(j->out), in<T>(j->dout), in<float>(j->lse)};
     const int32_t parts = split.blocks + list->owners.count - split.sequences + list->groups.count;

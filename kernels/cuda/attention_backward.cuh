@@ -513,8 +513,13 @@ DEV void backward_queries(const call &c, global<const sr_tile> tile, int head,
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
+/* Blocks that share a processor: what their registers and shared memory leave room for. */
+constexpr int blocks_at_once(int d, bool local) {
+    return d > 64 || (d == 64 && local) ? 1 : 2;
+}
+
 template <class T, int D, bool DROP, bool LOCAL>
-KERNEL(shape<D>::THREADS, D > 64 || (D == 64 && LOCAL) ? 1 : 2)
+KERNEL(shape<D>::THREADS, blocks_at_once(D, LOCAL))
 void backward(call c, jobs w, slack_rows slack, tensors<T> t) {
     if (block_x() >= slack.from) {
         const int row = slack_row(slack, shape<D>::THREADS / 32);

@@ -154,8 +154,10 @@ enum {
     GELU = 256
 };
 
+/* A sum in f32 has one choice, whether it is written or added to zeros: both give the same bits. */
 static shape shape_of(const lt_product *p) {
     shape s;
+    bool wide = p->c.type == CUDA_R_32F;
     memset(&s, 0, sizeof s);
     s.m = p->m;
     s.n = p->n;
@@ -165,9 +167,9 @@ static shape shape_of(const lt_product *p) {
     s.b = alignment(&p->b);
     s.c = alignment_c(p);
     s.flags =
-        (uint32_t)((p->a.type == CUDA_R_16BF ? BF16 : 0) | (p->c.type == CUDA_R_32F ? WIDE_C : 0) |
+        (uint32_t)((p->a.type == CUDA_R_16BF ? BF16 : 0) | (wide ? WIDE_C : 0) |
                    (p->tf32 ? TF32 : 0) | (p->a.transposed ? TA : 0) | (p->b.transposed ? TB : 0) |
-                   (p->add ? ADD : 0) | (p->bias != nullptr ? BIAS : 0) |
+                   (p->add && !wide ? ADD : 0) | (p->bias != nullptr ? BIAS : 0) |
                    (p->alpha_at != nullptr ? SCALED : 0) | (p->gelu ? GELU : 0));
     return s;
 }
@@ -179,7 +181,7 @@ static size_t place_of(const shape *s) {
     return (size_t)(hash >> 32) % RECENT_SHAPES;
 }
 
-/* "bf16 f32 NT 1024 4096 24576 x1 a16.16.16 add", of the class of a shape, or of the shape itself.
+/* "bf16 bf16 NT 1024 4096 24576 x1 a16.16.16 add", of the class of a shape, or of the shape itself.
  */
 static void key_of(char key[SR_CHOICE_KEY], const shape *s, bool exact) {
     unsigned f = s->flags;

@@ -156,6 +156,7 @@ describe("choices by timing of cuda, by stand-ins for CUDA and cuBLASLt", functi
     local text = choices_of(out, STOP)
     assert.matches("^seqrun choices 1 cublaslt%-%d+%-fake_gpu_0%-4 64\n", text)
     assert.is_truthy(text:find(" bias\t01", 1, true), text)
+    assert.is_nil(text:find(" add", 1, true)) -- a gradient that is written and one that is added to: the same bits
     assert.equal(1, #sys.list(folder .. "/fake/seqrun"))
     sys.remove(folder .. "/fake")
     go(ranks, out, STOP + 1)
