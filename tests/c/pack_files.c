@@ -137,7 +137,7 @@ static void contradictions(void) {
     CHECK_FAILS(forged("any", "lengths 2\n1 2\n4 1\npatterns 1\n1 4 1x2\n"), SR_EDATA,
                 "has 6 tokens; the capacity is 5");
     CHECK_FAILS(forged("any", "lengths 2\n1 3\n3 1\npatterns 1\n1 3 1x2\n"), SR_EDATA,
-                "1 sequences of 1 tokens are not in any pack");
+                "1 sequence of 1 tokens is not in any pack");
     CHECK_FAILS(forged("any", "lengths 2\n3 1\n3 1\npatterns 1\n2 3\n"), SR_EDATA, "outside 4..5");
     CHECK_FAILS(forged("any", "lengths 2\n3 1\n1 2\npatterns 1\n1 3 1x2\n"), SR_EDATA,
                 "outside 4..5");
