@@ -41,6 +41,7 @@ LIBEDIT     = $(call once,LIBEDIT,$(shell pkg-config --libs libedit 2>/dev/null)
 HARDEN  = -fstack-protector-strong -fstack-clash-protection -fcf-protection=full \
           -fno-delete-null-pointer-checks -D_FORTIFY_SOURCE=3
 WARN    = -Wall -Wextra -Wformat=2 -Wvla
+ISA_OPT = -O3
 # Functions start on cache lines: else the tokenizer's loops may lose 15 % by where the linker puts them.
 CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -falign-functions=64 -fPIE -I. \
           $(WARN) \
@@ -50,6 +51,7 @@ LDLIBS  = $(LUA_LIBS) -lyaml -lutf8proc -ljansson -lpcre2-8 -lz -lzstd -lpthread
 
 ifeq ($(SAN),1)
 BUILD   := $(BUILD)-san
+ISA_OPT  = -O1
 HARDEN   = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=address,undefined
 endif
@@ -147,7 +149,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 define isa_rule
 $(BUILD)/obj/%.$(1).o: %.c $(BUILD)/flags
 	@mkdir -p $$(@D)
-	$$(call say,cc $$< $(1))$(CC) $(CFLAGS) -O3 $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
+	$$(call say,cc $$< $(1))$(CC) $(CFLAGS) $(ISA_OPT) $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach i,$(ISA) $(EMULATED),$(eval $(call isa_rule,$(i))))
 

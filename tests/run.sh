@@ -4,7 +4,7 @@
 # Each C program, each replayed fuzz target and each `it` of a spec counts as one test.  The specs run a
 # second time with an eager garbage collector, without tests tagged #slow and as far as they do not start
 # the program: a child has a collector of its own.  With sanitizers that round leaves out the longest
-# specs, which plain builds run (LONG=1: none).  C programs skip by exit code
+# specs, and the first one tests tagged #slow, which plain builds run (LONG=1: none).  C programs skip by exit code
 # 77 with the reason on their last line.  The commands in tests/faults and the other scripts in
 # tests/*.sh test the program from outside, with the same exit codes.
 #
@@ -90,11 +90,13 @@ for script in tests/*.sh; do
     name=$(basename "$script" .sh)
     [ "$name" = run ] || start_job "sh-$name" program bash "$script" "$build"
 done
-left_out=
-[ "${SAN:-0}" = 1 ] && [ "${LONG:-0}" = 0 ] &&
+left_out='' without=()
+if [ "${SAN:-0}" = 1 ] && [ "${LONG:-0}" = 0 ]; then
+    without=(without=slow)
     left_out="analysis-gc attention-gc bert-gc causal-gc config-gc cramming-gc electra-gc experts-gc families-gc \
  families_run-gc gpu-gc help-gc muon_blocks-gc ops-gc output-gc "
-spec_round ""
+fi
+spec_round "" "${without[@]}"
 spec_round "-gc" gc=eager without=slow children=no
 wait
 
