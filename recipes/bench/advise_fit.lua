@@ -3,6 +3,7 @@
 -- A coefficient is the exponential of its parameter, so it stays positive; its prior is log-normal around a physical
 -- guess, so what the rows do not determine stays at the guess; efficiencies are cut at 1.
 
+local common = require("common")
 local memory = require("seqrun.advise.memory")
 local time = require("seqrun.advise.time")
 
@@ -21,23 +22,6 @@ fit.memory = {
 }
 
 local SPREAD, ERROR = 0.06, 0.05
-
----Solves A x = b for a symmetric positive A, in place.
-local function solve(A, b)
-  local n = #b
-  for i = 1, n do
-    for j = i + 1, n do
-      local f = A[j][i] / A[i][i]
-      for k = i, n do A[j][k] = A[j][k] - f * A[i][k] end
-      b[j] = b[j] - f * b[i]
-    end
-  end
-  for i = n, 1, -1 do
-    for k = i + 1, n do b[i] = b[i] - A[i][k] * b[k] end
-    b[i] = b[i] / A[i][i]
-  end
-  return b
-end
 
 local function values(specs, x)
   local c = {}
@@ -92,7 +76,7 @@ local function minimise(specs, rows, score)
   for _ = 1, 40 do
     local A, b = derivatives(specs, x, rows, score, scores)
     for i = 1, #b do A[i][i] = A[i][i] * (1 + damping) end
-    local step, y = solve(A, b), {}
+    local step, y = common.solve(A, b), {}
     for i, spec in ipairs(specs) do
       y[i] = math.min(x[i] + math.max(-0.5, math.min(0.5, step[i])), spec[4] and math.log(spec[4]) or math.huge)
     end

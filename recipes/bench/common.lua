@@ -137,4 +137,23 @@ function common.machine()
     os.date("%Y-%m-%d"))
 end
 
+---Solves A x = b for a few unknowns by elimination, in place.
+---@return number[]|nil x is b; nil where A is singular
+function common.solve(A, b)
+  local n = #b
+  for i = 1, n do
+    if math.abs(A[i][i]) < 1e-12 then return nil end
+    for j = i + 1, n do
+      local f = A[j][i] / A[i][i]
+      for k = i, n do A[j][k] = A[j][k] - f * A[i][k] end
+      b[j] = b[j] - f * b[i]
+    end
+  end
+  for i = n, 1, -1 do
+    for k = i + 1, n do b[i] = b[i] - A[i][k] * b[k] end
+    b[i] = b[i] / A[i][i]
+  end
+  return b
+end
+
 return common

@@ -3,28 +3,12 @@
 -- For given exponents the rest is linear: E, A and B by least squares, none of them negative.  The exponents are those
 -- of a grid with the least squares.  Source of the form: Hoffmann et al. 2022, arXiv:2203.15556.
 
+local common = require("common")
+
 local fit = {}
 
 local STEP, LAST = 0.05, 30 -- exponents 0.05, 0.1 ... 1.5
 local FINE = 10 -- parts of a step in the second look, around the best
-
----Solves A x = b for a few unknowns by elimination; nil where A is singular.
-local function solve(A, b)
-  local n = #b
-  for i = 1, n do
-    if math.abs(A[i][i]) < 1e-12 then return nil end
-    for j = i + 1, n do
-      local f = A[j][i] / A[i][i]
-      for k = i, n do A[j][k] = A[j][k] - f * A[i][k] end
-      b[j] = b[j] - f * b[i]
-    end
-  end
-  for i = n, 1, -1 do
-    for k = i + 1, n do b[i] = b[i] - A[i][k] * b[k] end
-    b[i] = b[i] / A[i][i]
-  end
-  return b
-end
 
 ---The terms that may be there at a time; the others are 0.
 local SUBSETS = { { 1, 2, 3 }, { 1, 2 }, { 1, 3 }, { 2, 3 }, { 1 }, { 2 }, { 3 } }
@@ -36,7 +20,7 @@ local function with_terms(M, r, terms)
     A[i], b[i] = {}, r[row]
     for k, column in ipairs(terms) do A[i][k] = M[row][column] end
   end
-  local found, x = solve(A, b), { 0, 0, 0 }
+  local found, x = common.solve(A, b), { 0, 0, 0 }
   for i, term in ipairs(found and terms or {}) do
     if found[i] < 0 then return nil end
     x[term] = found[i]

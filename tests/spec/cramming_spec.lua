@@ -136,22 +136,7 @@ describe("the model of cramming", function()
 
   it("has the same loss and gradients packed, padded and alone", function()
     on("cpu", function()
-      local model, loader = parts()
-      local want
-      for _, way in ipairs { "packed", "padded", "single" } do
-        model.params:zero_grad()
-        local update, sum = loader:update_of({ 3, 1, 7, 12, 5 }, { arrange = way }), 0
-        for i = 1, update.count do
-          local losses = model:losses(update:batch(i))
-          losses.total:backward()
-          sum = sum + losses.total:item()
-        end
-        local got = {}
-        for _, name in ipairs(model.params:names()) do got[name] = model.params:get(name):grad():clone() end
-        want = want or { sum = sum, gradients = got }
-        assert.near(want.sum, sum, 1e-5 * want.sum, way)
-        assert.is_nil(bert.differ(got, want.gradients, 3e-5), way)
-      end
+      bert.check_arrangements(parts())
     end)
   end)
 

@@ -110,4 +110,26 @@ function support.differ(got, wanted, tolerance)
   if worst > tolerance or worst ~= worst then return ("%s: %.3e"):format(where, worst) end
 end
 
+---Checks that five sequences have the same losses and gradients packed, padded and each by itself.
+---@param model seqrun.Bert
+---@param loader seqrun.Loader
+function support.check_arrangements(model, loader)
+  local want
+  for _, way in ipairs { "packed", "padded", "single" } do
+    model.params:zero_grad()
+    local update, sum = loader:update_of({ 3, 1, 7, 12, 5 }, { arrange = way }), 0
+    for i = 1, update.count do
+      local losses = model:losses(update:batch(i))
+      losses.total:backward()
+      sum = sum + losses.total:item()
+    end
+    local got = {}
+    for _, name in ipairs(model.params:names()) do got[name] = model.params:get(name):grad():clone() end
+    want = want or { sum = sum, gradients = got }
+    assert(math.abs(sum - want.sum) <= 1e-5 * want.sum, way)
+    local difference = support.differ(got, want.gradients, 3e-5)
+    assert(not difference, way .. ": " .. tostring(difference))
+  end
+end
+
 return support
