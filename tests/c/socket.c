@@ -172,6 +172,9 @@ static void a_watch_ends_work(void) {
     CHECK_OK(sr_watch_start(&w, p.here, 100, NULL));
     CHECK(stops_within(10));
     CHECK(sr_watch_finish(w) == SR_WATCH_STOP);
+    /* Left unread, "stop" would end the next watch as well. */
+    CHECK_OK(sr_socket_read(&n, &open, p.here, bytes, sizeof bytes));
+    CHECK(n == 6);
     CHECK_OK(sr_watch_start(&w, p.here, 100, NULL));
     sr_socket_close(p.there);
     p.there = -1;
