@@ -64,6 +64,30 @@ describe("a run with cuda_graph", function()
     end
   end)
 
+  it_on_simt("refuses a loop over micro-batches that ends early", function()
+    local recorded = require("seqrun.data.loader.recorded")
+    sr.use("simt")
+    finally(function() sr.use("cpu") end)
+    local left = 3
+    local function each()
+      left = left - 1
+      return left > 0 and left or nil
+    end
+    local done, message = pcall(function()
+      for i in recorded(each) do
+        if i == 2 then break end
+      end
+    end)
+    assert.is_false(done)
+    assert.matches("recorded_spec.lua:%d+: update:batches: the loop ended before its last micro%-batch", message)
+    done, message = pcall(function()
+      for _ in recorded(each) do error("another", 0) end
+    end)
+    assert.same({ false, "another" }, { done, message })
+    for _ in recorded(each) do error("no micro-batch is left") end
+    assert(core.capture("run")) -- nothing was begun
+  end)
+
   it_on_simt("refuses to read a value while an update is recorded", function()
     sr.use("simt")
     finally(function() sr.use("cpu") end)
