@@ -1,9 +1,10 @@
 -- calls.lua - system calls that fail, in each command and each recipe: one line.
 --
---     [COUNT=N|all] [SEED=N] [ONLY=TEXT] build/seqrun tests/faults/calls.lua
+--     [COUNT=N|all|new] [SEED=N] [ONLY=TEXT] [PART=I/N] build/seqrun tests/faults/calls.lua
 --
 -- strace notes the calls of a run without a fault, from where the program reads its command line; COUNT of them fail
--- for each victim, one a run, as trace.ERRORS says.
+-- for each victim, one a run, as trace.ERRORS says.  With COUNT=new calls are the same that have the same file, without
+-- its numbers and directories, and the same path of calls in C.
 
 package.path = "./?.lua;" .. package.path
 local frame = require("tests.support.frame")
@@ -19,11 +20,11 @@ local tried, calls, passed, names = 0, 0, 0, 0
 local record = trial.folder .. "/trace"
 for _, victim in ipairs(victims.chosen(trial)) do
   local one = judge.new(trial, victim)
-  local got = one:run(trace.record(record))
+  local got = one:run(trace.record(record, trial.seen ~= nil))
   assert(got.code == 0, victim.name .. ": " .. got.err)
   local points = trace.points(record, "/lua/seqrun/cli/init.lua")
   names, calls = names + 1, calls + #points
-  for _, point in ipairs(trial:choose(points)) do
+  for _, point in ipairs(trial:due(points)) do
     tried = tried + 1
     local fault = ("%s number %d: %s"):format(point.name, point.number, trace.ERRORS[point.name])
     passed = passed + (one:try(trial, trace.fail(point), fault) and 1 or 0)

@@ -1,6 +1,6 @@
 -- memory.lua - allocations that fail, in each command and each recipe: one line.
 --
---     [COUNT=N|all] [SEED=N] [ONLY=TEXT] build/seqrun tests/faults/memory.lua
+--     [COUNT=N|all|new] [SEED=N] [ONLY=TEXT] [PART=I/N] build/seqrun tests/faults/memory.lua
 --
 -- A run without a fault notes the first allocation of each path of calls (16 frames); COUNT of these fail for each
 -- victim, one a run, every second time with all that come after it.
@@ -15,10 +15,10 @@ local trial = frame.open("memory", { short = 3, long = 60, sanitized = 1 })
 local tried, paths, passed, names = 0, 0, 0, 0
 for _, victim in ipairs(victims.chosen(trial)) do
   local one = judge.new(trial, victim)
-  local numbers = inject.report(one, "none 0").memory
-  names, paths = names + 1, paths + #numbers
-  for i, number in ipairs(trial:choose(numbers)) do
-    local fault = ("%s %d"):format(i % 2 == 0 and "starve" or "memory", number)
+  local found = inject.report(one, "none 0").memory
+  names, paths = names + 1, paths + #found
+  for i, path in ipairs(trial:due(found)) do
+    local fault = ("%s %d"):format(i % 2 == 0 and "starve" or "memory", path.number)
     tried = tried + 1
     passed = passed + (one:try(trial, inject.before(fault), fault) and 1 or 0)
   end

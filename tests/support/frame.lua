@@ -1,7 +1,9 @@
 -- frame.lua - what the commands of tests/faults have in common: a count, a seed, one line of result, an exit code.
 --
---     [COUNT=N|all] [SEED=N] [ONLY=TEXT] build/seqrun tests/faults/NAME.lua
+--     [COUNT=N|all|new] [SEED=N] [ONLY=TEXT] [PART=I/N] build/seqrun tests/faults/NAME.lua
 --
+-- `new` leaves out what a command or recipe before has had with the same path of calls.  PART=1/2 takes half of them,
+-- PART=2/2 the others, in another process.
 -- A failure is told when it is found, on stderr, with what repeats it.  LONG=1 is the long form of `make test-long`.
 
 local program = require("tests.support.program")
@@ -10,6 +12,9 @@ local sys = require("seqrun.core.sys")
 ---@class tests.Frame
 ---@field name string
 ---@field count number math.huge: all
+---@field seen? table<string, boolean> keys so far, with COUNT=new
+---@field part integer from 0, of `parts`
+---@field parts integer
 ---@field seed integer
 ---@field only string? a part of the names of those that are tried
 ---@field folder string a directory of its own
@@ -29,8 +34,11 @@ function frame.open(name, counts)
   local given = os.getenv("COUNT")
   local usual = frame.LONG and counts.long or frame.SANITIZED and counts.sanitized or counts.short
   local seed = math.tointeger(tonumber(os.getenv("SEED") or (frame.LONG and sys.pid() or SHORT_SEED)))
+  local part, parts = (os.getenv("PART") or "1/1"):match("^(%d+)/(%d+)$")
+  local every = given == "all" or given == "new"
   return setmetatable({
-    name = name, count = given == "all" and math.huge or tonumber(given) or usual, seed = seed, state = seed,
+    name = name, count = every and math.huge or tonumber(given) or usual, seed = seed, state = seed,
+    seen = given == "new" and {} or nil, part = part - 1, parts = math.tointeger(tonumber(parts)),
     only = os.getenv("ONLY"), folder = program.folder(), bad = 0, began = sys.now(),
   }, Frame)
 end
@@ -64,6 +72,20 @@ function Frame:choose(list, count)
     end
   end
   return found
+end
+
+---Those of a list that are to be tried: of this part, with COUNT=new no key a second time.
+---@generic T
+---@param list T[] each with a key
+---@return T[]
+function Frame:due(list)
+  local found = {}
+  for _, one in ipairs(list) do
+    local new = not (self.seen and self.seen[one.key])
+    if self.seen then self.seen[one.key] = true end
+    if new and tonumber(sys.hash(one.key):sub(-6), 16) % self.parts == self.part then found[#found + 1] = one end
+  end
+  return self:choose(found)
 end
 
 ---Whether this name is to be tried.

@@ -8,8 +8,10 @@
  *                   "none 0"    nothing fails
  *   INJECT_REPORT   a file that gets, when the program ends, lines "space N" and "late N": how many
  *                   calls wanted space, how many reads were late; and of "none 0" a line
- *                   "memory N" for the first allocation of each path of calls
+ *                   "memory N HASH" for the first allocation of each path of calls, which has
+ *                   the same hash in every process of this build
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -38,23 +40,39 @@ enum { FRAMES = 16, OWN_FRAMES = 2, PATHS = 1 << 16 };
 
 static struct {
     uint64_t path[PATHS]; /* open addressing; 0: free */
+    uint64_t name[PATHS]; /* without the addresses that libraries were loaded at */
     int64_t first[PATHS];
     int count;
 } seen;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+static uint64_t mix(uint64_t hash, uint64_t x) {
+    return (hash ^ x) * 0x100000001b3u;
+}
+
+static uint64_t name_of(void **frames, int depth) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int i = OWN_FRAMES; i < depth; i++) {
+        Dl_info in;
+        if (dladdr(frames[i], &in) == 0) continue;
+        for (const char *c = in.dli_fname; *c != '\0'; c++) hash = mix(hash, (uint8_t)*c);
+        hash = mix(hash, (uint64_t)((uintptr_t)frames[i] - (uintptr_t)in.dli_fbase));
+    }
+    return hash;
+}
+
 static void note_path(int64_t n) {
     void *frames[FRAMES];
     int depth = backtrace(frames, FRAMES);
     uint64_t path = 0xcbf29ce484222325u;
-    for (int i = OWN_FRAMES; i < depth; i++)
-        path = (path ^ (uint64_t)(uintptr_t)frames[i]) * 0x100000001b3u;
+    for (int i = OWN_FRAMES; i < depth; i++) path = mix(path, (uint64_t)(uintptr_t)frames[i]);
     if (path == 0) path = 1;
     pthread_mutex_lock(&lock);
     size_t at = (path >> 20) % PATHS;
     while (seen.path[at] != 0 && seen.path[at] != path) at = (at + 1) % PATHS;
     if (seen.path[at] == 0 && seen.count < PATHS / 2) {
         seen.path[at] = path;
+        seen.name[at] = name_of(frames, depth);
         seen.first[at] = n;
         seen.count++;
     }
@@ -131,7 +149,9 @@ static void report(void) {
     sr_mem_refuse_by(NULL);
     fprintf(file, "space %lld\nlate %lld\n", (long long)wanted_space, (long long)late);
     for (int i = 0; i < PATHS; i++)
-        if (seen.path[i] != 0) fprintf(file, "memory %lld\n", (long long)seen.first[i]);
+        if (seen.path[i] != 0)
+            fprintf(file, "memory %lld %016llx\n", (long long)seen.first[i],
+                    (unsigned long long)seen.name[i]);
     fclose(file);
 }
 

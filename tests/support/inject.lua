@@ -17,21 +17,21 @@ end
 
 ---Reads a report.
 ---@param path string
----@return { memory: integer[], space: integer, late: integer }
+---@return { memory: { number: integer, key: string }[], space: integer, late: integer }
 function inject.read(path)
   local found = { memory = {} }
-  for what, number in assert(sys.read_file(path)):gmatch("(%a+) (%d+)") do
+  for what, number, key in assert(sys.read_file(path)):gmatch("(%a+) (%d+) ?(%x*)\n") do
     number = math.tointeger(number)
-    if what == "memory" then table.insert(found.memory, number) else found[what] = number end
+    if what == "memory" then table.insert(found.memory, { number = number, key = key }) else found[what] = number end
   end
-  table.sort(found.memory)
+  table.sort(found.memory, function(a, b) return a.number < b.number end)
   return found
 end
 
 ---Runs a victim and returns what was counted.
 ---@param judge tests.Judge
 ---@param fault string
----@return { memory: integer[], space: integer, late: integer }
+---@return { memory: { number: integer, key: string }[], space: integer, late: integer }
 function inject.report(judge, fault)
   local path = os.tmpname()
   local got = judge:run(inject.before(fault, ("INJECT_REPORT='%s'"):format(path)))

@@ -31,29 +31,49 @@ end
 
 ---Words before a command whose calls are to be written to a file.
 ---@param path string
-function trace.record(path) return ("strace -f -qq -s 200 -e signal=none -o '%s'"):format(path) end
+---@param stacks? boolean with the functions that make them
+function trace.record(path, stacks)
+  return ("strace -f -qq -s 200 -e signal=none%s -o '%s'"):format(stacks and " -k -y" or "", path)
+end
 
----The calls of a recorded program from the first that names `mark` on, each as { name, number }: it is the number-th
----of its name in its thread.  Left out are those that write messages, since a failure could not be told, and numbers
----that the loader of the program has had, since that would fail.
+---How many functions of a path are compared.
+local FRAMES = 16
+
+---The file that a call names, without directories and numbers.
+local function file_of(rest)
+  local path = rest:match("^[^,]-<([^>]*)>") or rest:match('"(/[^"]*)"') or ""
+  return (path:gsub(".*/", ""):gsub("%d+", "0"))
+end
+
+---The calls of a recorded program from the first that names `mark` on, each as { name, number, key }: it is the
+---number-th of its name in its thread, and the key is the same for the same file and functions.  Left out are those
+---that write messages, since a failure could not be told, and numbers that the loader of the program has had, since
+---that would fail.
 ---@param path string
 ---@param mark string
----@return { name: string, number: integer }[]
+---@return { name: string, number: integer, key: string }[]
 function trace.points(path, mark)
-  local count, seen, list, begun = {}, {}, {}, false
-  for line in assert(sys.read_file(path, 1 << 28)):gmatch("[^\n]+") do
+  local count, seen, list, begun, last, depth = {}, {}, {}, false, nil, 0
+  for line in assert(sys.read_file(path, 1 << 30)):gmatch("[^\n]+") do
+    local frame = line:match("^ > (.*)$")
+    if not frame then
+      last, depth = nil, 0
+    elseif last and depth < FRAMES then
+      last.key, depth = sys.hash(last.key .. frame), depth + 1
+    end
     local pid, name, rest = line:match("^(%d+) +([%w_]+)(%(.*)$")
     if name and trace.ERRORS[name] then
       local key = pid .. name
       count[key] = (count[key] or 0) + 1
       begun = begun or rest:find(mark, 1, true) ~= nil
       local point = name .. " " .. count[key]
-      local told = not (name == "write" and rest:find("^%(2,"))
+      local told = not (name == "write" and rest:find("^%(2[,<]"))
       if not begun then
         seen[point] = true
       elseif told and not seen[point] then
         seen[point] = true
-        list[#list + 1] = { name = name, number = count[key] }
+        last = { name = name, number = count[key], key = name .. " " .. file_of(rest) }
+        list[#list + 1] = last
       end
     end
   end
