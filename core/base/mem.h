@@ -50,7 +50,7 @@ sr_status sr_strdup(char **out, const char *text);
 void sr_free(void *block); /* may be NULL */
 
 /* Entry points with the signatures of malloc() for libraries that accept them (Lua's allocator,
- * jansson). */
+ * jansson by json.h). */
 void *sr_mem_malloc(size_t bytes);
 void *sr_mem_realloc(void *block, size_t bytes);
 

@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/file.h"
 #include "core/base/io.h"
+#include "core/base/json.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/base/reader.h"
@@ -223,35 +223,24 @@ static sr_status parse_tree(sr_safetensors *st, json_t *root) {
     return check_contiguous(st);
 }
 
-/* jansson sometimes reports a lack of memory as invalid text: this distinguishes them. */
-static _Thread_local bool json_refused;
-
-static void *json_malloc(size_t bytes) {
-    void *block = sr_mem_malloc(bytes);
-    if (block == NULL) json_refused = true;
-    return block;
-}
-
 static sr_status parse_text(sr_safetensors *st, const char *json, size_t size) {
     while (size > 0 && json[size - 1] == ' ') size--;
     if (size < 2 || json[0] != '{' || json[size - 1] != '}')
         return bad(st, "the header is not a JSON object");
     SR_TRY(scan_text(st, json, size));
     json_error_t error;
-    json_refused = false;
-    json_set_alloc_funcs(json_malloc, sr_free);
     sr_mem_count count;
     sr_mem_watch(&count, (int64_t)size * SR_ST_MULTIPLE + SR_ST_BASE);
-    json_t *root = json_loadb(json, size, JSON_REJECT_DUPLICATES, &error);
+    json_t *root;
+    sr_status status = sr_json_load(&root, json, size, JSON_REJECT_DUPLICATES, &error);
     sr_mem_watch_end(&count);
     if (root == NULL && count.exceeded)
         return bad(st, "the header needs more than 100 bytes of memory for each of its bytes");
-    if (root == NULL && json_refused)
-        return sr_fail(SR_ENOMEM, "out of memory while reading %s", st->path);
+    if (status == SR_ENOMEM) return sr_fail(SR_ENOMEM, "out of memory while reading %s", st->path);
     if (root == NULL)
         return sr_fail(SR_EDATA, "%s: not a valid safetensors file: %.120s at byte %d", st->path,
                        is_clean(error.text) ? error.text : "invalid text", 8 + error.position);
-    sr_status status =
+    status =
         json_is_object(root) ? parse_tree(st, root) : bad(st, "the header is not a JSON object");
     json_decref(root);
     return status;

@@ -1,8 +1,8 @@
 #include "core/text/bpe_train.h"
 
-#include <jansson.h>
 #include <string.h>
 
+#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/text/bpe.h"
 #include "core/text/merges.h"
@@ -116,7 +116,9 @@ static json_t *frame_of(void) {
         "{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":1}}],\"special_tokens\":{"
         "\"[CLS]\":{\"id\":\"[CLS]\",\"ids\":[2],\"tokens\":[\"[CLS]\"]},"
         "\"[SEP]\":{\"id\":\"[SEP]\",\"ids\":[3],\"tokens\":[\"[SEP]\"]}}}";
-    return json_loads(text, 0, NULL);
+    json_t *frame;
+    json_error_t error;
+    return sr_json_load(&frame, text, sizeof text - 1, 0, &error) == SR_OK ? frame : NULL;
 }
 
 static json_t *file_of(const sr_merger *m) {
@@ -136,9 +138,7 @@ static sr_status write_file(char **text, size_t *size, const sr_merger *m) {
     json_decref(root);
     if (dump == NULL) return sr_fail(SR_ENOMEM, "vocab: out of memory while writing the tokenizer");
     sr_status st = sr_strdup(text, dump);
-    json_free_t release;
-    json_get_alloc_funcs(NULL, &release);
-    release(dump);
+    sr_json_free(dump);
     *size = st == SR_OK ? strlen(*text) : 0;
     return st;
 }

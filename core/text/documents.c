@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/json.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/text/utf8.h"
@@ -70,27 +71,28 @@ static const char *type_of(const json_t *value) {
 /* Bytes that a record may take for each of its own, and besides (docs/evidence/reliability.md). */
 enum { MULTIPLE = 32, BESIDES = 16 << 20 };
 
-static json_t *load(const sr_documents *d, json_error_t *error, bool *exceeded) {
+static sr_status load(json_t **out, const sr_documents *d, json_error_t *error, bool *exceeded) {
     const char *line = (const char *)d->line;
     sr_mem_count count;
     sr_mem_watch(&count, MULTIPLE * (int64_t)d->size + BESIDES);
-    json_t *root = json_loadb(line, d->size, JSON_REJECT_DUPLICATES, error);
-    if (root == NULL && json_error_code(error) == json_error_numeric_overflow)
-        root = json_loadb(line, d->size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, error);
+    sr_status st = sr_json_load(out, line, d->size, JSON_REJECT_DUPLICATES, error);
+    if (st == SR_EDATA && json_error_code(error) == json_error_numeric_overflow)
+        st = sr_json_load(out, line, d->size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL,
+                          error);
     sr_mem_watch_end(&count);
-    *exceeded = root == NULL && count.exceeded;
-    return root;
+    *exceeded = st != SR_OK && count.exceeded;
+    return st;
 }
 
 static sr_status parse(json_t **out, const sr_documents *d, const place *p) {
     json_error_t error;
     bool exceeded;
-    *out = load(d, &error, &exceeded);
+    sr_status st = load(out, d, &error, &exceeded);
     if (exceeded)
         return sr_fail(SR_EDATA,
                        "%s:%ju: the record would take more than %d times its size in memory",
                        p->path, (uintmax_t)p->line, MULTIPLE);
-    if (*out == NULL && json_error_code(&error) == json_error_out_of_memory)
+    if (st == SR_ENOMEM)
         return sr_fail(SR_ENOMEM, "%s:%ju: out of memory for a record", p->path,
                        (uintmax_t)p->line);
     if (json_is_object(*out)) return SR_OK;

@@ -1,7 +1,7 @@
 /* roles.c - which token begins, ends, pads, masks: from files, from the frame, by spelling. */
-#include <jansson.h>
 #include <string.h>
 
+#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/text/tokenizer_impl.h"
 
@@ -39,13 +39,14 @@ static sr_status take_role(sr_tokenizer *t, int role, const json_t *root, const 
 
 sr_status sr_roles_read(sr_tokenizer *t, const void *config, size_t size, const char *name) {
     json_error_t error;
-    json_t *root = json_loadb(config, size, JSON_REJECT_DUPLICATES, &error);
+    json_t *root;
+    sr_status st = sr_json_load(&root, config, size, JSON_REJECT_DUPLICATES, &error);
+    if (st == SR_ENOMEM) return sr_fail(st, "%s: out of memory while reading JSON", name);
     if (!json_is_object(root)) {
         json_decref(root);
         return sr_fail(SR_EDATA, "%s: not a JSON object%s%.120s", name, root == NULL ? ": " : "",
                        root == NULL ? error.text : "");
     }
-    sr_status st = SR_OK;
     for (int role = 0; st == SR_OK && role < SR_TOKEN_SPECIALS; role++)
         for (int k = 0; st == SR_OK && k < 2; k++)
             st = take_role(t, role, root, keys[role][k], name);
@@ -77,9 +78,7 @@ sr_status sr_roles_write(char **out, size_t *size, const sr_tokenizer *t) {
     json_decref(root);
     if (text == NULL) return sr_fail(SR_ENOMEM, "out of memory while writing the special tokens");
     sr_status st = sr_strdup(out, text);
-    json_free_t release;
-    json_get_alloc_funcs(NULL, &release);
-    release(text);
+    sr_json_free(text);
     *size = st == SR_OK ? strlen(*out) : 0;
     return st;
 }

@@ -1,6 +1,7 @@
 /* tokenizer_json.c - reads a tokenizer.json. */
 #include <string.h>
 
+#include "core/base/json.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/text/tokenizer_impl.h"
@@ -36,7 +37,11 @@ static sr_status vocab_of(sr_vocab **out, const sr_json *vocab, const char *name
         size += length;
         text[size++] = '\n';
     }
-    if (sr_vocab_parse(out, text, size, name) != SR_OK) *out = NULL;
+    SR_GO(refused, st, sr_vocab_parse(out, text, size, name));
+    goto done;
+refused:
+    *out = NULL;
+    if (st == SR_ENOMEM) goto done;
 none:
     st = SR_OK;
 done:
@@ -252,9 +257,7 @@ static sr_status hash_section(uint64_t *hash, const sr_json *root, const char *k
     char *text = json_dumps(section, JSON_COMPACT | JSON_SORT_KEYS);
     if (text == NULL) return sr_fail(SR_ENOMEM, "%s: out of memory", root->key);
     *hash = XXH3_64bits_withSeed(text, strlen(text), *hash + (uint64_t)key[0]);
-    json_free_t release;
-    json_get_alloc_funcs(NULL, &release);
-    release(text);
+    sr_json_free(text);
     return SR_OK;
 }
 
@@ -340,13 +343,14 @@ static sr_status read_text(sr_tokenizer *t, const char *bytes, size_t size, cons
                            const sr_tokenizer_opts *opts) {
     json_error_t error;
     if (size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0) bytes += 3, size -= 3;
-    json_t *value = json_loadb(bytes, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (value == NULL && json_error_code(&error) == json_error_out_of_memory)
-        return sr_fail(SR_ENOMEM, "%s: out of memory while reading JSON", name);
-    if (value == NULL)
-        return sr_fail(SR_EDATA, "%s:%d:%d: %.120s", name, error.line, error.column, error.text);
+    json_t *value;
+    sr_status st =
+        sr_json_load(&value, bytes, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (st == SR_ENOMEM) return sr_fail(st, "%s: out of memory while reading JSON", name);
+    if (st != SR_OK)
+        return sr_fail(st, "%s:%d:%d: %.120s", name, error.line, error.column, error.text);
     sr_json root = {value, NULL, name, 0};
-    sr_status st = read_root(t, &root, opts);
+    st = read_root(t, &root, opts);
     json_decref(value);
     return st;
 }

@@ -5,12 +5,12 @@
  * bytes: keys in byte order, numbers in the fewest digits that round-trip; the text is valid UTF-8
  * without control characters, whatever the strings hold.
  */
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/text/utf8.h"
@@ -85,28 +85,15 @@ static int convert(lua_State *L) {
     return 1;
 }
 
-/* Whether an allocation of jansson has failed, which reports that as bad syntax. */
-static _Thread_local bool lacked;
-
-static void *json_malloc(size_t bytes) {
-    void *block = sr_mem_malloc(bytes);
-    lacked = lacked || block == NULL;
-    return block;
-}
-
 /* Parses a text into the box on top and pushes its value, or a message; nothing here raises. */
 static sr_status read_tree(lua_State *L, const char *text, size_t size, size_t flags,
                            size_t *used) {
     json_t **root = lua_touserdata(L, -1);
     json_error_t error;
-    lacked = false;
-    json_set_alloc_funcs(json_malloc, sr_free); /* core/store/safetensors.c has its own */
-    *root = json_loadb(text, size, flags, &error);
-    if (*root == NULL && json_error_code(&error) == json_error_numeric_overflow)
-        *root = json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, &error);
-    if (lacked) return SR_ENOMEM;
-    if (*root == NULL)
-        return sr_fail(SR_EDATA, "line %d, column %d: %s", error.line, error.column, error.text);
+    sr_status st = sr_json_load(root, text, size, flags, &error);
+    if (st == SR_EDATA && json_error_code(&error) == json_error_numeric_overflow)
+        st = sr_json_load(root, text, size, flags | JSON_DECODE_INT_AS_REAL, &error);
+    if (st != SR_OK) return st;
     *used = (size_t)error.position;
     lua_pushcfunction(L, convert);
     lua_pushvalue(L, -2);

@@ -2,7 +2,6 @@
  * lua/seqrun/cli/init.lua, whose main(arg) returns the exit code. */
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <lauxlib.h>
 #include <libgen.h>
 #include <limits.h>
@@ -52,7 +51,6 @@ static void set_up_process(void) {
     signal(SIGPIPE, SIG_IGN);  /* writing to a closed pipe returns an error */
     signal(SIGXFSZ, SIG_IGN);  /* and so does exceeding the file size limit */
     _mm_setcsr(MXCSR_DEFAULT); /* a library built with -ffast-math flushes small numbers to 0 */
-    json_set_alloc_funcs(sr_mem_malloc, sr_free);
     sr_log_set(warn, NULL, SR_LOG_WARN);
 }
 

@@ -1,6 +1,5 @@
 /* tokenizer_memory.c - what a tokenizer.json may cost: the memory that tokenizer.h states, whatever
  * the file says. */
-#include <jansson.h>
 #include <stdlib.h>
 
 #include "core/base/file.h"
@@ -173,7 +172,6 @@ static void check_real(void) {
 }
 
 int main(void) {
-    json_set_alloc_funcs(sr_mem_malloc, sr_free);
     check_trees();
     check_ids();
     check_unigram();

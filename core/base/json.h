@@ -1,0 +1,27 @@
+/* json.h - reading JSON with jansson where memory may run out.
+ *
+ * When its buffer cannot grow, jansson 2.14 goes on with a text that lacks bytes, and then may
+ * write beyond a block.  So an allocation that fails while a text is read leaves jansson at once.
+ */
+#ifndef SR_BASE_JSON_H
+#define SR_BASE_JSON_H
+
+#include <jansson.h>
+
+#include "core/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Reads a text like json_loadb().  The caller releases *out with json_decref(); NULL if it fails:
+ * SR_EDATA (`error` says where and why), SR_ENOMEM. */
+sr_status sr_json_load(json_t **out, const char *text, size_t size, size_t flags,
+                       json_error_t *error);
+
+void sr_json_free(void *block); /* what json_dumps() returned; may be NULL */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

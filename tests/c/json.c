@@ -1,0 +1,95 @@
+/* json.c - reading JSON while memory runs out: the same tree or SR_ENOMEM, and nothing is kept. */
+#include "core/base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/limit.h"
+#include "core/base/mem.h"
+#include "tests/support/check.h"
+#include "tests/support/fail.h"
+
+/* Strings that are longer than those before make jansson's buffer grow, at their last byte too. */
+static char *text_of(void) {
+    static char text[40000];
+    char *to = text + sprintf(text, "{\"list\":[1,2.5,true,null,{}]");
+    for (int n = 1; n < 200; n++) to += sprintf(to, ",\"%0*d\":\"\\u00e9\"", n, n);
+    sprintf(to, "}");
+    return text;
+}
+
+static sr_status read(json_t **out, const char *text) {
+    json_error_t error;
+    return sr_json_load(out, text, strlen(text), JSON_REJECT_DUPLICATES, &error);
+}
+
+static void check_end(sr_status st, json_t *tree, json_t *wanted, int64_t live) {
+    CHECK(st == (tree != NULL ? SR_OK : SR_ENOMEM));
+    CHECK(tree == NULL || json_equal(tree, wanted));
+    json_decref(tree);
+    CHECK(sr_mem_live() == live);
+}
+
+static void each_allocation_fails(const char *text, json_t *wanted) {
+    int64_t live = sr_mem_live();
+    for (int sticky = 0; sticky < 2; sticky++) {
+        sr_status st = SR_ENOMEM;
+        for (int64_t n = 1; st != SR_OK; n++) {
+            json_t *tree;
+            sr_mem_fail_at(n, sticky == 1);
+            st = read(&tree, text);
+            sr_mem_fail_at(0, false);
+            check_end(st, tree, wanted, live);
+        }
+    }
+}
+
+/* A limit refuses large blocks and grants the small ones that come after them. */
+static void each_limit_holds(const char *text, json_t *wanted) {
+    int64_t live = sr_mem_live();
+    sr_status st = SR_ENOMEM;
+    for (int64_t limit = 0; st != SR_OK; limit += 40) {
+        json_t *tree;
+        sr_mem_count count;
+        sr_mem_watch(&count, limit);
+        st = read(&tree, text);
+        sr_mem_watch_end(&count);
+        CHECK(count.exceeded == (st == SR_ENOMEM));
+        check_end(st, tree, wanted, live);
+    }
+}
+
+static void errors_say_where(void) {
+    json_t *tree;
+    CHECK_FAILS(read(&tree, "{\"a\": 1,\n \"a\": 2}"), SR_EDATA, "line 2, column 4: duplicate");
+    CHECK(tree == NULL);
+    CHECK_FAILS(read(&tree, ""), SR_EDATA, "line 1, column 0: ");
+}
+
+/* Blocks that one text shares with a tree of another. */
+static void trees_end_in_any_order(void) {
+    json_t *a, *b;
+    int64_t live = sr_mem_live();
+    CHECK_OK(read(&a, "{\"x\": [1, 2], \"y\": \"z\"}"));
+    CHECK_OK(read(&b, "[]"));
+    CHECK(json_array_append(b, json_object_get(a, "x")) == 0);
+    char *dump = json_dumps(b, JSON_COMPACT);
+    json_decref(a);
+    CHECK(dump != NULL && strcmp(dump, "[[1,2]]") == 0);
+    sr_json_free(dump);
+    sr_json_free(NULL);
+    json_decref(b);
+    CHECK(sr_mem_live() == live);
+}
+
+int main(void) {
+    const char *text = text_of();
+    json_t *wanted;
+    CHECK_OK(read(&wanted, text));
+    each_allocation_fails(text, wanted);
+    each_limit_holds(text, wanted);
+    json_decref(wanted);
+    errors_say_where();
+    trees_end_in_any_order();
+    return CHECK_DONE();
+}
