@@ -54,7 +54,7 @@ local function write_data(path)
     sr.must(w:append(a, table.concat(as)))
     sr.must(w:append(b, table.concat(bs)))
   end
-  w:meta("kind", "examples")
+  sr.must(w:meta("kind", "examples"))
   sr.must(w:commit())
 end
 

@@ -6,6 +6,7 @@
  *                   "full N"    the disk is full from the N-th call on that wants space
  *                   "late N"    N of 1,000 reads, drawn by INJECT_SEED, take INJECT_MS longer
  *                   "none 0"    nothing fails
+ *   INJECT_STACK    if set, the path of calls to that allocation goes to stderr
  *   INJECT_REPORT   a file that gets, when the program ends, lines "space N" and "late N": how many
  *                   calls wanted space, how many reads were late; and of "none 0" a line
  *                   "memory N HASH" for the first allocation of each path of calls, which has
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/io.h"
 #include "core/base/mem.h"
@@ -79,12 +81,18 @@ static void note_path(int64_t n) {
     pthread_mutex_unlock(&lock);
 }
 
+static void show_path(void) {
+    void *frames[4 * FRAMES];
+    backtrace_symbols_fd(frames, backtrace(frames, 4 * FRAMES), STDERR_FILENO);
+}
+
 static bool refuse(void) {
     int64_t n = next(&allocations);
     if (what[0] == 'n') {
         note_path(n);
         return false;
     }
+    if (n == number && getenv("INJECT_STACK") != NULL) show_path();
     return n == number || (what[0] == 's' && n > number);
 }
 

@@ -106,7 +106,7 @@ end
 ---Whether a text has the system's words for a fault.
 local function names_fault(text)
   for _, words in ipairs { "Input/output error", "Too many open files", "No space left", "annot allocate",
-    "cannot be read", "cannot load module" } do
+    "cannot be read", "cannot load module", "out of memory" } do
     if text:find(words, 1, true) then return true end
   end
   return false

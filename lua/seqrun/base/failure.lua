@@ -40,6 +40,15 @@ function failure.must(value, message, code, ...)
   failure.raise(code or "invalid", "%s", tostring(message))
 end
 
+---Returns its first argument, nil for a file that is not there; ends the program for another reason.
+---@param value any
+---@param message? string
+---@param code? string
+function failure.there(value, message, code)
+  if value == nil and message and code ~= "missing" then failure.raise(code, "%s", message) end
+  return value
+end
+
 ---Errors of storage that C code raises as text: a file of the program that cannot be read (lua/bind/lload.c), a path
 ---of which the system cannot tell whether it is there (lua/bind/lsys.c).
 local RAISED = { "^cannot load module '[^\n]*", "^cannot examine [^\n]*" }

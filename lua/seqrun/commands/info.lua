@@ -62,6 +62,7 @@ local function print_checkpoint(facts)
   if facts.parameters then line("parameters", ("%d in %d tensors"):format(facts.parameters, facts.tensors)) end
   if facts.step then line("step", shown(facts.step)) end
   if facts.optimizer then line("optimizer", shown(facts.optimizer)) end
+  for _, problem in ipairs(facts.problems) do line("problem", shown(problem)) end
   local state = facts.verified and "verified" or "CORRUPT: " .. shown(facts.damage)
   line("files", facts.manifest and state or "no manifest")
 end

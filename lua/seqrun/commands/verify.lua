@@ -148,7 +148,7 @@ function command.run(args)
   if not from then return nil, message, code == "missing" and "data" or code end
   words, message, code = replay.recipe(args.run, args.trust)
   if not words then return nil, message, code end
-  edited = replay.environment(args.run).recipe_hash ~= sys.hash_file(words[0])
+  edited = replay.environment(args.run).recipe_hash ~= failure.there(sys.hash_file(words[0]))
   local results
   results, message, code = play(words, args.run, from, after(lines, from.step), args.trust)
   if not results then return nil, message, code end

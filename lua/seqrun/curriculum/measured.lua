@@ -2,6 +2,7 @@
 -- and those of the examples of later epochs.  A dry run keeps none.
 
 local core = require("seqrun.core.metric")
+local draft_of = require("seqrun.base.draft")
 local failure = require("seqrun.base.failure")
 local output = require("seqrun.base.output")
 local ranks = require("seqrun.tensor.ranks")
@@ -76,6 +77,11 @@ local function check_name(key, path, metric)
     key)
 end
 
+---Removes a file at the end of a block, however it ends.
+local function removed(path)
+  return setmetatable({}, { __close = function() sys.remove(path) end })
+end
+
 local function first(loader, key, path, any)
   local name = measured.name_of(key, path)
   if path == name then path = usual_path(loader, name) end
@@ -90,7 +96,8 @@ local function first(loader, key, path, any)
   local began = sys.now()
   local scratch <close> = training.scratch()
   local own = scratch and ("%s/%s.metric"):format(scratch.path, name)
-    or ("%s.%d"):format(path, sys.pid()) -- other runs, or other ranks, may compute it now
+    or draft_of(path) -- other runs, or other ranks, may compute it now
+  local guard <close> = removed(own)
   local way = ("; or make it in a directory that can be written, with `%s --out DIR`, and set curriculum.%s.file to "
     .. "the file there"):format(command(loader, name), key)
   compute(loader, { name = name, path = own }, nil, any and "" or way):close()
@@ -119,11 +126,10 @@ end
 function measured.again(loader, metric, epoch)
   local about = metric.about
   local scratch <close> = training.scratch()
-  local path = ("%s.epoch%d.%d"):format(scratch and scratch.path .. "/metric" or about.path, epoch, sys.pid())
+  local path = draft_of(("%s.epoch%d"):format(scratch and scratch.path .. "/metric" or about.path, epoch))
+  local guard <close> = removed(path)
   local slots = math.tointeger(tonumber((about.options or ""):match("^(%d+) slots")))
-  local made = compute(loader, { name = about.name, path = path, slots = slots }, epoch)
-  sys.remove(path)
-  return made
+  return compute(loader, { name = about.name, path = path, slots = slots }, epoch)
 end
 
 return measured

@@ -3,6 +3,7 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local exact = require("seqrun.base.exact")
+local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local json_file = require("seqrun.base.json_file")
@@ -176,19 +177,28 @@ local function add_task(facts, config)
   facts.task, facts.labels = known.kind, known.labels and json.array(known.labels)
 end
 
+---Codes of failures that say nothing about a file.
+local OF_MACHINE = { storage = true, memory = true }
+
+---What a part of a checkpoint is; why it cannot be read, unless that is the machine's fault, becomes a problem of it.
+local function take(facts, part, message, code)
+  if OF_MACHINE[code] then failure.raise(code, "%s", message) end
+  if message then table.insert(facts.problems, message) end
+  return part
+end
+
 local function describe_checkpoint(path)
-  local facts = { kind = "checkpoint", config = {} }
+  local facts = { kind = "checkpoint", config = {}, problems = json.array() }
   local config, unread = json_file.read(path .. "/config.json")
   if unread then return nil, unread, "storage" end
   config = config or {}
   for _, key in ipairs(SHAPE) do facts.config[key] = in_a_line(config[key]) end
   add_task(facts, config)
-  local kept, code
-  kept, unread, code = stored.read(path)
-  if code == "storage" then return nil, unread, code end
-  local tokenizer = kept and kept:open { literal = true }
+  local kept = take(facts, stored.read(path))
+  local tokenizer = kept and take(facts, kept:open { literal = true })
   facts.tokenizer = tokenizer and tokenizer_facts(tokenizer)
-  local weights = sys.exists(path .. "/model.safetensors") and describe_safetensors(path .. "/model.safetensors")
+  local at = path .. "/model.safetensors"
+  local weights = sys.exists(at) and take(facts, describe_safetensors(at))
   if weights then
     facts.tensors, facts.parameters, facts.dtypes = #weights.tensors, weights.elements, weights.dtypes
   end
@@ -238,6 +248,9 @@ function checkpoint.describe(path)
   end
   local folder = sys.is_dir(path)
   local ok, facts, message, code = pcall(folder and describe_folder or describe_file, path)
+  local why = not ok and failure.of(facts)
+  if why then return nil, why.message, why.code end
+  if not ok and tostring(facts):find("not enough memory", 1, true) then error(facts, 0) end
   if not ok then return nil, ("%s: %s"):format(path, tostring(facts)), "data" end
   if not facts then return nil, message, code end
   facts.path = path

@@ -36,11 +36,7 @@ end
 
 -- ---- files beside it -----------------------------------------------------------------------------
 
----What a call returned; nil for what is not there, as when a run removes it meanwhile.
-local function there(value, message, code)
-  if value == nil and message and code ~= "missing" then failure.raise(code, "%s", message) end
-  return value
-end
+local there = failure.there -- a run may remove its files meanwhile
 
 ---A scalar as the type that it looks like.
 local function typed(node)

@@ -59,9 +59,9 @@ local function write(options, found, tokenizer, source)
   local began = sys.now()
   local counts, problem, why = writer:import(found.kind, files, tokenizer)
   if not counts then return nil, problem, why end
-  writer:meta("kind", FORMS[found.kind].kind)
   local done
-  done, message, code = writer:tokenizer(tokenizer)
+  done, message, code = writer:meta("kind", FORMS[found.kind].kind)
+  if done then done, message, code = writer:tokenizer(tokenizer) end
   if done then done, message, code = writer:meta("source", source) end
   if done then done, message, code = writer:commit() end
   if not done then return nil, message, code end

@@ -230,12 +230,12 @@ local function flush_all(writer, columns)
 end
 
 local function finish(writer, options)
-  local done, message, code
-  writer:meta("kind", "examples")
-  done, message, code = writer:tokenizer(options.vocab)
+  local labels = options.labels and require("seqrun.core.json").encode(options.labels)
+  local done, message, code = writer:meta("kind", "examples")
+  if done then done, message, code = writer:tokenizer(options.vocab) end
+  if done and options.source then done, message, code = writer:meta("source", options.source) end
+  if done and labels then done, message, code = writer:meta("labels.label", labels) end
   if not done then return nil, message, code end
-  if options.source then writer:meta("source", options.source) end
-  if options.labels then writer:meta("labels.label", require("seqrun.core.json").encode(options.labels)) end
   local meta, keys = options.meta or {}, {}
   if type(meta) == "function" then meta = meta() end
   for key in pairs(meta) do keys[#keys + 1] = key end

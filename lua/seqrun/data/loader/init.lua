@@ -260,7 +260,8 @@ function Loader:order(order, options)
   if not self.orders or self.orders.source then
     check.fail("loader:order: open the loader with by = 'order' and without a function that decides")
   end
-  local done, message = self.orders:push(order, options)
+  local done, message, code = self.orders:push(order, options)
+  if code == "memory" then failure.raise(code, "loader:order: %s", message) end
   if not done then check.fail("%s", "loader:order: " .. message:gsub("^order: ", "")) end
 end
 

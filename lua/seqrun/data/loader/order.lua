@@ -5,6 +5,7 @@
 -- so a resumed run continues exactly.
 
 local check = require("seqrun.base.check")
+local failure = require("seqrun.base.failure")
 
 ---@class seqrun.Orders
 ---@field state table plain values of the source, saved with the cursor
@@ -59,8 +60,8 @@ local function flatten(order)
 end
 
 local function give(self, order)
-  local done, message = self.core:push(order.uids, order.ends, order.max_len)
-  if not done then return nil, message end
+  local done, message, code = self.core:push(order.uids, order.ends, order.max_len)
+  if not done then return nil, message, code end
   self.pending[#self.pending + 1] = order
   return true
 end
@@ -70,6 +71,7 @@ end
 ---@param options? { max_len?: integer }
 ---@return true? done
 ---@return string? message
+---@return string? code
 function Orders:push(order, options)
   options = check.options("loader:order", options, { max_len = true })
   if type(order) ~= "table" then return nil, ("an order is a list of uids, not a %s"):format(type(order)) end
@@ -87,8 +89,9 @@ function Orders:ask(update)
     if order == nil then
       self.ended = true
     else
-      local ok, done, message = pcall(self.push, self, order, options)
+      local ok, done, message, code = pcall(self.push, self, order, options)
       if not ok then message = tostring(done):gsub("^[^\n]-:%d+: ", "") end -- the line of this file
+      if code == "memory" then failure.raise(code, "loader: the order of update %d: %s", number, message) end
       if not (ok and done) then error(("loader: the order of update %d: %s"):format(number, message), 0) end
     end
   end

@@ -4,6 +4,8 @@
 -- schedules are part of the loader's cursor, so a resumed run continues exactly.  Schedules see the totals
 -- at the beginning of a window, which do not depend on how far ahead that is.
 
+local failure = require("seqrun.base.failure")
+
 ---@class seqrun.Window
 ---@field update integer its first update, from 0
 ---@field sequences integer totals before it
@@ -57,8 +59,8 @@ end
 
 local function push(self, window)
   local sampler = self.curriculum:unlock(window.prefixes, window.epoch)
-  local totals, message = self.core:push_window(sampler, window)
-  if not totals then return nil, message end
+  local totals, message, code = self.core:push_window(sampler, window)
+  if not totals then return nil, message, code end
   self.pending[#self.pending + 1] = window
   self.updates = self.updates + window.updates - window.from
   self.totals = totals_after(window, totals)
@@ -70,8 +72,8 @@ end
 function Windows:ask()
   while self.updates < self.ahead do
     local window = self.curriculum:decide(self.totals)
-    local done, message = push(self, window)
-    if not done then error(("curriculum: update %d: %s"):format(window.update + 1, message), 0) end
+    local done, message, code = push(self, window)
+    if not done then failure.raise(code, "curriculum: update %d: %s", window.update + 1, message) end
   end
   return true
 end
@@ -108,7 +110,8 @@ function Windows:load(cursor)
   for _, saved in ipairs(cursor.pending or {}) do
     local window = copy(saved)
     for _, key in ipairs(PLACE) do window[key] = window[key] or cursor[key] or 0 end -- of an older build
-    local done, message = push(self, window)
+    local done, message, code = push(self, window)
+    if code == "memory" then failure.raise(code, "loader:seek: %s", message) end
     if not done then error(("loader:seek: a pending window of the cursor: %s"):format(message), 0) end
   end
   if cursor.state and cursor.state.schedules then self.curriculum:restore(cursor.state.schedules) end

@@ -27,10 +27,10 @@ local READ = { json = true, safetensors = true, txt = true, model = true }
 
 ---Of a checkpoint its list of files with their hashes; of another model its files.
 local function hash_of_model(path)
-  local list = sys.read_file(path .. "/MANIFEST", 1 << 24)
+  local list = failure.there(sys.read_file(path .. "/MANIFEST", 1 << 24))
   if list then return sys.hash(list) end
   local parts = {}
-  for _, name in ipairs(sys.list(path) or {}) do
+  for _, name in ipairs(failure.must(sys.list(path))) do
     local facts = sys.stat(path .. "/" .. name)
     if facts and facts.kind == "file" and READ[name:match("[^.]*$")] then
       parts[#parts + 1] = name .. " " .. failure.must(hash_of_file(path .. "/" .. name, facts.size))
@@ -47,8 +47,10 @@ function origin.hash(path)
   local facts = sys.stat(path)
   if not facts then return nil end
   if facts.kind == "file" then
-    local set = path:find("%.sqr$") and data.open(path)
-    return set and set:info().digest or hash_of_file(path, facts.size)
+    local set, message, code
+    if path:find("%.sqr$") then set, message, code = data.open(path) end
+    if code == "memory" then failure.raise(code, "%s", message) end
+    return set and set:info().digest or failure.there(hash_of_file(path, facts.size))
   end
   local model = facts.kind == "dir" and checkpoint.resolve(path)
   return model and hash_of_model(model) or nil

@@ -5,6 +5,7 @@ local run_keys = require("seqrun.tasks.shared.run_keys")
 local shipped = require("seqrun.base.shipped")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
+local there = require("seqrun.base.failure").there
 local types = require("seqrun.config.types")
 
 local checks = {}
@@ -93,8 +94,8 @@ function checks.of(past, recipe, last)
   local was, list = part(past.environment), {}
   local build, here = part(was.build), sys.build()
   local words = part(was.words)
-  add(list, "recipe " .. tostring(words[1]), was.recipe_hash, sys.hash_file(shipped.find(recipe)), true)
-  local dump = sys.read_file(past.dir .. "/config.yaml", 1 << 24)
+  add(list, "recipe " .. tostring(words[1]), was.recipe_hash, there(sys.hash_file(shipped.find(recipe))), true)
+  local dump = there(sys.read_file(past.dir .. "/config.yaml", 1 << 24))
   add(list, "config.yaml", was.config_hash, dump and sys.hash(dump), true)
   add_inputs(list, part(was.inputs))
   add_events(list, past.events, last)

@@ -10,7 +10,7 @@ local replay = {}
 ---What environment.json says; {} without it.
 ---@param run string
 ---@return table
-function replay.environment(run) return json_file.read(run .. "/environment.json") or {} end
+function replay.environment(run) return failure.there(json_file.read(run .. "/environment.json")) or {} end
 
 ---Why a Lua file that a run names is not run: the run may be somebody else's.
 local function untrusted(run, what, file)

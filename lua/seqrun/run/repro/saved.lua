@@ -9,9 +9,9 @@ require("seqrun.tensor") -- methods of tensors
 ---The pieces of each moment: by name, in order.
 local function pieces_of(path, open)
   local found = {}
-  for _, file in ipairs(sys.list(path .. "/trainer") or {}) do
-    local tensors = file:find("^optim.*%.safetensors$") and train.safetensors(path .. "/trainer/" .. file)
-    if tensors then
+  for _, file in ipairs(failure.there(sys.list(path .. "/trainer")) or {}) do
+    if file:find("^optim.*%.safetensors$") then
+      local tensors = failure.must(train.safetensors(path .. "/trainer/" .. file))
       open[#open + 1] = tensors
       for _, entry in ipairs(tensors:entries()) do
         local name, first = entry.name:match("^(.*)%[(%d+):%d+%]$")
