@@ -11,7 +11,7 @@ local inject = require("tests.support.inject")
 local judge = require("tests.support.judge")
 local victims = require("tests.support.victims")
 
-local trial = frame.open("memory", { short = 3, long = 60, sanitized = 1 })
+local trial = frame.open("memory", { short = 3, long = "new", sanitized = 1 })
 local tried, paths, passed, names = 0, 0, 0, 0
 for _, victim in ipairs(victims.chosen(trial)) do
   local one = judge.new(trial, victim)

@@ -39,6 +39,19 @@ describe("info", function()
     assert.matches("\n  task +classify: no, yes\n", (run(task_model.save(dir, bert))))
   end)
 
+  it("names the parts of a directory that cannot be read", function()
+    for _, name in ipairs { "config.json", "vocab.txt" } do
+      assert(sys.write_file(dir .. "/" .. name, assert(sys.read_file(TINY .. "/" .. name))))
+    end
+    assert(sys.write_file(dir .. "/model.safetensors", "half of a download"))
+    local text, code = run(dir)
+    assert.equal(0, code)
+    assert.matches("\n  problem +[^\n]*model.safetensors: not a valid safetensors file", text)
+    local facts = json.decode((run(dir, { json = true })))
+    assert.same({ 1, "nil" }, { #facts.problems, type(facts.parameters) })
+    assert.same(json.array(), json.decode((run(TINY, { json = true }))).problems)
+  end)
+
   it("describes a run, its checkpoints and its metrics", function()
     local params = sr.params.new { { name = "w", shape = { 3 } } }
     for step = 1, 2 do assert(checkpoint.save(dir, { step = step, model = params, opt = sr.optim.adamw(params) })) end

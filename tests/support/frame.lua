@@ -28,17 +28,16 @@ local frame = { LONG = os.getenv("LONG") == "1", SANITIZED = os.getenv("SAN") ==
 local SHORT_SEED = 27
 
 ---@param name string
----@param counts { short: number, long: number, sanitized?: number } how many by default
+---@param counts { short: number, long: number|"new", sanitized?: number } how many by default
 ---@return tests.Frame
 function frame.open(name, counts)
-  local given = os.getenv("COUNT")
-  local usual = frame.LONG and counts.long or frame.SANITIZED and counts.sanitized or counts.short
+  local count = os.getenv("COUNT") or frame.LONG and counts.long or frame.SANITIZED and counts.sanitized or counts.short
   local seed = math.tointeger(tonumber(os.getenv("SEED") or (frame.LONG and sys.pid() or SHORT_SEED)))
   local part, parts = (os.getenv("PART") or "1/1"):match("^(%d+)/(%d+)$")
-  local every = given == "all" or given == "new"
+  local every = count == "all" or count == "new"
   return setmetatable({
-    name = name, count = every and math.huge or tonumber(given) or usual, seed = seed, state = seed,
-    seen = given == "new" and {} or nil, part = part - 1, parts = math.tointeger(tonumber(parts)),
+    name = name, count = every and math.huge or tonumber(count), seed = seed, state = seed,
+    seen = count == "new" and {} or nil, part = part - 1, parts = math.tointeger(tonumber(parts)),
     only = os.getenv("ONLY"), folder = program.folder(), bad = 0, began = sys.now(),
   }, Frame)
 end

@@ -80,7 +80,8 @@ local function plain(name)
   return {
     name = name, options = "",
     run = function(self, _, tell)
-      self.analysis:measure(name)
+      local done, message, code = self.analysis:measure(name)
+      if not done then return nil, message, code end
       return run_core(self, tell)
     end,
   }
@@ -106,7 +107,9 @@ local function rarity(self, name, spec)
     run = function(_, _, tell)
       local counts, message, code = counts_of(self)
       if not counts then return nil, message, code end
-      self.analysis:measure(name, { counts = counts, slots = slots, most = most })
+      local done
+      done, message, code = self.analysis:measure(name, { counts = counts, slots = slots, most = most })
+      if not done then return nil, message, code end
       return run_core(self, tell)
     end,
   }
