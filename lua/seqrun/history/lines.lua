@@ -166,6 +166,19 @@ function lines.of(file, name)
   end
 end
 
+---Goes to so many bytes before the end of a file, or to its beginning.
+---@param file file*
+---@param name string
+---@param bytes integer
+---@return integer at where it is
+function lines.near_end(file, name, bytes)
+  local size, why = file:seek("end")
+  local at
+  if size then at, why = file:seek("set", math.max(0, size - bytes)) end
+  if not at then failure.raise("storage", "%s cannot be read: %s", name, why) end
+  return at
+end
+
 ---Reads the lines of a file.
 ---@param self seqrun.RunLines
 ---@param path string
@@ -173,9 +186,8 @@ end
 function lines.read(self, path, newest)
   local file <close> = lines.open(path)
   if not file then return end
-  local size = file:seek("end")
-  file:seek("set", newest and math.max(0, size - newest) or 0)
-  if newest and size > newest then file:read("L") end -- the rest of a line
+  local at = newest and lines.near_end(file, path:match("[^/]*$"), newest) or 0
+  if at > 0 then file:read("L") end -- the rest of a line
   for text in lines.of(file, path:match("[^/]*$")) do take(self, text) end
 end
 

@@ -137,7 +137,7 @@ local TAIL = 1 << 14
 local function read_log(self)
   local file = lines.open(self.dir .. "/run.log")
   if not file then return end
-  file:seek("set", math.max(0, file:seek("end") - TAIL))
+  lines.near_end(file, "run.log", TAIL)
   for line in lines.of(file, "run.log") do
     local steps = line:match("^step %d+/(%d+)")
     if steps then self.steps, self.told = math.tointeger(tonumber(steps)), false end
