@@ -127,7 +127,7 @@ static sr_status make_durably(const char *path) {
 /* Writes, syncs and renames a small file, so that an unusable directory is noticed at once. */
 static sr_status try_writing(const char *run) {
     char *path;
-    SR_TRY(sr_file_join(&path, run, "probe"));
+    SR_TRY(sr_file_join(&path, run, ".probe.tmp-00000000")); /* a leftover, if it stays */
     sr_status st = sr_file_replace(path, "probe\n", 6);
     if (sr_io_now.unlink(path) != 0 && st == SR_OK)
         st = sr_fail(SR_EIO, "%s: cannot remove: %s", path, strerror(errno));

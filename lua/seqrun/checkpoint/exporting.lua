@@ -196,13 +196,16 @@ return function(path, out, options)
   if not done then return nil, problem, status end
   local list, parameters = foreign.list(tensors)
   files["model.safetensors"], files["2_Dense/model.safetensors"] = true, dense and true or nil
+  local weights
+  weights, message, code = sys.stat(out .. "/model.safetensors")
+  if not weights then return nil, message, code end
   local names = json.array()
   for name in pairs(files) do names[#names + 1] = name end
   table.sort(names)
   return {
     from = facts.path, path = out, dtype = dtype, parameters = parameters, tensors = list, files = names,
     architecture = type(config.architectures) == "table" and config.architectures[1] or facts.family.class .. "Model",
-    bytes = sys.stat(out .. "/model.safetensors").size, left_out = json.array(left_out),
+    bytes = weights.size, left_out = json.array(left_out),
     heads = names_beside(facts, options.encoder),
   }
 end

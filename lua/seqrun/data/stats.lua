@@ -5,6 +5,7 @@ local bars = require("seqrun.draw.bars")
 local kinds = require("seqrun.base.kinds")
 local data = require("seqrun.data")
 local draw = require("seqrun.pack.draw")
+local failure = require("seqrun.base.failure")
 local pack = require("seqrun.pack")
 local shown = require("seqrun.base.one_line")
 local text_of = require("seqrun.base.format")
@@ -131,7 +132,7 @@ local function add_classes(report, corpus)
   report.classes = {}
   for i, name in ipairs(names) do report.classes[i] = { name = name, examples = 0 } end
   for i = 1, report.examples do
-    local class = report.classes[corpus:column("label", i) + 1]
+    local class = report.classes[failure.must(corpus:column("label", i)) + 1]
     if class then class.examples = class.examples + 1 end
   end
 end

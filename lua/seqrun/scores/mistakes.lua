@@ -1,5 +1,6 @@
 -- mistakes.lua - the worst mistakes of an evaluation, with their text.
 
+local failure = require("seqrun.base.failure")
 local items = require("seqrun.data.items")
 
 local mistakes = {}
@@ -32,7 +33,7 @@ local function text_of(corpus, example)
   local parts, has = {}, {}
   for _, column in ipairs(corpus:columns()) do has[column.name] = true end
   for _, name in ipairs { "text", "pair" } do
-    local text = has[name] and corpus:column(name, example) or ""
+    local text = has[name] and failure.must(corpus:column(name, example)) or ""
     if text ~= "" then parts[#parts + 1] = text end
   end
   local whole = #parts > 0 and table.concat(parts, " | ") or corpus:decode(example) or ""

@@ -2,6 +2,7 @@
 
 local counted = require("seqrun.base.format").counted
 local decode = require("seqrun.scores.decode")
+local failure = require("seqrun.base.failure")
 local formats = require("seqrun.data.readers.formats")
 local frames = require("seqrun.text.frames")
 local origin = require("seqrun.data.items")
@@ -284,7 +285,8 @@ end
 ---@return string predicted
 function scores.described(one, head, loader)
   local from, corpus, gold, guess = loader:origin(one.uid), loader.data, {}, {}
-  local ids, marks, tokenizer = corpus.core:unit(from.example), corpus:column("tags", from.example), corpus:tokenizer()
+  local ids, tokenizer = failure.must(corpus.core:unit(from.example)), corpus:tokenizer()
+  local marks = failure.must(corpus:column("tags", from.example))
   local lead = frames.of(tokenizer):lead() - (from.first or 0)
   table.sort(one.tags, function(a, b) return a.position < b.position end)
   for _, item in ipairs(one.tags) do

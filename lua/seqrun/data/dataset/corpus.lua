@@ -4,6 +4,7 @@ local check = require("seqrun.base.check")
 local kinds = require("seqrun.base.kinds")
 local commas = require("seqrun.base.format").commas
 local core = require("seqrun.core.data")
+local failure = require("seqrun.base.failure")
 local held_classes = require("seqrun.data.dataset.held_classes")
 local output = require("seqrun.base.output")
 local stored = require("seqrun.text.stored")
@@ -109,10 +110,11 @@ function Corpus:place(i)
   local meta = self.core:meta()
   local files = meta.files and require("seqrun.core.json").decode(meta.files)
   if not files then return ("%s: example %d"):format(self.about.path, i) end
-  local file = files[self:column("file", i) + 1]
+  local function at(column) return failure.must(self:column(column, i)) end
+  local file = files[at("file") + 1]
   local kind = kinds.get(meta.task)
-  if kind and kind.reader.questions then return ("%s: question %s"):format(file, self:column("id", i)) end
-  return ("%s:%d"):format(file, self:column("line", i))
+  if kind and kind.reader.questions then return ("%s: question %s"):format(file, at("id")) end
+  return ("%s:%d"):format(file, at("line"))
 end
 
 ---@return integer

@@ -31,7 +31,7 @@ local function hash_of_model(path)
   if list then return sys.hash(list) end
   local parts = {}
   for _, name in ipairs(failure.must(sys.list(path))) do
-    local facts = sys.stat(path .. "/" .. name)
+    local facts = failure.there(sys.stat(path .. "/" .. name))
     if facts and facts.kind == "file" and READ[name:match("[^.]*$")] then
       parts[#parts + 1] = name .. " " .. failure.must(hash_of_file(path .. "/" .. name, facts.size))
     end
@@ -44,7 +44,7 @@ end
 ---@param path string
 ---@return string|nil
 function origin.hash(path)
-  local facts = sys.stat(path)
+  local facts = failure.there(sys.stat(path))
   if not facts then return nil end
   if facts.kind == "file" then
     local set, message, code
