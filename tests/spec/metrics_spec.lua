@@ -29,6 +29,18 @@ describe("metrics", function()
   before_each(function() dir = folder() end)
   after_each(function() sys.remove(dir) end)
 
+  it("are not cut by a resume that cannot read them", function()
+    local path = dir .. "/metrics.jsonl"
+    assert(sys.write_file(path, '{"step":1,"loss":2.5}\n'))
+    local open = io.open
+    io.open = function() return nil, path .. ": Too many open files", 24 end -- luacheck: ignore 122
+    local done, problem = pcall(metrics.open, dir, { step = 1 })
+    io.open = open -- luacheck: ignore 122
+    assert.is_false(done)
+    assert.matches("^metrics.jsonl cannot be read: Too many open files", tostring(problem))
+    assert.equal('{"step":1,"loss":2.5}\n', sys.read_file(path))
+  end)
+
   it("writes one object per line with every field, and names non-finite values", function()
     local m = assert(metrics.open(dir, { train = { "mlm_loss", "nsp_loss" } }))
     assert(m:write { step = 1, loss = 0 / 0, mlm_loss = math.huge, sequences = 8 })

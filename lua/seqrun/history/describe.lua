@@ -42,8 +42,8 @@ local function describe_safetensors(path)
 end
 
 local function describe_metrics(path)
-  local lines, damaged = metrics.read(path)
-  if not lines then return nil, damaged, "missing" end
+  local lines, damaged, code = metrics.read(path)
+  if not lines then return nil, damaged, code end
   local facts = { kind = "metrics", lines = #lines, damaged = damaged }
   for _, line in ipairs(lines) do
     if line.type == "train" then
@@ -207,7 +207,7 @@ local function describe_checkpoint(path)
     local step, message = train.checkpoint_verify(path)
     facts.verified, facts.step, facts.damage = step ~= nil, step, message
   end
-  local text = sys.read_file(path .. "/trainer/state.json", 1 << 28)
+  local text = failure.there(sys.read_file(path .. "/trainer/state.json", 1 << 28))
   local state = text and exact.decode(text)
   if type(state) == "table" and type(state.optimizer) == "table" then facts.optimizer = state.optimizer.kind end
   return facts
@@ -221,8 +221,8 @@ local function describe_run(path, steps)
     facts.checkpoints[i] = { step = step, path = at, verified = found == step, damage = message }
     if found == step then facts.newest = at end
   end
-  if facts.newest then facts.newest_checkpoint = describe_checkpoint(facts.newest) end
-  if sys.exists(path .. "/metrics.jsonl") then facts.metrics = describe_metrics(path .. "/metrics.jsonl") end
+  if facts.newest then facts.newest_checkpoint = failure.must(describe_checkpoint(facts.newest)) end
+  facts.metrics = failure.there(describe_metrics(path .. "/metrics.jsonl"))
   return facts
 end
 

@@ -4,8 +4,8 @@
 -- Nothing is believed: damaged lines are counted and skipped, and very long metrics are thinned while they are read, so
 -- that their memory is bounded.
 
-local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
+local line_file = require("seqrun.base.line_file")
 local metrics = require("seqrun.history.metrics")
 
 local lines = {}
@@ -141,54 +141,16 @@ local function take(self, text)
   end
 end
 
-local ENOENT = 2
-
----Opens a file of a run; nil if there is none; raises if it cannot be read.
----@param path string
----@return file*|nil
-function lines.open(path)
-  local file, why, number = io.open(path, "rb")
-  if not file and number ~= ENOENT then
-    failure.raise("storage", "%s cannot be read: %s", path:match("[^/]*$"), (why:gsub("^.*: ", "")))
-  end
-  return file
-end
-
----The lines of a file up to its end; an error of the disk is raised.
----@param file file*
----@param name string
----@return fun(): string?
-function lines.of(file, name)
-  return function()
-    local line, why = file:read("L")
-    if why then failure.raise("storage", "%s cannot be read: %s", name, why) end
-    return line
-  end
-end
-
----Goes to so many bytes before the end of a file, or to its beginning.
----@param file file*
----@param name string
----@param bytes integer
----@return integer at where it is
-function lines.near_end(file, name, bytes)
-  local size, why = file:seek("end")
-  local at
-  if size then at, why = file:seek("set", math.max(0, size - bytes)) end
-  if not at then failure.raise("storage", "%s cannot be read: %s", name, why) end
-  return at
-end
-
 ---Reads the lines of a file.
 ---@param self seqrun.RunLines
 ---@param path string
 ---@param newest? integer reads only about the last `newest` bytes
 function lines.read(self, path, newest)
-  local file <close> = lines.open(path)
+  local file <close> = line_file.open(path)
   if not file then return end
-  local at = newest and lines.near_end(file, path:match("[^/]*$"), newest) or 0
+  local at = newest and line_file.near_end(file, path:match("[^/]*$"), newest) or 0
   if at > 0 then file:read("L") end -- the rest of a line
-  for text in lines.of(file, path:match("[^/]*$")) do take(self, text) end
+  for text in line_file.of(file, path:match("[^/]*$")) do take(self, text) end
 end
 
 -- ---- a digest of many runs -------------------------------------------------------------------------

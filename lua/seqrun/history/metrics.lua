@@ -5,6 +5,7 @@
 -- TensorBoard discard them too.
 
 local json = require("seqrun.core.json")
+local line_file = require("seqrun.base.line_file")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
@@ -39,10 +40,10 @@ metrics.TOTALS = {
 ---@return table|nil last the last object kept
 ---@return table[]? undone events of later steps
 local function end_of(path, most)
-  local file = io.open(path, "rb")
+  local file <close> = line_file.open(path)
   if not file then return 0 end
   local at, kept, last, undone, over = 0, 0, nil, {}, false
-  for line in file:lines("L") do
+  for line in line_file.of(file, path) do
     at = at + #line
     local value = line:sub(-1) == "\n" and json.decode(line)
     if type(value) == "table" then
@@ -51,7 +52,6 @@ local function end_of(path, most)
       if over and value.type == "event" then undone[#undone + 1] = value end
     end
   end
-  file:close()
   return kept, last, undone
 end
 
@@ -159,14 +159,13 @@ Metrics.__close = Metrics.close
 ---@return string? code
 function metrics.read(path)
   if sys.is_dir(path) then path = path .. "/metrics.jsonl" end
-  local file, message = io.open(path, "rb")
-  if not file then return nil, message, "missing" end
+  local file <close>, message, number = io.open(path, "rb")
+  if not file then return nil, message, number == line_file.ENOENT and "missing" or "storage" end
   local list, damaged = {}, 0
-  for line in file:lines("L") do
+  for line in line_file.of(file, path) do
     local value = json.decode(line)
     if type(value) == "table" then list[#list + 1] = value else damaged = damaged + 1 end
   end
-  file:close()
   return list, damaged
 end
 

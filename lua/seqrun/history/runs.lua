@@ -6,6 +6,7 @@ local ending = require("seqrun.history.ending")
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 local json_file = require("seqrun.base.json_file")
+local line_file = require("seqrun.base.line_file")
 local lines = require("seqrun.history.lines")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
@@ -135,10 +136,10 @@ local TAIL = 1 << 14
 ---What run.log says at its end: the number of steps that the run was to make, and whether it told where it was saved,
 ---which runs do when they have finished.
 local function read_log(self)
-  local file = lines.open(self.dir .. "/run.log")
+  local file = line_file.open(self.dir .. "/run.log")
   if not file then return end
-  lines.near_end(file, "run.log", TAIL)
-  for line in lines.of(file, "run.log") do
+  line_file.near_end(file, "run.log", TAIL)
+  for line in line_file.of(file, "run.log") do
     local steps = line:match("^step %d+/(%d+)")
     if steps then self.steps, self.told = math.tointeger(tonumber(steps)), false end
     self.told = self.told or line:find("^  saved ") ~= nil
