@@ -49,7 +49,7 @@ function origin.hash(path)
   if facts.kind == "file" then
     local set, message, code
     if path:find("%.sqr$") then set, message, code = data.open(path) end
-    if code == "memory" then failure.raise(code, "%s", message) end
+    if code == "memory" or code == "storage" then failure.raise(code, "%s", message) end
     return set and set:info().digest or failure.there(hash_of_file(path, facts.size))
   end
   local model = facts.kind == "dir" and checkpoint.resolve(path)
