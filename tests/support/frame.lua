@@ -34,10 +34,13 @@ function frame.open(name, counts)
   local count = os.getenv("COUNT") or frame.LONG and counts.long or frame.SANITIZED and counts.sanitized or counts.short
   local seed = math.tointeger(tonumber(os.getenv("SEED") or (frame.LONG and sys.pid() or SHORT_SEED)))
   local part, parts = (os.getenv("PART") or "1/1"):match("^(%d+)/(%d+)$")
+  part, parts = math.tointeger(tonumber(part)), math.tointeger(tonumber(parts))
+  assert(part and part >= 1 and part <= parts, "PART must be I/N, such as 1/2")
   local every = count == "all" or count == "new"
+  assert(every or tonumber(count), "COUNT must be a number, all or new")
   return setmetatable({
     name = name, count = every and math.huge or tonumber(count), seed = seed, state = seed,
-    seen = count == "new" and {} or nil, part = part - 1, parts = math.tointeger(tonumber(parts)),
+    seen = count == "new" and {} or nil, part = part - 1, parts = parts,
     only = os.getenv("ONLY"), folder = program.folder(), bad = 0, began = sys.now(),
   }, Frame)
 end

@@ -41,7 +41,8 @@ local FRAMES = 16
 
 ---The file that a call names, without directories and numbers.
 local function file_of(rest)
-  local path = rest:match("^[^,]-<([^>]*)>") or rest:match('"(/[^"]*)"') or ""
+  rest = rest:gsub("^%(AT_FDCWD<[^>]*>, ", "(")
+  local path = rest:match("^%(%d+<([^>]*)>") or rest:match('"([^"]*)"') or ""
   return (path:gsub(".*/", ""):gsub("%d+", "0"))
 end
 
@@ -54,10 +55,11 @@ end
 ---@return { name: string, number: integer, key: string }[]
 function trace.points(path, mark)
   local count, seen, list, begun, last, depth = {}, {}, {}, false, nil, 0
+  local waiting = {} -- by thread: a call that another thread's has split; its functions come when it ends
   for line in assert(sys.read_file(path, 1 << 30)):gmatch("[^\n]+") do
     local frame = line:match("^ > (.*)$")
     if not frame then
-      last, depth = nil, 0
+      last, depth = waiting[line:match("^(%d+) +<%.%.%. ")], 0
     elseif last and depth < FRAMES then
       last.key, depth = sys.hash(last.key .. frame), depth + 1
     end
@@ -74,6 +76,7 @@ function trace.points(path, mark)
         seen[point] = true
         last = { name = name, number = count[key], key = name .. " " .. file_of(rest) }
         list[#list + 1] = last
+        if line:find("<unfinished %.%.%.>$") then waiting[pid] = last end
       end
     end
   end

@@ -181,6 +181,7 @@ tokenizer?.*                   as of a tokenizer
 parameters?, tensors?, dtypes?.*   elements, number of tensors, elements by type
 task?, labels?[]               of its head
 manifest, verified?, step?, damage?   whether it has checksums, and whether they hold
+problems[]                     what of the directory cannot be read, and why
 optimizer?                     of the run
 ]] },
   { "of safetensors", [[

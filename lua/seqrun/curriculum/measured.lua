@@ -77,9 +77,13 @@ local function check_name(key, path, metric)
     key)
 end
 
----Removes a file at the end of a block, however it ends.
+---Removes a file at the end of a block, however it ends, and what an analysis that stopped left of it.
 local function removed(path)
-  return setmetatable({}, { __close = function() sys.remove(path) end })
+  return setmetatable({ path = path }, { __close = function(self)
+    for _, ending in ipairs { ".part", "" } do
+      if self.path then sys.remove(self.path .. ending) end
+    end
+  end })
 end
 
 local function first(loader, key, path, any)
@@ -102,6 +106,7 @@ local function first(loader, key, path, any)
     .. "the file there"):format(command(loader, name), key)
   compute(loader, { name = name, path = own }, nil, any and "" or way):close()
   if not scratch then failure.must(os.rename(own, path)) end
+  guard.path = nil -- with a scratch directory, that goes with all in it
   local metric = failure.must(Metric.open(scratch and own or path))
   output.note("%s%s: %s did not exist; computed for %d sequences in %.1f s%s", any and "" or "curriculum.", key, path,
     metric:count(), sys.now() - began, scratch and "; not kept" or "")

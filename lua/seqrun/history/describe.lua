@@ -207,7 +207,8 @@ local function describe_checkpoint(path)
     local step, message = train.checkpoint_verify(path)
     facts.verified, facts.step, facts.damage = step ~= nil, step, message
   end
-  local text = failure.there(sys.read_file(path .. "/trainer/state.json", 1 << 28))
+  local at_state = path .. "/trainer/state.json"
+  local text = sys.exists(at_state) and take(facts, sys.read_file(at_state, 1 << 28))
   local state = text and exact.decode(text)
   if type(state) == "table" and type(state.optimizer) == "table" then facts.optimizer = state.optimizer.kind end
   return facts
@@ -222,7 +223,8 @@ local function describe_run(path, steps)
     if found == step then facts.newest = at end
   end
   if facts.newest then facts.newest_checkpoint = failure.must(describe_checkpoint(facts.newest)) end
-  facts.metrics = failure.there(describe_metrics(path .. "/metrics.jsonl"))
+  local at = path .. "/metrics.jsonl"
+  if sys.exists(at) then facts.metrics = failure.must(describe_metrics(at)) end
   return facts
 end
 

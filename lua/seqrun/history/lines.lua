@@ -149,7 +149,7 @@ function lines.read(self, path, newest)
   local file <close> = line_file.open(path)
   if not file then return end
   local at = newest and line_file.near_end(file, path:match("[^/]*$"), newest) or 0
-  if at > 0 then file:read("L") end -- the rest of a line
+  if at > 0 then line_file.of(file, path)() end -- the rest of a line
   for text in line_file.of(file, path:match("[^/]*$")) do take(self, text) end
 end
 

@@ -114,7 +114,8 @@ function Orders:load(cursor)
   self.pending, self.ended = {}, cursor.ended
   if cursor.state then self.state = copy(cursor.state, "state", {}) end
   for _, order in ipairs(cursor.pending or {}) do
-    local done, message = give(self, order)
+    local done, message, code = give(self, order)
+    if code == "memory" then failure.raise(code, "loader:seek: %s", message) end
     if not done then error(("loader:seek: a pending order of the cursor: %s"):format(message), 0) end
   end
 end

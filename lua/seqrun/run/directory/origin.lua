@@ -44,6 +44,7 @@ end
 ---@param path string
 ---@return string|nil
 function origin.hash(path)
+  if not sys.exists(path) then return nil end
   local facts = failure.there(sys.stat(path))
   if not facts then return nil end
   if facts.kind == "file" then
