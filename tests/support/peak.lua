@@ -36,8 +36,11 @@ local READ = {
       vocab = "tests/data/model/tiny/vocab.txt" }
   end,
   ids = function(path)
-    return sr.data.prepare { inputs = path, out = folder .. "/ids.sqr", vocab = "tests/data/inputs/vocab.txt",
-      overwrite = true }
+    local out = os.tmpname()
+    local vocab = "tests/data/inputs/vocab.txt"
+    local made = table.pack(sr.data.prepare { inputs = path, out = out .. ".sqr", vocab = vocab })
+    for _, ending in ipairs { "", ".sqr" } do os.remove(out .. ending) end
+    return table.unpack(made, 1, made.n)
   end,
   rows = function(path)
     return sr.data.read { task = "classify", files = { path }, out = folder .. "/rows.sqr",
