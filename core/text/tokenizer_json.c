@@ -37,10 +37,8 @@ static sr_status vocab_of(sr_vocab **out, const sr_json *vocab, const char *name
         size += length;
         text[size++] = '\n';
     }
-    SR_GO(refused, st, sr_vocab_parse(out, text, size, name));
-    goto done;
-refused:
-    *out = NULL;
+    st = sr_vocab_parse(out, text, size, name);
+    if (st != SR_OK) *out = NULL;
     if (st == SR_ENOMEM) goto done;
 none:
     st = SR_OK;

@@ -69,6 +69,7 @@ function trace.points(path, mark)
       count[key] = (count[key] or 0) + 1
       begun = begun or rest:find(mark, 1, true) ~= nil
       local point = name .. " " .. count[key]
+      waiting[pid] = nil
       local told = not (name == "write" and rest:find("^%(2[,<]"))
       if not begun then
         seen[point] = true
