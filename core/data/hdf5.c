@@ -275,6 +275,7 @@ static int64_t number_of(const sr_hdf5_set *s, const uint8_t *bytes) {
 static sr_status begin_plain(sr_hdf5_set *s) {
     s->side[1] = s->dim[1];
     s->side[0] = 65536 / s->dim[1] + 1;
+    if (s->side[0] > s->dim[0]) s->side[0] = s->dim[0] > 0 ? s->dim[0] : 1;
     if (s->filters.count > 0) return damaged(s, "it has filters, but no chunks");
     bool written = s->layout == COMPACT || s->at != SR_HDF5_NOWHERE;
     if (written && s->dim[0] * s->dim[1] * (uint64_t)s->width > s->size)
@@ -355,10 +356,15 @@ static sr_status unpack(sr_hdf5_set *s, const chunk *c, size_t wanted) {
     return st;
 }
 
+/* The rows of the band that the dataset has. */
+static uint64_t band_rows(const sr_hdf5_set *s) {
+    return s->dim[0] - s->first < s->side[0] ? s->dim[0] - s->first : s->side[0];
+}
+
 /* Copies what s->plain has of a chunk into the band. */
 static void place(sr_hdf5_set *s, uint64_t column) {
     uint64_t columns = s->dim[1] - column < s->side[1] ? s->dim[1] - column : s->side[1];
-    for (uint64_t i = 0; i < s->side[0]; i++) {
+    for (uint64_t i = 0, rows = band_rows(s); i < rows; i++) {
         const uint8_t *from = s->plain + i * s->side[1] * (uint64_t)s->width;
         int64_t *to = s->band + i * s->dim[1] + column;
         for (uint64_t k = 0; k < columns; k++) to[k] = number_of(s, from + k * (uint64_t)s->width);
@@ -380,7 +386,8 @@ static uint64_t find_chunk(const sr_hdf5_set *s) {
 
 /* What was never written is the fill value. */
 static void fill_nothing(sr_hdf5_set *s) {
-    for (uint64_t i = 0; i < s->side[0] * s->dim[1]; i++) s->band[i] = s->fill;
+    uint64_t numbers = band_rows(s) * s->dim[1];
+    for (uint64_t i = 0; i < numbers; i++) s->band[i] = s->fill;
 }
 
 static sr_status fill_chunks(sr_hdf5_set *s) {
@@ -394,7 +401,7 @@ static sr_status fill_chunks(sr_hdf5_set *s) {
 }
 
 static sr_status fill_plain(sr_hdf5_set *s) {
-    uint64_t rows = s->dim[0] - s->first < s->side[0] ? s->dim[0] - s->first : s->side[0];
+    uint64_t rows = band_rows(s);
     uint64_t each = s->dim[1] * (uint64_t)s->width;
     if (s->layout == CONTIGUOUS && s->at == SR_HDF5_NOWHERE) {
         fill_nothing(s);

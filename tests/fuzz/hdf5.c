@@ -9,13 +9,17 @@
 enum { ROWS = 64 };
 
 static sr_tokenizer *tokenizer;
+static char folder[96], out[128];
 
 static void clean(void) {
+    rmdir(folder);
     sr_tokenizer_release(tokenizer);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
     (void)argc, (void)argv;
+    fuzz_folder(folder);
+    snprintf(out, sizeof out, "%s/a.sqr", folder);
     FUZZ_CHECK(sr_tokenizer_load(&tokenizer, "tests/data/inputs/vocab.txt",
                                  &(sr_tokenizer_opts){.lowercase = true}) == SR_OK);
     return atexit(clean);
@@ -24,7 +28,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 static void import(const char *path) {
     sr_shard_writer *w;
     sr_ids_counts counts;
-    char out[] = "/tmp/seqrun-fuzz-hdf5.sqr";
     FUZZ_CHECK(sr_shard_create(&w, out) == SR_OK);
     sr_status st = sr_bert_hdf5_import(&counts, w, &path, 1, tokenizer);
     sr_shard_abort(w);

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/base/io.h"
 #include "core/data/carried.h"
 #include "core/data/dataset.h"
 #include "core/data/indexed.h"
@@ -22,16 +21,8 @@ static void clean(void) {
     sr_tokenizer_release(tokenizer);
 }
 
-static int no_sync(int fd) {
-    (void)fd;
-    return 0;
-}
-
 static void begin(void) {
-    sr_io_now.fsync = no_sync;            /* nothing here is to survive a power cut */
-    const char *place = getenv("TMPDIR"); /* one in memory makes it faster */
-    snprintf(folder, sizeof folder, "%s/seqrun-indexed-XXXXXX", place != NULL ? place : "/tmp");
-    FUZZ_CHECK(mkdtemp(folder) != NULL);
+    fuzz_folder(folder);
     snprintf(idx, sizeof idx, "%s/a.idx", folder);
     snprintf(bin, sizeof bin, "%s/a.bin", folder);
     snprintf(out, sizeof out, "%s/a.sqr", folder);

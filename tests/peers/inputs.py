@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/inputs: ids as other programs write them (numpy, h5py).
+"""Writes tests/data/inputs, and tests/fuzz/corpus/hdf5: ids as other programs write them (numpy, h5py).
 
     python3 tests/peers/inputs.py
 
@@ -8,6 +8,9 @@ bert.hdf5           NVIDIA's BERT data, h5py's defaults with gzip: 40 rows of 24
 bert-plain.hdf5     the same rows, contiguous; bert-new.hdf5: with the newest groups and headers, shuffle and fletcher32
 bert-filled.hdf5    rows of A alone (every third); labels in chunks of 4, of which only the first was written, the rest being
                     the fill value 1; segments, all 0, were never written
+
+In the corpus, two rows of 8 tokens each time, so that a fuzzer tries many a second: plain.hdf5, contiguous; chunks.hdf5, with
+a chunk for each row of ids; new.hdf5, with the newest groups and headers, and all filters for ids
 """
 import pathlib
 import struct
@@ -15,7 +18,8 @@ import struct
 import h5py
 import numpy
 
-FOLDER = pathlib.Path(__file__).parent.parent / "data" / "inputs"
+TESTS = pathlib.Path(__file__).parent.parent
+FOLDER, CORPUS = TESTS / "data" / "inputs", TESTS / "fuzz" / "corpus" / "hdf5"
 PAD, UNK, CLS, SEP, MASK = range(5)
 SIZE, LENGTH, MOST = 40, 24, 5
 
@@ -60,20 +64,21 @@ def rows():
     return out
 
 
-def hdf5(name, sets, how, libver=None):
-    with h5py.File(FOLDER / name, "w", libver=libver or ("earliest", "v110")) as f:
+def hdf5(path, sets, how, libver=None, only=None):
+    with h5py.File(path, "w", libver=libver or ("earliest", "v110")) as f:
         for key, value in sets.items():
-            f.create_dataset(key, data=value, **(how if value.ndim == 2 or how.get("compression") else {}))
+            here = key == only if only else value.ndim == 2 or how.get("compression")
+            f.create_dataset(key, data=value, **(how if here else {}))
 
 
 FOLDER.mkdir(exist_ok=True)
 vocabulary()
 indexed()
 sets = rows()
-hdf5("bert.hdf5", sets, {"compression": "gzip"})
-hdf5("bert-plain.hdf5", sets, {})
-hdf5("bert-new.hdf5", sets, {"compression": "gzip", "shuffle": True, "fletcher32": True, "chunks": True},
-     ("v108", "v108"))
+hdf5(FOLDER / "bert.hdf5", sets, {"compression": "gzip"})
+hdf5(FOLDER / "bert-plain.hdf5", sets, {})
+every_filter = {"compression": "gzip", "shuffle": True, "fletcher32": True}
+hdf5(FOLDER / "bert-new.hdf5", sets, {**every_filter, "chunks": True}, ("v108", "v108"))
 
 
 def filled():
@@ -90,3 +95,8 @@ def filled():
 
 
 filled()
+
+small = {name: value[3:5, :8] if value.ndim == 2 else value[3:5] for name, value in sets.items()}
+hdf5(CORPUS / "plain.hdf5", small, {})
+hdf5(CORPUS / "chunks.hdf5", small, {"chunks": (1, 8)}, only="input_ids")
+hdf5(CORPUS / "new.hdf5", small, every_filter, ("v108", "v108"), only="input_ids")

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/io.h"
 #include "core/base/mem.h"
 #include "core/base/status.h"
 
@@ -31,6 +32,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv); /* optional: once, before all
 /* Bad input must be rejected with a message, not as an error of memory or storage. */
 #define FUZZ_REFUSED(status) FUZZ_CHECK((status) == SR_EDATA && sr_message()[0] != '\0')
 
+static inline int fuzz_no_sync(int fd) {
+    (void)fd;
+    return 0;
+}
+
 /* An anonymous file of these bytes, accessible as `path`; closed by the caller. */
 static inline int fuzz_file(char path[64], const uint8_t *bytes, size_t size) {
     int fd = memfd_create("fuzz", MFD_CLOEXEC);
@@ -42,6 +48,15 @@ static inline int fuzz_file(char path[64], const uint8_t *bytes, size_t size) {
     }
     snprintf(path, 64, "/proc/self/fd/%d", fd);
     return fd;
+}
+
+/* Makes a directory of this process for files, which are not flushed to disk.  TMPDIR may name one
+ * in memory, which is faster.  The target removes it at exit. */
+static inline void fuzz_folder(char folder[96]) {
+    const char *place = getenv("TMPDIR");
+    sr_io_now.fsync = fuzz_no_sync;
+    snprintf(folder, 96, "%s/seqrun-fuzz-XXXXXX", place != NULL ? place : "/tmp");
+    FUZZ_CHECK(mkdtemp(folder) != NULL);
 }
 
 #endif
