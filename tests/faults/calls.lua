@@ -18,9 +18,10 @@ if frame.SANITIZED then frame.skip("sanitizers end a program whose own calls fai
 local trial = frame.open("calls", { short = 3, long = 100 })
 local tried, calls, passed, names = 0, 0, 0, 0
 local record = trial.folder .. "/trace"
+local RECORDING = 1200 -- seconds that it may take: with the functions of each call, it is slow
 for _, victim in ipairs(victims.chosen(trial)) do
   local one = judge.new(trial, victim)
-  local got = one:run(trace.record(record, trial.seen ~= nil))
+  local got = one:run(trace.record(record, trial.seen ~= nil), RECORDING)
   assert(got.code == 0, victim.name .. ": " .. got.err)
   local points = trace.points(record, "/lua/seqrun/cli/init.lua")
   names, calls = names + 1, calls + #points

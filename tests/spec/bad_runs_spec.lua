@@ -1,5 +1,7 @@
 -- Runs that cannot be read, or have strange values: runs, compare and report tell of them, and show the others.
 
+local history = require("seqrun.history.runs")
+local index = require("seqrun.history.index")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
@@ -48,6 +50,23 @@ describe("a run that cannot be read", function()
     assert.same({ 3, 3, "unreadable" }, { code, #list, list[1].state })
     assert.matches("cannot be read: Is a directory", list[1].reason)
     assert.equal(0, (program.run { "runs", folder, "--state", "failed" }))
+  end)
+
+  it("is not overlooked in a directory that cannot be listed", function()
+    made "good"
+    made "below/other"
+    local list, unlisted = sys.list, {}
+    local _ <close> = setmetatable({}, { __close = function() sys.list = list end })
+    sys.list = function(path)
+      if path:find("/below$") then return nil, path .. ": Input/output error", "storage" end
+      return list(path)
+    end
+    assert.same({ folder .. "/good" }, history.find(folder, 3, unlisted))
+    assert.same({ { dir = folder .. "/below", reason = folder .. "/below: Input/output error" } }, unlisted)
+    local rows, bad, message = index.read(folder, { folder .. "/good" }, nil, unlisted)
+    assert.same({ 1, unlisted, unlisted[1].reason }, { #rows, bad, message })
+    local good, problem = pcall(history.find, folder)
+    assert.same({ false, unlisted[1].reason, 5 }, { good, tostring(problem), problem:exit_code() })
   end)
 
   it("is left out of compare with a note, as long as two others remain", function()

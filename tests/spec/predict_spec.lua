@@ -458,6 +458,8 @@ describe("the command", function()
     modules("LSTM")
     assert.matches("it has a module LSTM, which is not supported", vectors(place, input))
     assert.matches('^{"line":1', vectors(place, input, "--pool", "mean", "--raw"))
+    program.write(place, "modules.json", '[{"idx": 0, "path"')
+    assert.matches("^seqrun: %S+modules.json is damaged: it is not JSON; copy", vectors(place, input))
   end)
 
   it("predict and encode end quietly when nobody reads on #slow", function()

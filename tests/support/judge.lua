@@ -53,11 +53,12 @@ end
 
 ---Runs the victim.
 ---@param before? string words before the command
+---@param patience? integer seconds after which it hangs
 ---@return { code: integer, out: string, err: string, files: table<string, string> }
-function Judge:run(before)
+function Judge:run(before, patience)
   sys.remove(self.out)
   assert(sys.make_dirs(self.out))
-  local line = ("SOURCE_DATE_EPOCH=0 timeout -s KILL %d %s"):format(PATIENCE, before or "")
+  local line = ("SOURCE_DATE_EPOCH=0 timeout -s KILL %d %s"):format(patience or PATIENCE, before or "")
   local code, out, err = program.run(self.words, { before = line, input = self.victim.input })
   return { code = code, out = out, err = err, files = sums_of(self.out) }
 end

@@ -54,7 +54,7 @@ end
 local function read(folder)
   if not sys.exists(folder) then failure.raise("missing", "%s: no such directory%s", folder, hint(folder)) end
   if not sys.is_dir(folder) then failure.raise("missing", "%s is not a directory; give that of a run", folder) end
-  local content = sys.read_file(file_of(folder), 1 << 16)
+  local content = failure.there(sys.read_file(file_of(folder), 1 << 16))
   local facts = content and json.decode(content)
   if type(facts) == "table" and type(facts.socket) == "string" then
     if facts.socket:find("^[^%z]+$") and #facts.socket <= LONGEST then return facts end

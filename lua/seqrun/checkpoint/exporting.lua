@@ -74,12 +74,13 @@ local function texts_of(facts, config)
   return files
 end
 
----Why a directory may not be written; nil if it may.
+---Why a directory may not be written, and a code, by default "config"; nil if it may.
 local function refusal(out, replace)
   if out == "" then return "export: the name of the directory is empty" end
   if not sys.exists(out) then return nil end
   if not sys.is_dir(out) then return ("%s is not a directory; choose another name"):format(out) end
-  local names = sys.list(out) or {}
+  local names, message, code = sys.list(out)
+  if not names then return message, code end
   if #names == 0 then return nil end
   if not replace then return ("%s is not empty; choose another directory, or replace it with --force"):format(out) end
   if not sys.exists(out .. "/config.json") or sys.exists(out .. "/MANIFEST") then
@@ -171,9 +172,10 @@ return function(path, out, options)
     encoder = 1, dtype = 1, replace = 1, average = 1, network = 1,
   })
   out = out:gsub("(.)/+$", "%1")
-  local why = refusal(out, options.replace)
-  if why then return nil, why, "config" end
-  local facts, message, code = pretrained.read(path)
+  local why, code = refusal(out, options.replace)
+  if why then return nil, why, code or "config" end
+  local facts, message
+  facts, message, code = pretrained.read(path)
   if not facts then return nil, message, code end
   why = facts.design.experts and NO_EXPERTS:format(facts.path) or not options.encoder and no_class(facts)
   if why then return nil, why, "config" end

@@ -1,6 +1,7 @@
 -- foreign.lua - what export and import share: the tensors and the small files of a directory, whoever wrote it.
 
 local configs = require("seqrun.nn.config")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local model = require("seqrun.checkpoint.model")
 local moments = require("seqrun.checkpoint.moments")
@@ -111,7 +112,7 @@ end
 function foreign.sentence_files(folder)
   local files = {}
   for _, name in ipairs(SENTENCES) do
-    if sys.exists(folder .. "/" .. name) then files[name] = sys.read_file(folder .. "/" .. name, 1 << 20) end
+    files[name] = failure.there(sys.read_file(folder .. "/" .. name, 1 << 20))
   end
   return files
 end

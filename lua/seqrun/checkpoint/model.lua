@@ -29,7 +29,8 @@ function model.files(path)
   if not sys.is_dir(path) then return { path } end
   local single, dense = path .. "/model.safetensors", path .. "/" .. DENSE
   if sys.exists(single) then return { single, sys.exists(dense) and dense or nil } end
-  local index = sys.read_file(path .. "/model.safetensors.index.json", 1 << 26)
+  local index, message, code = sys.read_file(path .. "/model.safetensors.index.json", 1 << 26)
+  if not index and code ~= "missing" then return nil, message, code end
   local tree = index and json.decode(index)
   if type(tree) ~= "table" or type(tree.weight_map) ~= "table" then
     return nil, ("%s: has no model.safetensors"):format(path), "missing"

@@ -3,6 +3,7 @@
 -- modules.json lists the modules that a text goes through: a transformer, a pooling, perhaps a normalisation.  What
 -- seqrun encode cannot do is a `problem`, so that no vectors are made that differ from theirs.
 
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 
@@ -16,10 +17,15 @@ local sys = require("seqrun.core.sys")
 ---@field prompt? string put before each text
 ---@field problem? string why its vectors cannot be made here
 
+---A file of JSON that may be missing; one that is there and cannot be used is an error, since other vectors would be
+---made without it.
 local function read(path)
-  local text = sys.read_file(path, 1 << 20)
+  local text = failure.there(sys.read_file(path, 1 << 20))
   local value = text and json.decode(text)
-  return type(value) == "table" and value or nil
+  if text and type(value) ~= "table" then
+    failure.raise("data", "%s is damaged: it is not JSON; copy the directory again, or remove the file", path)
+  end
+  return value
 end
 
 ---"sentence_transformers.models.Pooling" -> "Pooling".
@@ -109,6 +115,6 @@ return function(folder)
     add_pooling(found, read(folder .. "/1_Pooling/config.json") or {})
   end
   add_prompt(found, folder)
-  found.files = { [PROMPTS] = sys.exists(folder .. "/" .. PROMPTS) and sys.read_file(folder .. "/" .. PROMPTS) or nil }
+  found.files = { [PROMPTS] = failure.there(sys.read_file(folder .. "/" .. PROMPTS, 1 << 20)) }
   return found
 end

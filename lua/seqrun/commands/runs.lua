@@ -85,13 +85,14 @@ end
 
 ---The runs at or below a directory, in order, and a message about those that cannot be read.
 local function collect(args)
-  local list, wanted = {}, {}
+  local list, wanted, unlisted = {}, {}, {}
   for _, state in ipairs(args.state) do wanted[state] = true end
   local condition, names = nil, {}
   if args.where then condition, names = where.parse(args.where) end
   local needs_all = (args.where or ""):find("best.", 1, true) or (args.columns or ""):find("best.", 1, true)
     or args.sort:find("best.", 1, true)
-  local rows, bad, message = index.read(args.dir, history.find(args.dir, 6), not needs_all and NEWEST or nil)
+  local dirs = history.find(args.dir, 6, unlisted)
+  local rows, bad, message = index.read(args.dir, dirs, not needs_all and NEWEST or nil, unlisted)
   for _, name in ipairs(names) do where.check_name(rows, name, "--where") end
   for _, name in ipairs(args.columns and columns_of(args) or {}) do where.check_name(rows, name, "--columns") end
   if not ORDERS[args.sort] then where.check_name(rows, args.sort, "--sort") end

@@ -38,7 +38,7 @@ local STATES = { finished = true, stopped = true, failed = true }
 ---@param folder string
 ---@return { state: string, step: integer, seconds: number, ended: string, message?: string }|nil
 function ending.read(folder)
-  local text = sys.read_file(path_of(folder), 1 << 20)
+  local text = failure.there(sys.read_file(path_of(folder), 1 << 20))
   local value = text and json.decode(text)
   if type(value) ~= "table" or not STATES[value.state] then return nil end
   if value.message ~= nil then value.message = type(value.message) == "string" and value.message or nil end

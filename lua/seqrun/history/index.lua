@@ -207,11 +207,13 @@ end
 ---@param dir string where they are
 ---@param dirs string[] of history.find
 ---@param newest? integer of few runs, reads only about the last `newest` bytes of the metrics
+---@param unlisted { dir: string, reason: string }[] of history.find
 ---@return seqrun.RunRow[]
 ---@return { dir: string, reason: string }[] unreadable
 ---@return string? message about those that are unreadable
-function index.read(dir, dirs, newest)
-  local many, rows, bad, message, changed = #dirs >= MANY, {}, {}, nil, false
+function index.read(dir, dirs, newest, unlisted)
+  local many, rows, changed = #dirs >= MANY, {}, false
+  local bad, message = unlisted, unlisted[1] and unlisted[1].reason
   local path = many and cache_path(dir)
   local kept, now = many and read_kept(path) or {}, sys.time()
   for _, one in ipairs(dirs) do

@@ -177,18 +177,27 @@ function history.is_run(dir)
   return sys.exists(dir .. "/config.yaml") and sys.exists(dir .. "/run.log") or sys.exists(dir .. "/metrics.jsonl")
 end
 
+---The names in a directory; why it cannot be listed goes to `unlisted`, or ends the program.
+local function names_in(path, unlisted)
+  local names, why, code = sys.list(path)
+  if names or not unlisted then return there(names, why, code) or {} end
+  if code ~= "missing" then unlisted[#unlisted + 1] = { dir = path, reason = why } end
+  return {}
+end
+
 ---The directories of runs at or below a path, sorted: the seeds of a run, the phases of a demo.
 ---@param path string
 ---@param depth? integer levels below it, default 3
+---@param unlisted? { dir: string, reason: string }[] gets directories that cannot be listed; else they are errors
 ---@return string[]
-function history.find(path, depth)
+function history.find(path, depth, unlisted)
   if history.is_run(path) then return { path } end
   local list = {}
   if (depth or 3) > 0 and sys.is_dir(path) then
-    for _, name in ipairs(sys.list(path) or {}) do
+    for _, name in ipairs(names_in(path, unlisted)) do
       local below = path .. "/" .. name
       if name:sub(1, 1) ~= "." and sys.is_dir(below) then
-        local found = history.find(below, (depth or 3) - 1)
+        local found = history.find(below, (depth or 3) - 1, unlisted)
         table.move(found, 1, #found, #list + 1, list)
       end
     end

@@ -100,7 +100,7 @@ end
 ---@return string|nil
 function Run:saved_file(name)
   local path = self.request.resume and self.directory:newest(self.ranks)
-  return path and sys.read_file(path .. "/" .. name, 1 << 32) or nil
+  return path and failure.there(sys.read_file(path .. "/" .. name, 1 << 32))
 end
 
 ---The last line of metrics; nil before the first.

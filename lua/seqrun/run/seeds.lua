@@ -14,7 +14,7 @@ local seeds = {}
 
 ---The numbers of the last evaluation in a directory; of folds their means.
 local function last_evaluation(folder)
-  local last, folds = {}, json_file.read(folder .. "/folds.json")
+  local last, folds = {}, failure.there(json_file.read(folder .. "/folds.json"))
   for name, one in pairs(folds and folds.metrics or {}) do last[name] = one.mean end
   if folds then return last end
   for _, line in ipairs(failure.must(metrics.read(folder))) do

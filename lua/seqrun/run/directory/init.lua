@@ -177,7 +177,7 @@ end
 
 ---Whether the recipe differs from that with which the run was started or last resumed.
 local function is_edited(self)
-  local found = json.decode(sys.read_file(self.path .. "/environment.json", 1 << 20) or "")
+  local found = json.decode(failure.there(sys.read_file(self.path .. "/environment.json", 1 << 20)) or "")
   local before = type(found) == "table" and found.recipe_hash
   return type(before) == "string" and before ~= sys.hash_file(self.words[1])
 end

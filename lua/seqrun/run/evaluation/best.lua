@@ -103,7 +103,7 @@ function Best:set(state) self.step, self.value, self.worse = state.step, state.v
 local function clean(self, step)
   if not sys.is_dir(self.folder) then return end
   checkpoint.set_aside(self.folder, step)
-  for _, name in ipairs(sys.list(self.folder) or {}) do
+  for _, name in ipairs(failure.must(sys.list(self.folder))) do
     if name:find("^set%-aside%-") or name:find("^%.t%a+%-") then sys.remove(self.folder .. "/" .. name) end
   end
 end
@@ -113,7 +113,7 @@ end
 function Best:restore(state)
   clean(self, state.step or 0)
   if not state.step then return self:state() end
-  for _, item in ipairs(checkpoint.list(self.folder) or {}) do
+  for _, item in ipairs(failure.there(checkpoint.list(self.folder)) or {}) do
     if item.step == state.step then self:set(state) end
   end
   return self:state()

@@ -54,7 +54,7 @@ function measure.file(path, names)
     local words = table.move(options_of(folder), 1, 9, 7, { "eval", folder, path, "--json", "--mistakes", "0" })
     local done, message = run(words, output)
     if not done then return nil, message end
-    local found, metrics = json_file.read(output) or {}, {}
+    local found, metrics = failure.there(json_file.read(output)) or {}, {}
     os.remove(output)
     for name, theirs in pairs(names) do metrics[name] = (found.metrics or {})[theirs] end
     return metrics

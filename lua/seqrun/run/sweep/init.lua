@@ -59,7 +59,7 @@ end
 local function is_void(self, saved)
   if next(saved.done or {}) then return false end
   for key in pairs(saved.words or {}) do
-    for _, name in ipairs(sys.list(self.folder .. "/" .. key) or {}) do
+    for _, name in ipairs(failure.there(sys.list(self.folder .. "/" .. key)) or {}) do
       if sys.is_dir(("%s/%s/%s"):format(self.folder, key, name)) then return false end
     end
   end
@@ -69,9 +69,9 @@ end
 ---Takes over what an earlier session of the same sweep left.
 local function restore(self)
   local path = self.folder .. "/sweep.json"
-  local saved = json_file.read(path)
+  local saved = failure.there(json_file.read(path))
   if not saved then
-    if sys.is_dir(self.folder) and #(sys.list(self.folder) or {}) > 0 then
+    if sys.is_dir(self.folder) and #failure.must(sys.list(self.folder)) > 0 then
       failure.raise("config", "sweep: %s holds something else; give --out a new directory", self.folder)
     end
   end
@@ -192,7 +192,7 @@ local function value_of(self, trial, folder)
     if not self.metric then failure.raise("config", "sweep: %s has no metric; name one with --metric", folder) end
     return best.value(line, self.metric, "--metric", {}), past, line.step
   end
-  local more, parts, sum = trial.measure and json_file.read(folder .. "/measured.json") or {}, {}, 0
+  local more, parts, sum = trial.measure and failure.there(json_file.read(folder .. "/measured.json")) or {}, {}, 0
   for _, name in ipairs(trial.metrics) do
     parts[name] = more[name] or line[name]
     if type(parts[name]) ~= "number" then return nil, past end

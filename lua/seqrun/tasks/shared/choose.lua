@@ -19,7 +19,7 @@ end
 
 ---The task that a config file names.
 local function task_in(path)
-  local content = path and sys.exists(path) and sys.read_file(path, 1 << 20) or ""
+  local content = path and sys.exists(path) and failure.must(sys.read_file(path, 1 << 20)) or ""
   return content:match("^task: *([^%s#]+)") or content:match("\ntask: *([^%s#]+)")
 end
 
