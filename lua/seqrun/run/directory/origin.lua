@@ -15,11 +15,13 @@ local LARGE, SAMPLE = 1 << 32, 1 << 22
 
 local function hash_of_file(path, size)
   if size <= LARGE then return sys.hash_file(path) end
-  local file <close>, message = io.open(path, "rb")
-  if not file then return nil, message, "storage" end
-  local first = file:read(SAMPLE)
-  file:seek("end", -SAMPLE)
-  return sys.hash(("%d"):format(size) .. sys.hash(first or "") .. sys.hash(file:read(SAMPLE) or ""))
+  local file <close>, why = io.open(path, "rb")
+  local first, last, at
+  if file then first, why = file:read(SAMPLE) end
+  if first then at, why = file:seek("end", -SAMPLE) end
+  if at then last, why = file:read(SAMPLE) end
+  if not last then return nil, ("cannot read %s: %s"):format(path, why or "it is shorter now"), "storage" end
+  return sys.hash(("%d"):format(size) .. sys.hash(first) .. sys.hash(last))
 end
 
 ---What a model may be read from; other files of its directory say nothing of the bits.

@@ -134,7 +134,7 @@ end
 ---@return seqrun.SweepTrial
 local function trial_of(task, paths, t)
   local name = ("%s-%s"):format(task.suite, task.name)
-  local trial = { name = name, label = task.name, metrics = task.metrics, words = {} }
+  local trial = { name = name, label = task.name, metrics = task.metrics, words = {}, chosen = #t.own > 0 }
   local plain, message = plain_of(task, paths, t.plain and ("%s/%s"):format(t.plain, name))
   local columns = {}
   if plain and task.columns then columns, message = files.columns(plain.train, task.columns) end

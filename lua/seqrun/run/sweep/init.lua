@@ -280,7 +280,8 @@ local function refusal_of(self, trial, folder)
 end
 
 ---Raises before anything is run if the settings of the first and of the last trial are refused: then it is a slip in
----what all of them have.  A value that only some trials have is a row of the table.
+---what all of them have; or if those are refused that the user wrote for one trial.  A value that only some trials have
+---is a row of the table.
 local function check_settings(self)
   local able = {}
   for _, trial in ipairs(self.trials) do able[#able + 1] = not trial.wrong and trial or nil end
@@ -288,6 +289,10 @@ local function check_settings(self)
   local place <close> = scratch()
   local refusal = able[1] and refusal_of(self, able[1], place.path)
   if refusal and refusal_of(self, able[#able], place.path) then failure.raise("config", "%s", refusal) end
+  for _, trial in ipairs(able) do
+    refusal = trial.chosen and refusal_of(self, trial, place.path)
+    if refusal then failure.raise("config", "%s: %s", trial.label, refusal) end
+  end
 end
 
 ---Runs what has not been run.

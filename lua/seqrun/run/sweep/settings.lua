@@ -67,6 +67,7 @@ end
 ---@field metrics? string[] it is compared by their mean; default: by the metric of the sweep
 ---@field measure? fun(folder: string): table<string, number>?, string? of a run that has ended, or why none
 ---@field wrong? string why it cannot run
+---@field chosen? boolean it has settings that the user wrote for it alone: if they are refused, nothing is run
 
 local function trial_of(words)
   return { name = (table.concat(words, ","):gsub("[^%w%.=_,%-%[%]]", "-")), words = words }
