@@ -69,6 +69,11 @@ describe("a run that cannot be read", function()
     assert.same({ false, unlisted[1].reason, 5 }, { good, tostring(problem), problem:exit_code() })
   end)
 
+  it("is no run at its first step to watch", function()
+    local code, out, err = program.run { "watch", "--once", made("bad", { ["metrics.jsonl"] = "a directory" }) }
+    assert.same({ 5, "", "seqrun: metrics.jsonl cannot be read: Is a directory\n" }, { code, out, err })
+  end)
+
   it("is left out of compare with a note, as long as two others remain", function()
     local good, bad = made "good", made("bad", { ["metrics.jsonl"] = "a directory" })
     local code, _, err = program.run { "compare", good, bad }

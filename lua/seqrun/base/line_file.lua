@@ -15,16 +15,33 @@ function line_file.open(path)
   return file
 end
 
+---A result of a file's method; an error of the disk is raised.
+local function checked(name, value, why)
+  if why then failure.raise("storage", "%s cannot be read: %s", name, why) end
+  return value
+end
+
+---The next bytes of a file, at most so many; nil at its end.
+---@param file file*
+---@param name string
+---@param bytes integer
+---@return string?
+function line_file.read(file, name, bytes) return checked(name, file:read(bytes)) end
+
+---As file:seek.
+---@param file file*
+---@param name string
+---@param whence "set"|"end"
+---@param offset integer
+---@return integer at where it is
+function line_file.seek(file, name, whence, offset) return checked(name, file:seek(whence, offset)) end
+
 ---The lines of a file up to its end; an error of the disk is raised.
 ---@param file file*
 ---@param name string
 ---@return fun(): string?
 function line_file.of(file, name)
-  return function()
-    local line, why = file:read("L")
-    if why then failure.raise("storage", "%s cannot be read: %s", name, why) end
-    return line
-  end
+  return function() return checked(name, file:read("L")) end
 end
 
 ---Goes to so many bytes before the end of a file, or to its beginning.
@@ -33,11 +50,7 @@ end
 ---@param bytes integer
 ---@return integer at where it is
 function line_file.near_end(file, name, bytes)
-  local size, why = file:seek("end")
-  local at
-  if size then at, why = file:seek("set", math.max(0, size - bytes)) end
-  if not at then failure.raise("storage", "%s cannot be read: %s", name, why) end
-  return at
+  return line_file.seek(file, name, "set", math.max(0, line_file.seek(file, name, "end", 0) - bytes))
 end
 
 return line_file
