@@ -70,8 +70,9 @@ describe("a run that cannot be read", function()
   end)
 
   it("is no run at its first step to watch", function()
-    local code, out, err = program.run { "watch", "--once", made("bad", { ["metrics.jsonl"] = "a directory" }) }
-    assert.same({ 5, "", "seqrun: metrics.jsonl cannot be read: Is a directory\n" }, { code, out, err })
+    local bad = made("bad", { ["metrics.jsonl"] = "a directory" })
+    local code, out, err = program.run { "watch", "--once", bad }
+    assert.same({ 5, "", "seqrun: " .. bad .. "/metrics.jsonl cannot be read: Is a directory\n" }, { code, out, err })
   end)
 
   it("is left out of compare with a note, as long as two others remain", function()

@@ -6,11 +6,12 @@ local line_file = { ENOENT = 2 } -- the number that io.open returns for a file t
 
 ---Opens a file of a run; nil if there is none; raises if it cannot be read.
 ---@param path string
+---@param name? string in a message; default: without its directory
 ---@return file*|nil
-function line_file.open(path)
+function line_file.open(path, name)
   local file, why, number = io.open(path, "rb")
   if not file and number ~= line_file.ENOENT then
-    failure.raise("storage", "%s cannot be read: %s", path:match("[^/]*$"), (why:gsub("^.*: ", "")))
+    failure.raise("storage", "%s cannot be read: %s", name or path:match("[^/]*$"), (why:gsub("^.*: ", "")))
   end
   return file
 end

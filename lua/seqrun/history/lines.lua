@@ -196,20 +196,19 @@ local SAME, PIECE = 256, 1 << 20
 ---@param path string
 ---@return boolean changed
 function lines.follow(self, path)
-  local file <close> = line_file.open(path)
+  local file <close> = line_file.open(path, path)
   if not file then return false end
-  local name = path:match("[^/]*$")
-  local size = line_file.seek(file, name, "end", 0)
+  local size = line_file.seek(file, path, "end", 0)
   local from = self.followed or { at = 0, before = "" }
-  line_file.seek(file, name, "set", from.at - #from.before)
-  if size < from.at or #from.before > 0 and line_file.read(file, name, #from.before) ~= from.before then
+  line_file.seek(file, path, "set", from.at - #from.before)
+  if size < from.at or #from.before > 0 and line_file.read(file, path, #from.before) ~= from.before then
     for key, value in pairs(lines.new()) do self[key] = value end
     from = { at = 0, before = "" }
-    line_file.seek(file, name, "set", 0)
+    line_file.seek(file, path, "set", 0)
   end
   local changed, rest = false, ""
   while true do
-    local piece = line_file.read(file, name, PIECE)
+    local piece = line_file.read(file, path, PIECE)
     if not piece then break end
     local whole = rest .. piece
     local stop = 0
