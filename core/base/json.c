@@ -73,6 +73,8 @@ sr_status sr_json_load(json_t **out, const char *text, size_t size, size_t flags
         return sr_fail(SR_ENOMEM, "out of memory while reading JSON");
     }
     *out = json_loadb(text, size, flags, error);
+    if (*out == NULL && json_error_code(error) == json_error_numeric_overflow)
+        *out = json_loadb(text, size, flags | JSON_DECODE_INT_AS_REAL, error);
     now = NULL;
     keep_all(&r);
     if (*out != NULL) return SR_OK;

@@ -14,8 +14,9 @@
 extern "C" {
 #endif
 
-/* Reads a text like json_loadb().  The caller releases *out with json_decref(); NULL if it fails:
- * SR_EDATA (`error` says where and why), SR_ENOMEM. */
+/* Reads a text like json_loadb().  If an integer is beyond 64 bits, such as the 1e30 that stands
+ * for "no limit" in files of others, all its numbers are real.  The caller releases *out with
+ * json_decref(); NULL if it fails: SR_EDATA (`error` says where and why), SR_ENOMEM. */
 sr_status sr_json_load(json_t **out, const char *text, size_t size, size_t flags,
                        json_error_t *error);
 

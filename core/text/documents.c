@@ -76,9 +76,6 @@ static sr_status load(json_t **out, const sr_documents *d, json_error_t *error, 
     sr_mem_count count;
     sr_mem_watch(&count, MULTIPLE * (int64_t)d->size + BESIDES);
     sr_status st = sr_json_load(out, line, d->size, JSON_REJECT_DUPLICATES, error);
-    if (st == SR_EDATA && json_error_code(error) == json_error_numeric_overflow)
-        st = sr_json_load(out, line, d->size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL,
-                          error);
     sr_mem_watch_end(&count);
     *exceeded = st != SR_OK && count.exceeded;
     return st;

@@ -91,8 +91,6 @@ static sr_status read_tree(lua_State *L, const char *text, size_t size, size_t f
     json_t **root = lua_touserdata(L, -1);
     json_error_t error;
     sr_status st = sr_json_load(root, text, size, flags, &error);
-    if (st == SR_EDATA && json_error_code(&error) == json_error_numeric_overflow)
-        st = sr_json_load(root, text, size, flags | JSON_DECODE_INT_AS_REAL, &error);
     if (st != SR_OK) return st;
     *used = (size_t)error.position;
     lua_pushcfunction(L, convert);

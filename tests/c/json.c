@@ -66,6 +66,15 @@ static void errors_say_where(void) {
     CHECK_FAILS(read(&tree, ""), SR_EDATA, "line 1, column 0: ");
 }
 
+static void numbers_are_as_large_as_they_like(void) {
+    json_t *tree;
+    CHECK_OK(read(&tree, "[1000000000000000019884624838656, 2]"));
+    CHECK(json_real_value(json_array_get(tree, 0)) == 1e30);
+    CHECK(json_number_value(json_array_get(tree, 1)) == 2);
+    json_decref(tree);
+    CHECK_FAILS(read(&tree, "[1e999]"), SR_EDATA, "real number overflow");
+}
+
 /* Blocks that one text shares with a tree of another. */
 static void trees_end_in_any_order(void) {
     json_t *a, *b;
@@ -90,6 +99,7 @@ int main(void) {
     each_limit_holds(text, wanted);
     json_decref(wanted);
     errors_say_where();
+    numbers_are_as_large_as_they_like();
     trees_end_in_any_order();
     return CHECK_DONE();
 }
