@@ -55,6 +55,17 @@ describe("the command line", function()
     assert.matches("did you mean 'mine.yaml'", select(3, own("config=mien.yaml", "--explain")))
   end)
 
+  it("exits with 5 when a file of a recipe cannot be read, and with 1 when it is not there", function()
+    local code, out, err = run { script(("dofile(%q)"):format(folder)) }
+    assert.same({ 5, "", ("seqrun: cannot read %s: Is a directory\n"):format(folder) }, { code, out, err })
+    code, out, err = run { script("dofile('nowhere.lua')") }
+    assert.same({ 1, "" }, { code, out })
+    assert.matches("cannot open nowhere.lua", err)
+    code, out = run { script("print(select('#', dofile(arg[1])), dofile(arg[1]))"), program.write(folder, "x.lua",
+      "return nil, 2") }
+    assert.same({ 0, "2\tnil\t2\n" }, { code, out })
+  end)
+
   it("exits with 1 and a traceback when a recipe raises", function()
     local code, out, err = run { script("local function f() error('too bad') end f()") }
     assert.equal(1, code)

@@ -247,11 +247,19 @@ local function evaluate(words)
   return code or FAILED
 end
 
----Makes dofile and loadfile find shipped recipes as the command line does.
+---Makes dofile and loadfile find shipped recipes as the command line does; what is there and cannot be read is no error
+---of the program that names it.
 local function find_from_lua()
   local load_file, do_file = loadfile, dofile
   function loadfile(path, ...) return load_file(shipped.find(path), ...) end -- luacheck: ignore 121
-  function dofile(path) return do_file(shipped.find(path)) end -- luacheck: ignore 121
+  function dofile(path) -- luacheck: ignore 121
+    if type(path) ~= "string" then return do_file(path) end
+    local found = shipped.find(path)
+    local chunk, problem = load_file(found)
+    if not chunk and problem:find("^cannot ") and sys.exists(found) then failure.raise("storage", "%s", problem) end
+    if not chunk then error(problem, 0) end
+    return chunk()
+  end
 end
 
 local function run_recipe(words)

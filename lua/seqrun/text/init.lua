@@ -7,6 +7,7 @@
 
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.text")
+local failure = require("seqrun.base.failure")
 local inputs = require("seqrun.text.inputs")
 local stored = require("seqrun.text.stored")
 
@@ -189,7 +190,7 @@ function text.sentences(t)
   if not sentences then return nil, problem, status end
   return function()
     local sentence, document, code = sentences:next()
-    if not sentence and code then error(document, 0) end
+    if not sentence and code then failure.raise(code, "%s", document) end
     return sentence, document
   end, nil, nil, sentences
 end
