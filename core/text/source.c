@@ -64,6 +64,11 @@ static sr_status add_file(sr_source *s, const char *path) {
 
 static sr_status add_tree(sr_source *s, const char *path, int depth);
 
+/* Of a file that cannot be examined: left out if it is gone, or is a link to nothing. */
+static sr_status unless_gone(const char *path) {
+    return errno == ENOENT || errno == ELOOP ? SR_OK : sr_io_failed("examine", path);
+}
+
 static sr_status add_entry(sr_source *s, const char *folder, const char *name, int depth) {
     struct stat st;
     char *path = NULL;
@@ -71,7 +76,9 @@ static sr_status add_entry(sr_source *s, const char *folder, const char *name, i
     sr_status result = SR_OK;
     if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         result = add_tree(s, path, depth + 1);
-    } else if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) { /* links to directories are skipped */
+    } else if (stat(path, &st) != 0) {
+        result = unless_gone(path);
+    } else if (S_ISREG(st.st_mode)) { /* links to directories are skipped */
         s->total += (uint64_t)st.st_size;
         result = add_file(s, path);
     }
@@ -107,11 +114,23 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Tells glob() to end at a directory that cannot be read: files in it would be left out. */
+static int refuse_unreadable(const char *path, int error) {
+    if (error == ENOENT || error == ENOTDIR || error == ELOOP) return 0;
+    errno = error;
+    sr_io_failed("list", path);
+    return 1;
+}
+
 /* What matches a pattern of the shell, without what is hidden. */
 static sr_status add_matches(sr_source *s, const char *pattern) {
     glob_t found;
-    int rc = glob(pattern, GLOB_NOSORT, NULL, &found);
+    int rc = glob(pattern, GLOB_NOSORT, refuse_unreadable, &found);
     if (rc == GLOB_NOSPACE) return sr_fail(SR_ENOMEM, "%s: out of memory for a pattern", pattern);
+    if (rc == GLOB_ABORTED) {
+        globfree(&found);
+        return SR_EIO; /* with the message of refuse_unreadable() */
+    }
     if (rc != 0)
         return sr_fail(SR_ENOENT, "%s: no file matches this pattern; check it, or give a directory",
                        pattern);
@@ -119,7 +138,10 @@ static sr_status add_matches(sr_source *s, const char *pattern) {
     sr_status result = SR_OK;
     for (size_t i = 0; i < found.gl_pathc && result == SR_OK; i++) {
         struct stat st;
-        if (stat(found.gl_pathv[i], &st) == 0) result = add_found(s, found.gl_pathv[i], &st);
+        if (stat(found.gl_pathv[i], &st) == 0)
+            result = add_found(s, found.gl_pathv[i], &st);
+        else
+            result = unless_gone(found.gl_pathv[i]);
     }
     globfree(&found);
     return result;

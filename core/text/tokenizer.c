@@ -174,10 +174,9 @@ static sr_status read_roles_beside(sr_tokenizer *t, const char *folder) {
         void *bytes = NULL;
         size_t size;
         SR_TRY(sr_file_join(&path, folder, names[i]));
-        sr_status st = sr_file_exists(path)
-                           ? sr_file_read(&bytes, &size, path, SR_TOKENIZER_FILE_LIMIT)
-                           : SR_OK;
-        if (st == SR_OK && bytes != NULL) st = sr_roles_read(t, bytes, size, path);
+        sr_status st = sr_file_read(&bytes, &size, path, SR_TOKENIZER_FILE_LIMIT);
+        if (st == SR_OK) st = sr_roles_read(t, bytes, size, path);
+        if (st == SR_ENOENT) st = SR_OK;
         sr_free(bytes);
         sr_free(path);
         if (st != SR_OK) return st;
@@ -228,10 +227,9 @@ sr_status sr_tokenizer_load(sr_tokenizer **out, const char *path, const sr_token
     for (int i = 0; i < 2; i++) {
         char *inside = NULL;
         SR_TRY(sr_file_join(&inside, path, names[i]));
-        bool found = sr_file_exists(inside);
-        sr_status st = found ? load_file(out, inside, opts) : SR_OK;
+        sr_status st = load_file(out, inside, opts);
         sr_free(inside);
-        if (found) return st;
+        if (st != SR_ENOENT) return st;
     }
     return sr_fail(SR_ENOENT, "%s: no tokenizer.json and no vocab.txt in this directory", path);
 }

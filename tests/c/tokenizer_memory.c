@@ -93,7 +93,7 @@ static void check_ids(void) {
     refuses(&t, "has ids up to 16777215");
     put(&t,
         START "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999999999999999},\"merges\":[]}}");
-    refuses(&t, "too big");
+    refuses(&t, "model.vocab.a is not an id");
 }
 
 /* Tokens whose trie has many children in few places. */

@@ -58,21 +58,22 @@ describe("a run that cannot be read", function()
     local list, unlisted = sys.list, {}
     local _ <close> = setmetatable({}, { __close = function() sys.list = list end })
     sys.list = function(path)
-      if path:find("/below$") then return nil, path .. ": Input/output error", "storage" end
+      if path:find("/below$") then return nil, path .. ": cannot list: Input/output error", "storage" end
       return list(path)
     end
     assert.same({ folder .. "/good" }, history.find(folder, 3, unlisted))
-    assert.same({ { dir = folder .. "/below", reason = folder .. "/below: Input/output error" } }, unlisted)
+    assert.same({ { dir = folder .. "/below", reason = "cannot list: Input/output error" } }, unlisted)
     local rows, bad, message = index.read(folder, { folder .. "/good" }, nil, unlisted)
-    assert.same({ 1, unlisted, unlisted[1].reason }, { #rows, bad, message })
+    assert.same({ 1, unlisted, folder .. "/below: cannot list: Input/output error" }, { #rows, bad, message })
     local good, problem = pcall(history.find, folder)
-    assert.same({ false, unlisted[1].reason, 5 }, { good, tostring(problem), problem:exit_code() })
+    assert.same({ false, message, 5 }, { good, tostring(problem), problem:exit_code() })
   end)
 
   it("is no run at its first step to watch", function()
     local bad = made("bad", { ["metrics.jsonl"] = "a directory" })
     local code, out, err = program.run { "watch", "--once", bad }
-    assert.same({ 5, "", "seqrun: " .. bad .. "/metrics.jsonl cannot be read: Is a directory\n" }, { code, out, err })
+    assert.matches("unreadable: " .. bad:gsub("%p", "%%%0") .. "/metrics.jsonl cannot be read: Is a directory", out)
+    assert.same({ 0, "" }, { code, err })
   end)
 
   it("is left out of compare with a note, as long as two others remain", function()

@@ -459,7 +459,7 @@ describe("the command", function()
     assert.matches("it has a module LSTM, which is not supported", vectors(place, input))
     assert.matches('^{"line":1', vectors(place, input, "--pool", "mean", "--raw"))
     program.write(place, "modules.json", '[{"idx": 0, "path"')
-    assert.matches("^seqrun: %S+modules.json is damaged: it is not JSON; copy", vectors(place, input))
+    assert.matches("^seqrun: %S+modules.json is damaged: it is no object or list; copy", vectors(place, input))
   end)
 
   it("predict and encode end quietly when nobody reads on #slow", function()

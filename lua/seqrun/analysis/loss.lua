@@ -11,9 +11,9 @@ local tensor = require("seqrun.tensor")
 ---Identifies the weights of a checkpoint.
 local function weights_hash(path)
   local hashes = {}
-  for _, name in ipairs(sys.list(path) or {}) do
+  for _, name in ipairs(failure.must(sys.list(path))) do
     if name:find("%.safetensors$") or name:find("^pytorch_model") then
-      hashes[#hashes + 1] = name .. " " .. (sys.hash_file(path .. "/" .. name) or "?")
+      hashes[#hashes + 1] = name .. " " .. failure.must(sys.hash_file(path .. "/" .. name))
     end
   end
   return sys.hash(table.concat(hashes, "\n")):sub(1, 16)

@@ -7,6 +7,8 @@ local sys = require("seqrun.core.sys")
 
 local failure = {}
 
+local ENOENT = 2
+
 ---@class seqrun.Failure
 ---@field message string
 ---@field code string a status name, such as "data"; "ok" exits with success
@@ -34,9 +36,10 @@ end
 ---Returns its arguments, or ends the program if the first is nil.
 ---@param value any
 ---@param message? string
----@param code? string
+---@param code? string|integer an integer: the number of an error of the system, as io.open returns it
 function failure.must(value, message, code, ...)
   if value ~= nil then return value, message, code, ... end
+  if math.type(code) == "integer" then code = code == ENOENT and "missing" or "storage" end
   failure.raise(code or "invalid", "%s", tostring(message))
 end
 

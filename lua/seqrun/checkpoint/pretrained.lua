@@ -5,6 +5,7 @@
 local configs = require("seqrun.nn.config")
 local directory = require("seqrun.checkpoint.directory")
 local extent = require("seqrun.checkpoint.extent")
+local failure = require("seqrun.base.failure")
 local kind_of = require("seqrun.nn.kind_of")
 local kinds = require("seqrun.base.kinds")
 local loading = require("seqrun.checkpoint.loading")
@@ -171,7 +172,11 @@ function pretrained.read(path)
   local config
   config, message, code = loading.config(folder)
   if not config then return nil, message, code end
-  local facts = { path = folder, sentences = sentences(folder) }
+  local read, found = pcall(sentences, folder)
+  local known = not read and failure.of(found)
+  if known then return nil, known.message, known.code end
+  if not read then error(found, 0) end
+  local facts = { path = folder, sentences = found }
   facts.max_len = facts.sentences.max_len
   local good, problem = add_family(facts, config)
   if good then good, problem = add_task(facts, config) end

@@ -23,7 +23,7 @@ local function read(path)
   local text = failure.there(sys.read_file(path, 1 << 20))
   local value = text and json.decode(text)
   if text and type(value) ~= "table" then
-    failure.raise("data", "%s is damaged: it is not JSON; copy the directory again, or remove the file", path)
+    failure.raise("data", "%s is damaged: it is no object or list; copy the directory again, or remove it", path)
   end
   return value
 end

@@ -232,7 +232,8 @@ local function describe_folder(path)
   for _, name in ipairs { "/MANIFEST", "/model.safetensors", "/config.json", "/model.safetensors.index.json" } do
     if sys.exists(path .. name) then return describe_checkpoint(path) end
   end
-  local steps = train.checkpoint_list(path)
+  local steps, why, code = train.checkpoint_list(path)
+  if not steps and code ~= "missing" then return nil, why, code end
   if steps and (#steps > 0 or sys.exists(path .. "/metrics.jsonl")) then return describe_run(path, steps) end
   if sys.exists(path .. "/tokenizer.json") then return describe_tokenizer(path) end
   return nil, ("%s: neither a run nor a checkpoint"):format(path), "data"

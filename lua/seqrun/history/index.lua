@@ -213,7 +213,7 @@ end
 ---@return string? message about those that are unreadable
 function index.read(dir, dirs, newest, unlisted)
   local many, rows, changed = #dirs >= MANY, {}, false
-  local bad, message = unlisted, unlisted[1] and unlisted[1].reason
+  local bad, message = unlisted, unlisted[1] and ("%s: %s"):format(unlisted[1].dir, unlisted[1].reason)
   local path = many and cache_path(dir)
   local kept, now = many and read_kept(path) or {}, sys.time()
   for _, one in ipairs(dirs) do

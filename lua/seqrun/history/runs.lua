@@ -181,7 +181,7 @@ end
 local function names_in(path, unlisted)
   local names, why, code = sys.list(path)
   if names or not unlisted then return there(names, why, code) or {} end
-  if code ~= "missing" then unlisted[#unlisted + 1] = { dir = path, reason = why } end
+  if code ~= "missing" then unlisted[#unlisted + 1] = { dir = path, reason = (why:gsub("^.*: cannot ", "cannot ")) } end
   return {}
 end
 

@@ -1,6 +1,7 @@
 -- follow.lua - runs that are watched: each is read again and again while it goes on, and nothing of it is changed.
 
 local ending = require("seqrun.history.ending")
+local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 local history = require("seqrun.history.runs")
 local json_file = require("seqrun.base.json_file")
@@ -66,11 +67,13 @@ function Run:look()
     return
   end
   local path = self.dir .. "/metrics.jsonl"
-  lines.follow(self.found, path)
+  local good, problem = pcall(lines.follow, self.found, path)
+  if not good and not failure.of(problem) then error(problem, 0) end
   local facts = sys.stat(path)
   self.age = facts and math.max(0, sys.time() - facts.modified)
   self.environment = json_file.read(self.dir .. "/environment.json") or {}
   look_at_state(self)
+  if not good then self.state, self.reason = "unreadable", tostring(problem) end
   local trained, scored = self.found.train[#self.found.train], self.found.evals[#self.found.evals]
   self.step = math.max(trained and trained.step or 0, scored and scored.step or 0)
   self.resident, self.most = nil, nil
@@ -152,7 +155,7 @@ end
 local function directories(self)
   local list, seen, changed = {}, {}, {}
   for _, path in ipairs(self.paths) do
-    local found = history.find(path)
+    local found = history.find(path, nil, {})
     for _, dir in ipairs(#found > 0 and found or { path }) do
       if not seen[dir] then list[#list + 1], seen[dir] = dir, true end
     end

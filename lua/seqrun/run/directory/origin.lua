@@ -16,11 +16,13 @@ local LARGE, SAMPLE = 1 << 32, 1 << 22
 local function hash_of_file(path, size)
   if size <= LARGE then return sys.hash_file(path) end
   local file <close>, why = io.open(path, "rb")
-  local first, last, at
-  if file then first, why = file:read(SAMPLE) end
+  if not file then return nil, why, "storage" end
+  local last, at
+  local first
+  first, why = file:read(SAMPLE)
   if first then at, why = file:seek("end", -SAMPLE) end
   if at then last, why = file:read(SAMPLE) end
-  if not last then return nil, ("cannot read %s: %s"):format(path, why or "it is shorter now"), "storage" end
+  if not last then return nil, ("%s: cannot be read: %s"):format(path, why or "it is shorter now"), "storage" end
   return sys.hash(("%d"):format(size) .. sys.hash(first) .. sys.hash(last))
 end
 
@@ -55,7 +57,9 @@ function origin.hash(path)
     if code == "memory" or code == "storage" then failure.raise(code, "%s", message) end
     return set and set:info().digest or failure.there(hash_of_file(path, facts.size))
   end
-  local model = facts.kind == "dir" and checkpoint.resolve(path)
+  if facts.kind ~= "dir" then return nil end
+  local model, message, code = checkpoint.resolve(path)
+  if code == "memory" or code == "storage" then failure.raise(code, "%s", message) end
   return model and hash_of_model(model) or nil
 end
 

@@ -171,7 +171,11 @@ end
 
 ---Fails if the model would read the weights of a checkpoint in another way than the model that they are of.
 local function check_design(t, folder)
-  local facts = t.model.design and sys.exists(folder .. "/config.json") and checkpoint.pretrained(folder)
+  local facts, message, code
+  if t.model.design and sys.exists(folder .. "/config.json") then
+    facts, message, code = checkpoint.pretrained(folder)
+  end
+  if code == "storage" or code == "memory" or code == "data" then failure.raise(code, "init.from: %s", message) end
   local list = {}
   if facts then check_experts(t, folder, facts.design.experts) end
   for key, what in pairs(UNSEEN) do

@@ -102,7 +102,7 @@ function Best:set(state) self.step, self.value, self.worse = state.step, state.v
 ---Removes what a kill has left, and the best checkpoints after a step: the run will make them again.
 local function clean(self, step)
   if not sys.is_dir(self.folder) then return end
-  checkpoint.set_aside(self.folder, step)
+  failure.must(checkpoint.set_aside(self.folder, step))
   for _, name in ipairs(failure.must(sys.list(self.folder))) do
     if name:find("^set%-aside%-") or name:find("^%.t%a+%-") then sys.remove(self.folder .. "/" .. name) end
   end

@@ -4,6 +4,7 @@
 -- in what the first line of the training file is: names, or so many cells.
 
 local counted = require("seqrun.base.format").counted
+local failure = require("seqrun.base.failure")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 
@@ -28,7 +29,7 @@ end
 ---The folders below a directory, and itself, by their plain names.
 local function folders_in(dir)
   local found = { { name = plain(dir:gsub("/+$", ""):match("[^/]*$") or dir), path = dir } }
-  local names = sys.list(dir) or {}
+  local names = failure.there(sys.list(dir)) or {}
   table.sort(names)
   for _, name in ipairs(names) do
     if sys.is_dir(dir .. "/" .. name) then found[#found + 1] = { name = plain(name), path = dir .. "/" .. name } end

@@ -8,6 +8,7 @@ local failure = require("seqrun.base.failure")
 local history = require("seqrun.history.runs")
 local json = require("seqrun.core.json")
 local json_file = require("seqrun.base.json_file")
+local line_file = require("seqrun.base.line_file")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 
@@ -64,13 +65,12 @@ end
 ---The lines of a file of JSON.
 local function objects(path)
   local file = failure.must(io.open(path, "rb"))
+  local next_line = line_file.of(file, path)
   return function()
-    local line = file:read("l")
-    if not line then
-      file:close()
-      return nil
-    end
-    return (failure.must(json.decode(line)))
+    local line = next_line()
+    if line then return (failure.must(json.decode(line))) end
+    file:close()
+    return nil
   end
 end
 
@@ -78,7 +78,7 @@ end
 local function groups_of(plain, predicted)
   local groups, by_name, next_result = {}, {}, objects(predicted)
   for row in objects(plain) do
-    local result = next_result() or {}
+    local result = next_result() or failure.raise("data", "%s: it has fewer lines than %s", predicted, plain)
     row.guess, row.p = result.label, (result.probabilities or {})["1"] or 0
     local group = by_name[row.group]
     if not group then

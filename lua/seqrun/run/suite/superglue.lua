@@ -92,14 +92,14 @@ local function flatten(make, from, to)
     local place = ("%s:%d"):format(from, number)
     local object, why = json.decode(count > 0 and cells[1] or "{}")
     if type(object) ~= "table" then failure.raise("data", "%s: not a JSON object: %s", place, tostring(why)) end
-    local ok, problem = pcall(make, object, function(row) out:write(json.encode(row), "\n") end, place)
+    local ok, problem = pcall(make, object, function(row) failure.must(out:write(json.encode(row), "\n")) end, place)
     if not ok then
       if failure.of(problem) then error(problem, 0) end
       failure.raise("data", "%s: not an object of this task: a field is missing or has another type", place)
     end
     count, line, code = lines:next(cells)
   end
-  out:close()
+  failure.must(out:close())
   if line then failure.raise(code, "%s", line) end
   failure.must(os.rename(to .. ".part", to))
 end
