@@ -53,8 +53,8 @@ sr_io sr_io_now = {
 
 /* What to do about common errors; "" for the rest. */
 static const char *way_out(const char *verb, int error) {
-    bool reading =
-        strcmp(verb, "open") == 0 || strcmp(verb, "read") == 0 || strcmp(verb, "list") == 0;
+    bool reading = strcmp(verb, "open") == 0 || strcmp(verb, "read") == 0 ||
+                   strcmp(verb, "list") == 0 || strcmp(verb, "examine") == 0;
     switch (error) {
     case ENOSPC:
     case EDQUOT:
