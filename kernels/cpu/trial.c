@@ -160,7 +160,7 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* The median of ratios of two bursts side by side: what else runs on the core slows both alike, or
- * spoils few of them.  The ratio of the best of each is wrong about once in ten thousand times. */
+ * spoils few of them.  The best of each may be of different moments. */
 double sr_cpu_bf16_gain(const sr_simd *simd) {
     enum { PAIRS = 17 };
     double ratio[PAIRS];

@@ -173,7 +173,7 @@ static int sys_remove(lua_State *L) {
 }
 
 /* Whether there is something of this name.  Raises where the system cannot tell: what it then does
- * not show is not missing (lua/seqrun/cli/init.lua knows the words). */
+ * not show is not missing (lua/seqrun/base/failure.lua knows the words). */
 static bool examine(lua_State *L, struct stat *st) {
     const char *path = luaL_checkstring(L, 1);
     if (stat(path, st) == 0) return true;
