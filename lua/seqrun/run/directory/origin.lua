@@ -15,11 +15,10 @@ local LARGE, SAMPLE = 1 << 32, 1 << 22
 
 local function hash_of_file(path, size)
   if size <= LARGE then return sys.hash_file(path) end
-  local file <close>, why = io.open(path, "rb")
-  if not file then return nil, why, "storage" end
-  local last, at
-  local first
-  first, why = file:read(SAMPLE)
+  local file <close>, message = io.open(path, "rb")
+  if not file then return nil, message, "storage" end
+  local first, why = file:read(SAMPLE)
+  local at, last
   if first then at, why = file:seek("end", -SAMPLE) end
   if at then last, why = file:read(SAMPLE) end
   if not last then return nil, ("%s: cannot be read: %s"):format(path, why or "it is shorter now"), "storage" end
