@@ -66,9 +66,12 @@ sr_status sr_file_join(char **out, const char *folder, const char *name) {
     return SR_OK;
 }
 
-bool sr_file_exists(const char *path) {
-    struct stat st;
-    return stat(path, &st) == 0;
+sr_status sr_file_stat(bool *there, struct stat *st, const char *path) {
+    *there = stat(path, st) == 0;
+    if (*there || errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG)
+        return SR_OK;
+    return sr_fail(errno == ENOMEM ? SR_ENOMEM : SR_EIO, "cannot examine %s: %s", path,
+                   strerror(errno));
 }
 
 bool sr_file_is_dir(const char *path) {

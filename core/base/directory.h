@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "core/base/status.h"
 
@@ -25,7 +26,10 @@ sr_status sr_file_make_temporary(char **out);
 /* "DIRECTORY/NAME", freed by sr_free(). */
 sr_status sr_file_join(char **out, const char *folder, const char *name);
 
-bool sr_file_exists(const char *path);
+/* stat(), where *there is false if nothing has this name; fails with SR_EIO or SR_ENOMEM if the
+ * system cannot tell: what it then does not show is not missing. */
+sr_status sr_file_stat(bool *there, struct stat *st, const char *path);
+
 bool sr_file_is_dir(const char *path);
 
 /* The names in a directory, sorted by bytes, without "." and ".."; freed by sr_file_list_free(). */

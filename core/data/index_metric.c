@@ -221,10 +221,12 @@ sr_status sr_index_values(double **values, int64_t *count, const char *name) {
     char *path;
     *values = NULL;
     *count = 0;
+    bool by_sample;
+    struct stat facts;
     SR_TRY(sr_index_path(&path, name, "_sample_to_metric.idx"));
-    bool by_sample = sr_file_exists(path);
+    sr_status st = sr_file_stat(&by_sample, &facts, path);
     sr_free(path);
-    sr_status st = read_values(values, count, name, by_sample);
+    if (st == SR_OK) st = read_values(values, count, name, by_sample);
     if (st == SR_OK) return SR_OK;
     sr_free(*values);
     *values = NULL;

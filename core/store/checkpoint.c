@@ -272,21 +272,26 @@ static sr_status verify_step(char **path, const char *run, int64_t step) {
     return st;
 }
 
+/* Whether a checkpoint is not what was saved.  One that could not be read may well be: whoever went
+ * on from an older one would do so without a reason. */
+static bool is_damage(sr_status st) {
+    return st == SR_EDATA || st == SR_ENOENT;
+}
+
 sr_status sr_checkpoint_latest(char **path, int64_t *step, const char *run) {
     int64_t *steps;
     size_t count;
     *path = NULL;
     SR_TRY(sr_checkpoint_list(&steps, &count, run));
     sr_status st = SR_ENOENT;
-    for (size_t i = count; i-- > 0 && st != SR_OK;) {
+    for (size_t i = count; i-- > 0;) {
         st = verify_step(path, run, steps[i]);
         *step = steps[i];
-        if (st == SR_ENOMEM) break;
-        if (st != SR_OK)
-            sr_log(SR_LOG_WARN, "%s: skipping step %" PRId64 ": %s", run, steps[i], sr_message());
+        if (st == SR_OK || !is_damage(st)) break;
+        sr_log(SR_LOG_WARN, "%s: skipping step %" PRId64 ": %s", run, steps[i], sr_message());
     }
     sr_free(steps);
-    if (st == SR_OK || st == SR_ENOMEM) return st;
+    if (st == SR_OK || !is_damage(st)) return st;
     if (count == 0) return sr_fail(SR_ENOENT, "%s: contains no checkpoint", run);
     char reason[500]; /* sr_fail() writes where sr_message() is */
     snprintf(reason, sizeof reason, "%s", sr_message());

@@ -53,11 +53,12 @@ sr_status sr_checkpoint_list(int64_t **steps, size_t *count, const char *run);
  * manifest's.  SR_EDATA reports what is wrong and where. */
 sr_status sr_checkpoint_verify(int64_t *step, const char *path);
 
-/* The newest checkpoint that verifies: *path (freed by sr_free()) and *step.  Newer ones that fail
- * are named by warnings.
+/* The newest checkpoint that verifies: *path (freed by sr_free()) and *step.  Newer ones that are
+ * damaged are named by warnings; one that cannot be read is an error.
  *
  * Errors: SR_ENOENT  the directory is missing, or contains no checkpoint
  *         SR_EDATA   it contains some, but none verifies
+ *         SR_EIO, SR_ENOMEM  one could not be read
  */
 sr_status sr_checkpoint_latest(char **path, int64_t *step, const char *run);
 

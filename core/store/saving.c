@@ -247,8 +247,10 @@ static sr_status write_manifest(sr_saving *s) {
  * two are exchanged, so that one of them is always there; the old one is then removed as a draft.
  */
 static sr_status publish(sr_saving *s, const char *final) {
-    if (sr_file_exists(final)) {
-        bool done;
+    bool taken, done;
+    struct stat facts;
+    SR_TRY(sr_file_stat(&taken, &facts, final));
+    if (taken) {
         sr_log(SR_LOG_WARN, "%s: saved again; replaces the older checkpoint", final);
         SR_TRY(sr_file_exchange(&done, s->draft, final));
         if (done) return sr_file_sync_dir(s->run);

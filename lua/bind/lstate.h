@@ -21,10 +21,6 @@ void lsr_state_limit(lua_State *L, size_t bytes);
 #define LSR_CANNOT_LOAD "cannot load module '"
 void lsr_text_only(lua_State *L);
 
-/* The message about a path of which the system cannot tell whether it is there: this, then
- * "PATH: REASON". */
-#define LSR_CANNOT_EXAMINE "cannot examine "
-
 /* Turns an error value into a message with a traceback: a handler for lua_pcall. */
 int lsr_traceback(lua_State *L);
 

@@ -175,13 +175,10 @@ static int sys_remove(lua_State *L) {
 /* Whether there is something of this name.  Raises where the system cannot tell: what it then does
  * not show is not missing (lua/seqrun/base/failure.lua knows the words). */
 static bool examine(lua_State *L, struct stat *st) {
-    const char *path = luaL_checkstring(L, 1);
-    if (stat(path, st) == 0) return true;
-    if (errno == EIO || errno == ENOMEM || errno == ESTALE) {
-        lua_pushfstring(L, LSR_CANNOT_EXAMINE "%s: %s", path, strerror(errno));
-        lua_error(L);
-    }
-    return false;
+    bool there;
+    if (sr_file_stat(&there, st, luaL_checkstring(L, 1)) == SR_OK) return there;
+    lua_pushstring(L, sr_message());
+    return lua_error(L);
 }
 
 /* exists(path) -> boolean */

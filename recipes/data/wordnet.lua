@@ -65,7 +65,7 @@ local function definitions(path, domains)
     sr.must(nil, path .. " is missing; install it (apt-get install wordnet-base), or set folder", "missing")
   end
   local found, texts = {}, {}
-  for line in io.lines(path) do
+  for line in sr.must(sys.read_file(path)):gmatch("[^\n]+") do
     local number, gloss = line:match("^%d+ (%d+) n .-| (.*)$")
     local text = gloss and gloss:gsub('; ".*', ""):gsub("%s+", " "):match("^%s*(.-)%s*$") or ""
     local words = text:lower():gsub("%W+", " ") -- those that differ only in punctuation are the same

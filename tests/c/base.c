@@ -247,11 +247,11 @@ static void folders(void) {
     snprintf(path, sizeof path, "%s/x//y/z/", scratch);
     CHECK_OK(sr_file_make_dirs(path));
     CHECK_OK(sr_file_make_dirs(path));
-    CHECK(sr_file_is_dir(path) && sr_file_exists(path));
+    CHECK(sr_file_is_dir(path) && file_exists(path));
     CHECK_FAILS(sr_file_make_dirs(""), SR_EINVAL, "empty");
     CHECK_OK(sr_file_replace(in_scratch("x/b"), "", 0));
     CHECK_OK(sr_file_replace(in_scratch("x/a"), "", 0));
-    CHECK(sr_file_exists(in_scratch("x/a")) && !sr_file_is_dir(in_scratch("x/a")));
+    CHECK(file_exists(in_scratch("x/a")) && !sr_file_is_dir(in_scratch("x/a")));
     CHECK_FAILS(sr_file_make_dirs(in_scratch("x/a/c")), SR_EIO, "create the directory");
     CHECK_OK(sr_file_list(&names, &count, in_scratch("x")));
     CHECK(count == 3 && strcmp(names[0], "a") == 0 && strcmp(names[2], "y") == 0);
@@ -260,7 +260,7 @@ static void folders(void) {
     CHECK(symlink(scratch, in_scratch("x/link")) == 0);
     CHECK_OK(sr_file_replace(in_scratch("keep"), "k", 1));
     CHECK_OK(sr_file_remove_tree(in_scratch("x")));
-    CHECK(!sr_file_exists(in_scratch("x")));
+    CHECK(!file_exists(in_scratch("x")));
     CHECK(holds(in_scratch("keep"), "k")); /* the link was not followed */
     CHECK_OK(sr_file_remove_tree(in_scratch("x")));
 }
@@ -374,7 +374,7 @@ static void failing_storage(void) {
     inject(0, 0, NULL); /* three bytes at a time */
     CHECK(holds(in_scratch("swap/f"), "new contents"));
     sr_io_now = real;
-    CHECK(!sr_file_exists(in_scratch("full")) && !sr_file_exists(in_scratch("no")));
+    CHECK(!file_exists(in_scratch("full")) && !file_exists(in_scratch("no")));
 }
 
 /* ---- every allocation of base fails in turn -------------------------------------------------- */

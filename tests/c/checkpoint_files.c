@@ -199,10 +199,10 @@ static void test_planted(void) {
     put_file(at("crash/runs/a/.x.tmp-01234567"), "left by a dead run", 18);
     put_file(at("crash/runs/a/.x.tmp-notahexx"), "mine", 4);
     CHECK_OK(sr_run_dir_open(&dir, run)); /* the link is removed, its target is not */
-    CHECK(!sr_file_exists(at("crash/runs/a/.x.tmp-01234567")));
-    CHECK(sr_file_exists(at("crash/runs/a/.x.tmp-notahexx")));
-    CHECK(sr_file_exists(at("crash/elsewhere/file")) && sr_file_exists(at("crash/victim")));
-    CHECK(!sr_file_exists(at("crash/runs/a/.trash-x")));
+    CHECK(!file_exists(at("crash/runs/a/.x.tmp-01234567")));
+    CHECK(file_exists(at("crash/runs/a/.x.tmp-notahexx")));
+    CHECK(file_exists(at("crash/elsewhere/file")) && file_exists(at("crash/victim")));
+    CHECK(!file_exists(at("crash/runs/a/.trash-x")));
     sr_saving *saving;
     CHECK_FAILS(sr_saving_begin(&saving, run, 1, UINT64_MAX / 4), SR_EIO, "are needed");
     CHECK_OK(sr_saving_begin(&saving, run, 1, 100));

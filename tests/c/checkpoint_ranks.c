@@ -113,7 +113,7 @@ static void test_full_disk(const char *run) {
         sr_status st = save_together(run, 60);
         sr_io_now = sound;
         reached = calls >= fails_at;
-        CHECK((st == SR_OK) == !reached || sr_file_exists(at("run/step-000000060")));
+        CHECK((st == SR_OK) == !reached || file_exists(at("run/step-000000060")));
         CHECK(holds(at("run/step-000000050"), 50));
         sr_file_remove_tree(at("run/step-000000060"));
     }
@@ -155,7 +155,7 @@ static void test_failing_memory(const char *run) {
         CHECK(st == SR_OK || st == SR_ENOMEM);
         CHECK(sr_mem_live() == live);
         CHECK(holds(at("run/step-000000030"), 30));
-        CHECK(sr_file_exists(at("run/step-000000040")) == (st == SR_OK));
+        CHECK(file_exists(at("run/step-000000040")) == (st == SR_OK));
     }
     CHECK(st == SR_OK && holds(at("run/step-000000040"), 40));
 }

@@ -18,7 +18,7 @@ static char *text_of(void) {
     return text;
 }
 
-static sr_status read(json_t **out, const char *text) {
+static sr_status parse(json_t **out, const char *text) {
     json_error_t error;
     return sr_json_load(out, text, strlen(text), JSON_REJECT_DUPLICATES, &error);
 }
@@ -37,7 +37,7 @@ static void each_allocation_fails(const char *text, json_t *wanted) {
         for (int64_t n = 1; st != SR_OK; n++) {
             json_t *tree;
             sr_mem_fail_at(n, sticky == 1);
-            st = read(&tree, text);
+            st = parse(&tree, text);
             sr_mem_fail_at(0, false);
             check_end(st, tree, wanted, live);
         }
@@ -52,7 +52,7 @@ static void each_limit_holds(const char *text, json_t *wanted) {
         json_t *tree;
         sr_mem_count count;
         sr_mem_watch(&count, limit);
-        st = read(&tree, text);
+        st = parse(&tree, text);
         sr_mem_watch_end(&count);
         CHECK(count.exceeded == (st == SR_ENOMEM));
         check_end(st, tree, wanted, live);
@@ -61,26 +61,26 @@ static void each_limit_holds(const char *text, json_t *wanted) {
 
 static void errors_say_where(void) {
     json_t *tree;
-    CHECK_FAILS(read(&tree, "{\"a\": 1,\n \"a\": 2}"), SR_EDATA, "line 2, column 4: duplicate");
+    CHECK_FAILS(parse(&tree, "{\"a\": 1,\n \"a\": 2}"), SR_EDATA, "line 2, column 4: duplicate");
     CHECK(tree == NULL);
-    CHECK_FAILS(read(&tree, ""), SR_EDATA, "line 1, column 0: ");
+    CHECK_FAILS(parse(&tree, ""), SR_EDATA, "line 1, column 0: ");
 }
 
 static void numbers_are_as_large_as_they_like(void) {
     json_t *tree;
-    CHECK_OK(read(&tree, "[1000000000000000019884624838656, 2]"));
+    CHECK_OK(parse(&tree, "[1000000000000000019884624838656, 2]"));
     CHECK(json_real_value(json_array_get(tree, 0)) == 1e30);
     CHECK(json_number_value(json_array_get(tree, 1)) == 2);
     json_decref(tree);
-    CHECK_FAILS(read(&tree, "[1e999]"), SR_EDATA, "real number overflow");
+    CHECK_FAILS(parse(&tree, "[1e999]"), SR_EDATA, "real number overflow");
 }
 
 /* Blocks that one text shares with a tree of another. */
 static void trees_end_in_any_order(void) {
     json_t *a, *b;
     int64_t live = sr_mem_live();
-    CHECK_OK(read(&a, "{\"x\": [1, 2], \"y\": \"z\"}"));
-    CHECK_OK(read(&b, "[]"));
+    CHECK_OK(parse(&a, "{\"x\": [1, 2], \"y\": \"z\"}"));
+    CHECK_OK(parse(&b, "[]"));
     CHECK(json_array_append(b, json_object_get(a, "x")) == 0);
     char *dump = json_dumps(b, JSON_COMPACT);
     json_decref(a);
@@ -94,7 +94,7 @@ static void trees_end_in_any_order(void) {
 int main(void) {
     const char *text = text_of();
     json_t *wanted;
-    CHECK_OK(read(&wanted, text));
+    CHECK_OK(parse(&wanted, text));
     each_allocation_fails(text, wanted);
     each_limit_holds(text, wanted);
     json_decref(wanted);

@@ -123,6 +123,21 @@ describe("a run that cannot be read", function()
       assert.matches("metrics.jsonl cannot be read: Permission denied", err)
     end
   end)
+
+  it("or a directory beside them that one may not list or search", function()
+    local page = folder .. "/page.html"
+    made "good"
+    made "more"
+    for _, mode in ipairs { "700", "744" } do
+      assert(os.execute(("cd '%s' && mkdir -p lost+found && chmod 777 . && chmod %s lost+found"):format(folder, mode)))
+      for _, words in ipairs { { "runs", folder }, { "compare", folder }, { "report", folder, "--out", page } } do
+        local code, out, err = program.run(words, { before = program.as_nobody() })
+        assert.equal(3, code, err)
+        assert.matches("lost%+found: cannot examine: Permission denied", err)
+        if words[1] ~= "report" then assert.matches("more", out) end
+      end
+    end
+  end)
 end)
 
 it("a run with values of another type or size is shown without them", function()

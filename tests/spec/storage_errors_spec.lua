@@ -83,6 +83,42 @@ describe("a call that fails with EIO", function()
     assert.same({ 5, "seqrun: cannot examine " .. folder .. "/run: Input/output error\n" }, { code, said })
   end)
 
+  it("does not make another checkpoint the newest", function()
+    local run = small.words(folder .. "/corpus.sqr", "--out", folder .. "/two", "--max-steps", "2", "save.every=1")
+    assert.equal(0, (program.run(run)))
+    local newest = "two/step-000000002/model.safetensors"
+    for _, words in ipairs {
+      { "export", folder .. "/two", folder .. "/exported" },
+      table.move({ "--resume" }, 1, 1, #run + 1, run),
+      { "info", folder .. "/two" },
+    } do
+      local code, said = fails(words, newest, "openat")
+      if not code then return end -- pending
+      assert.equal(5, code, said)
+      assert.is_truthy(said:find(newest .. ": cannot open: Input/output error", 1, true), said)
+      assert.is_nil(said:find("skipping", 1, true), said)
+    end
+    assert.is_false(sys.exists(folder .. "/exported"))
+  end)
+
+  it("of a config is told as one", function()
+    local config = "config=" .. folder .. "/run/config.yaml"
+    local words = small.words(folder .. "/corpus.sqr", "--out", folder .. "/other", config)
+    local code, said = fails(words, "run/config.yaml", "read")
+    if not code then return end -- pending
+    assert.equal(5, code, said)
+    assert.matches("run/config.yaml: cannot read: Input/output error", said)
+  end)
+
+  it("does not make the other half of a metric's index the one that is read", function()
+    local path = folder .. "/some_sample_to_metric.idx"
+    local script = program.write(folder, "values.lua", ('local sr = require("seqrun")\n'
+      .. 'sr.must(require("seqrun.data.metric").from_index("%s/some"))'):format(folder))
+    local code, said = fails_at({ script }, path, "newfstatat", 1, "EACCES")
+    if not code then return end -- pending
+    assert.same({ 5, ("seqrun: cannot examine %s: Permission denied\n"):format(path) }, { code, said })
+  end)
+
   it("does not make a text a directory", function()
     local text = program.write(folder, "some.txt", "the cat\n")
     local told = 0

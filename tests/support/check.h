@@ -5,8 +5,10 @@
 #ifndef SR_TESTS_CHECK_H
 #define SR_TESTS_CHECK_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/status.h"
 
@@ -44,5 +46,9 @@ static int check_passed, check_failed;
 
 #define CHECK_DONE()                                                                               \
     (printf("%s: %d passed, %d failed\n", __FILE__, check_passed, check_failed), check_failed != 0)
+
+static inline bool file_exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
 
 #endif

@@ -52,6 +52,18 @@ function failure.there(value, message, code)
   return value
 end
 
+---Codes of failures that say nothing about what was to be read.
+local OF_MACHINE = { storage = true, memory = true }
+
+---Returns its arguments, the first nil for what is missing or invalid; ends the program for what could not be read.
+---@param value any
+---@param message? string
+---@param code? string
+function failure.valid(value, message, code, ...)
+  if not value and OF_MACHINE[code] then failure.raise(code, "%s", message) end
+  return value, message, code, ...
+end
+
 ---Errors of storage that C code raises as text: a file of the program that cannot be read (lua/bind/lload.c), a path
 ---of which the system cannot tell whether it is there (lua/bind/lsys.c).
 local RAISED = { "^cannot load module '[^\n]*", "^cannot examine [^\n]*" }

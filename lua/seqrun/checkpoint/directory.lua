@@ -27,8 +27,8 @@ function directory.list(run)
   return list
 end
 
----The newest checkpoint that verifies; newer ones that fail are named by warnings.  "missing" when
----there is none, "data" when none can be trusted.
+---The newest checkpoint that verifies; newer ones that are damaged are named by warnings.  "missing" when there is
+---none, "data" when none can be trusted, "storage" when one cannot be read.
 ---@param run string
 ---@return string|nil path
 ---@return integer|string step or the message

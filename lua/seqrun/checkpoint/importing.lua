@@ -25,6 +25,18 @@ local function no_weights(path)
   end
 end
 
+---Whether there is something of this name other than an empty directory; nil if the system cannot tell.
+---@return boolean|nil
+---@return string? message
+---@return string? code
+local function occupied(run)
+  if not sys.exists(run) then return false end
+  if not sys.is_dir(run) then return true end
+  local names, message, code = sys.list(run)
+  if not names then return nil, message, code end
+  return #names > 0
+end
+
 ---Tensors as the parameters of a model, for saving.
 local function store(tensors)
   local Store = {}
@@ -56,9 +68,9 @@ end
 ---@return string? code
 return function(path, run)
   run = run:gsub("(.)/+$", "%1")
-  if sys.exists(run) and #(sys.list(run) or { "a file" }) > 0 then
-    return nil, ("%s is not empty; choose another directory"):format(run), "config"
-  end
+  local used, why, status = occupied(run)
+  if used == nil then return nil, why, status end
+  if used then return nil, ("%s is not empty; choose another directory"):format(run), "config" end
   if not sys.exists(path) then
     return nil, ("%s: no such directory%s"):format(path, require("seqrun.base.guess").file_hint(path)), "missing"
   end
@@ -76,7 +88,8 @@ return function(path, run)
   if facts.tokenizer then opened, message, code = tokenizer.open(facts) end
   if facts.tokenizer and not opened then return nil, message, code end
   local existed = sys.exists(run)
-  local lock, problem, status = directory.lock(run)
+  local lock, problem
+  lock, problem, status = directory.lock(run)
   if not lock then return nil, problem, status end
   local saved
   saved, message, code = writing.save(run, {

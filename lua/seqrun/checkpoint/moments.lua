@@ -162,7 +162,9 @@ function moments.load_average(path, weights)
       longer = weight.longer,
     }
   end
-  if #moment_files(path, sys.list(path .. "/trainer") or {}) == 0 then return nil, none, "data" end
+  local names, why, kind = sys.list(path .. "/trainer")
+  if not names and kind ~= "missing" then return nil, why, kind end
+  if #moment_files(path, names or {}) == 0 then return nil, none, "data" end
   local pieces, message, code = fill(path, list, true)
   if not pieces then return nil, message, code end
   for _, piece in pairs(pieces) do

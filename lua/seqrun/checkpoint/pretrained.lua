@@ -190,8 +190,8 @@ function pretrained.read(path)
   if not facts.kind and #facts.heads == 0 and facts.sentences.normalise ~= nil and not facts.sentences.problem then
     facts.kind, facts.outputs = "embed", 1 -- modules.json says how its vectors are made
   end
-  good, problem = tokenizer.read(facts, folder)
-  if not good then return nil, problem, "data" end
+  good, message, code = tokenizer.read(facts, folder)
+  if not good then return nil, message, code end
   return facts
 end
 

@@ -14,9 +14,10 @@ local tokenizer = {}
 ---@param folder string
 ---@return boolean|nil
 ---@return string? message
+---@return string? code
 function tokenizer.read(facts, folder)
-  local found, message = stored.read(folder)
-  if message then return nil, message end
+  local found, message, code = stored.read(folder)
+  if message then return nil, message, code end
   facts.tokenizer = found
   return true
 end

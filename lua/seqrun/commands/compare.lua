@@ -39,10 +39,10 @@ end
 
 ---The runs of the arguments; of several, directories that are not runs are left out, and those that cannot be read.
 local function collect(args)
-  local dirs, seen, problem = {}, {}, nil
+  local dirs, seen, unlisted, problem = {}, {}, {}, nil
   for _, given in ipairs(args.runs) do
     local path = given:gsub("(.)/+$", "%1")
-    local found = history.find(path)
+    local found = history.find(path, nil, unlisted)
     if #found == 0 then
       local _, message, code = history.open(path)
       if not sys.exists(path) then return nil, message, code end
@@ -52,7 +52,7 @@ local function collect(args)
       if not seen[dir] then dirs[#dirs + 1], seen[dir] = dir, true end
     end
   end
-  local pasts, bad, unreadable = history.read(dirs)
+  local pasts, bad, unreadable = history.read(dirs, nil, unlisted)
   if #pasts < 2 and unreadable then return nil, unreadable, "data" end
   if #pasts == 0 and problem then return nil, problem[1], problem[2] end
   if #pasts < 2 then

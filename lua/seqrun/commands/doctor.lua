@@ -159,7 +159,8 @@ end)
 ---The path of a program, or nil.
 local function which(name)
   for folder in (os.getenv("PATH") or ""):gmatch("[^:]+") do
-    if sys.exists(folder .. "/" .. name) then return folder .. "/" .. name end
+    local seen, found = pcall(sys.exists, folder .. "/" .. name) -- a directory of others may be closed to this user
+    if seen and found then return folder .. "/" .. name end
   end
 end
 

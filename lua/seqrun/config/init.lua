@@ -309,8 +309,8 @@ end
 
 local function read_file(path, schema, found)
   if not path then return tree.empty { name = "defaults", lines = {} } end
-  local text, message = sys.read_file(path, FILE_LIMIT + 1)
-  if not text then return nil, message end
+  local text, message, code = sys.read_file(path, FILE_LIMIT + 1)
+  if not text then return nil, message, code end
   local root = tree.read(text, problems.file_source(path, text), found)
   if root then rename(root, schema) end
   return root
@@ -322,10 +322,11 @@ end
 ---  the file may have keys of another schema, which are left out
 ---@return seqrun.Config|nil
 ---@return string? message all problems
----@return string? code
+---@return string? code "storage" or "memory" of a file that could not be read, else "config"
 function config.load(options)
   local found, arguments = problems.new(), options.arguments or {}
-  local root, message = read_file(options.file, options.schema, found)
+  local root, message, code = read_file(options.file, options.schema, found)
+  if code == "storage" or code == "memory" then return nil, message, code end
   if not root then
     local hint = options.file and not sys.exists(options.file) and guess.file_hint(options.file) or ""
     return nil, message .. hint, "config"

@@ -13,14 +13,12 @@ local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
 
----The first bytes of a file.
+---The first bytes of a file, and how many it has.
 local function head_of(path, bytes)
-  local file = io.open(path, "rb")
-  if not file then return nil end
-  local head = file:read(bytes) or ""
-  local size = file:seek("end")
-  file:close()
-  return head, size
+  local file <close> = failure.must(io.open(path, "rb"))
+  local head, why, code = file:read(bytes)
+  if why then failure.must(nil, ("%s: cannot read: %s"):format(path, why), code) end
+  return head or "", file:seek("end")
 end
 
 -- ---- files -----------------------------------------------------------------------------------
@@ -66,7 +64,7 @@ end
 
 ---A metric of a data set is in the same kind of file.
 local function describe_metric(path)
-  local metric <close> = require("seqrun.data.metric").open(path) or nil
+  local metric <close> = failure.valid(require("seqrun.data.metric").open(path)) or nil
   if not metric then return nil end
   local facts = require("seqrun.analysis.show").figures(metric)
   facts.kind = "metric"
@@ -85,7 +83,7 @@ end
 
 ---A vocabulary is text whose lines are tokens, including the special tokens.
 local function describe_vocab(path)
-  local text = sys.read_file(path, 1 << 26)
+  local text = failure.valid(sys.read_file(path, 1 << 26))
   if not text or text:find("\0", 1, true) or not utf8.len(text) then return nil end
   local facts = { kind = "vocabulary", tokens = 0, longest = 0, continuations = 0, specials = json.array() }
   for token in text:gmatch("([^\n]*)\n?") do
@@ -127,7 +125,6 @@ local SQR = "\x89SQR\r\n\x1a\n"
 
 local function describe_file(path)
   local head, size = head_of(path, 64)
-  if not head then return nil, ("%s: cannot be read"):format(path), "missing" end
   local facts, message, code
   if head:sub(1, 8) == SQR then
     facts = describe_metric(path)
@@ -135,7 +132,7 @@ local function describe_file(path)
   elseif head:find("^seqrun plan ") then
     facts, message, code = describe_plan(path)
   elseif head:find('^{') then
-    if path:find("%.json$") then facts, message, code = describe_tokenizer(path) end
+    if path:find("%.json$") then facts, message, code = failure.valid(describe_tokenizer(path)) end
     if not facts then
       facts = describe_metrics(path)
       if facts and facts.first == nil and facts.last_eval == nil then facts = nil end
@@ -177,21 +174,16 @@ local function add_task(facts, config)
   facts.task, facts.labels = known.kind, known.labels and json.array(known.labels)
 end
 
----Codes of failures that say nothing about a file.
-local OF_MACHINE = { storage = true, memory = true }
-
 ---What a part of a checkpoint is; why it cannot be read, unless that is the machine's fault, becomes a problem of it.
-local function take(facts, part, message, code)
-  if OF_MACHINE[code] then failure.raise(code, "%s", message) end
+local function take(facts, ...)
+  local part, message = failure.valid(...)
   if message then table.insert(facts.problems, message) end
   return part
 end
 
 local function describe_checkpoint(path)
   local facts = { kind = "checkpoint", config = {}, problems = json.array() }
-  local config, unread = json_file.read(path .. "/config.json")
-  if unread then return nil, unread, "storage" end
-  config = config or {}
+  local config = failure.there(json_file.read(path .. "/config.json")) or {}
   for _, key in ipairs(SHAPE) do facts.config[key] = in_a_line(config[key]) end
   add_task(facts, config)
   local kept = take(facts, stored.read(path))
@@ -204,7 +196,7 @@ local function describe_checkpoint(path)
   end
   facts.manifest = sys.exists(path .. "/MANIFEST")
   if facts.manifest then
-    local step, message = train.checkpoint_verify(path)
+    local step, message = failure.valid(train.checkpoint_verify(path))
     facts.verified, facts.step, facts.damage = step ~= nil, step, message
   end
   local at_state = path .. "/trainer/state.json"
@@ -218,7 +210,7 @@ local function describe_run(path, steps)
   local facts = { kind = "run", checkpoints = json.array() }
   for i, step in ipairs(steps) do
     local at = train.checkpoint_path(path, step)
-    local found, message = train.checkpoint_verify(at)
+    local found, message = failure.valid(train.checkpoint_verify(at))
     facts.checkpoints[i] = { step = step, path = at, verified = found == step, damage = message }
     if found == step then facts.newest = at end
   end

@@ -177,12 +177,24 @@ function history.is_run(dir)
   return sys.exists(dir .. "/config.yaml") and sys.exists(dir .. "/run.log") or sys.exists(dir .. "/metrics.jsonl")
 end
 
----The names in a directory; why it cannot be listed goes to `unlisted`, or ends the program.
-local function names_in(path, unlisted)
-  local names, why, code = sys.list(path)
-  if names or not unlisted then return there(names, why, code) or {} end
-  if code ~= "missing" then unlisted[#unlisted + 1] = { dir = path, reason = (why:gsub("^.*: cannot ", "cannot ")) } end
-  return {}
+---Adds the directories of runs at or below a path, as far as it can be listed and examined.
+local function walk(list, path, depth, unlisted)
+  local function look()
+    if not sys.is_dir(path) then return end
+    if history.is_run(path) then
+      list[#list + 1] = path
+      return
+    end
+    for _, name in ipairs(depth > 0 and there(sys.list(path)) or {}) do
+      if name:sub(1, 1) ~= "." then walk(list, path .. "/" .. name, depth - 1, unlisted) end
+    end
+  end
+  local good, problem = pcall(look)
+  if good then return end
+  local known = unlisted and failure.of(problem)
+  if not known then error(problem, 0) end
+  local reason = known.message:gsub("^.*: cannot ", "cannot "):gsub("^cannot examine .*: ", "cannot examine: ")
+  unlisted[#unlisted + 1] = { dir = path, reason = reason }
 end
 
 ---The directories of runs at or below a path, sorted: the seeds of a run, the phases of a demo.
@@ -191,17 +203,8 @@ end
 ---@param unlisted? { dir: string, reason: string }[] gets directories that cannot be listed; else they are errors
 ---@return string[]
 function history.find(path, depth, unlisted)
-  if history.is_run(path) then return { path } end
   local list = {}
-  if (depth or 3) > 0 and sys.is_dir(path) then
-    for _, name in ipairs(names_in(path, unlisted)) do
-      local below = path .. "/" .. name
-      if name:sub(1, 1) ~= "." and sys.is_dir(below) then
-        local found = history.find(below, (depth or 3) - 1, unlisted)
-        table.move(found, 1, #found, #list + 1, list)
-      end
-    end
-  end
+  walk(list, path, depth or 3, unlisted)
   return list
 end
 
@@ -283,11 +286,12 @@ end
 ---Reads several runs.
 ---@param dirs string[] of history.find
 ---@param newest? integer|"digest" as for open
+---@param unlisted? { dir: string, reason: string }[] of history.find, which are reported too
 ---@return seqrun.History[]
 ---@return { dir: string, reason: string }[] unreadable
 ---@return string? message about those that are unreadable
-function history.read(dirs, newest)
-  local pasts, bad = {}, {}
+function history.read(dirs, newest, unlisted)
+  local pasts, bad = {}, table.move(unlisted or {}, 1, #(unlisted or {}), 1, {})
   for _, dir in ipairs(dirs) do
     local past, message = history.open(dir, newest)
     if past then

@@ -121,7 +121,8 @@ function train.checkpoint_list(run) end
 ---@return string? code
 function train.checkpoint_verify(path) end
 
----The newest checkpoint that verifies; newer ones that fail are named by warnings.
+---The newest checkpoint that verifies; newer ones that are damaged are named by warnings, one that cannot be read is an
+---error.
 ---@param run string
 ---@return string|nil path
 ---@return integer|string step or message

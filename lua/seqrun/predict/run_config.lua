@@ -35,7 +35,8 @@ function run_config.load(facts, arguments)
   }
   local file = facts.path .. "/trainer/config.yaml"
   local own = sys.exists(file)
-  local foreign = own and not config.load { schema = keys, rules = rules, file = file, arguments = words }
+  local foreign = own
+    and not failure.valid(config.load { schema = keys, rules = rules, file = file, arguments = words })
   table.move(arguments, 1, #arguments, #words + 1, words)
   local cfg = failure.must(config.load {
     schema = keys, rules = not foreign and rules or nil, foreign = foreign, file = own and file or nil,

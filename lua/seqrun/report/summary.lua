@@ -48,11 +48,11 @@ local function short_names(paths)
 end
 
 ---The directories of the runs that some paths mean; a directory of runs stands for all of them.
-local function directories(paths)
+local function directories(paths, unlisted)
   local list, seen, none = {}, {}, {}
   for _, path in ipairs(paths) do
     path = path:gsub("(.)/+$", "%1")
-    local found = sys.exists(path .. "/MANIFEST") and {} or history.find(path)
+    local found = sys.exists(path .. "/MANIFEST") and {} or history.find(path, nil, unlisted)
     if #found == 0 then none[#none + 1] = path end
     for _, dir in ipairs(found) do
       local real = sys.real_path(dir) or dir
@@ -214,7 +214,8 @@ end
 ---@return seqrun.report.Run[] runs `unreadable`: those that are left out
 ---@return string? message about those
 function summary.gather(paths, options)
-  local dirs, found = directories(paths), {}
+  local found, unlisted = {}, {}
+  local dirs = directories(paths, unlisted)
   for _, dir in ipairs(dirs) do
     if history.is_run(dir) then
       found[#found + 1] = dir
@@ -222,7 +223,7 @@ function summary.gather(paths, options)
       failure.raise(select(3, history.open(dir)), "%s", (select(2, history.open(dir))))
     end
   end
-  local pasts, bad, message = history.read(found)
+  local pasts, bad, message = history.read(found, nil, unlisted)
   if #pasts == 0 then failure.raise("data", "%s", message) end
   local runs, names = { unreadable = bad }, {}
   for i, past in ipairs(pasts) do names[i] = past.dir end

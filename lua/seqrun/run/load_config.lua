@@ -39,7 +39,8 @@ local function check_code(loaded, request)
     local value = config.get(loaded.values, path)
     if not value or loaded.origins[path] == "command line" then return end
     local file = not own and beside(request)
-    own = own or file and config.load { schema = loaded.schema, file = file, partial = true } or { values = {} }
+    own = own or file and failure.valid(config.load { schema = loaded.schema, file = file, partial = true })
+      or { values = {} }
     if same(config.get(own.values, path), value) then return end
     failure.raise("config", "%s: '%s' %s; only the command line and the YAML beside the recipe may: if you trust it, "
       .. "repeat %s", loaded.origins[path], path, what,

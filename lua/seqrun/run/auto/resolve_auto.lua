@@ -3,6 +3,7 @@
 
 local config = require("seqrun.config")
 local devices = require("seqrun.tensor.devices")
+local failure = require("seqrun.base.failure")
 local micro = require("seqrun.run.auto.micro")
 local precision = require("seqrun.run.auto.precision")
 local sys = require("seqrun.core.sys")
@@ -10,7 +11,7 @@ local sys = require("seqrun.core.sys")
 ---The values of the run in this directory; nil without any.
 local function saved(folder, schema)
   local path = folder .. "/config.yaml"
-  local before = sys.exists(path) and config.load { schema = schema, file = path }
+  local before = sys.exists(path) and failure.valid(config.load { schema = schema, file = path })
   return before and before.values
 end
 

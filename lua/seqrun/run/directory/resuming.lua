@@ -86,7 +86,7 @@ end
 ---@return table<string, { from: string, to: string }>|nil
 function resuming.new_rates(loaded, path)
   local file, found = path .. "/trainer/config.yaml", {}
-  local before = sys.exists(file) and config.load { schema = loaded.schema, file = file }
+  local before = sys.exists(file) and failure.valid(config.load { schema = loaded.schema, file = file })
   for _, change in ipairs(before and loaded:differences(before) or {}) do
     if change.path:find("^rate%.") then found[change.path] = { from = change.theirs, to = change.mine } end
   end

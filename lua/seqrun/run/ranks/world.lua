@@ -128,7 +128,7 @@ end
 local function stored_class(loaded, request, folder)
   local name, path = loaded.values.instructions, folder .. "/config.yaml"
   if name ~= "auto" or not request.resume or not sys.exists(path) then return name end
-  local before = config.load { schema = loaded.schema, file = path }
+  local before = failure.valid(config.load { schema = loaded.schema, file = path })
   return before and before.values.instructions or "auto"
 end
 

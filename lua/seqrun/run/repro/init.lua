@@ -86,7 +86,7 @@ local function compare_checkpoints(first, second, step)
   local a, b = train.checkpoint_path(first, step), train.checkpoint_path(second, step)
   for _, path in ipairs { a, b } do
     if not sys.exists(path) then return nil end
-    local found, message = checkpoint.verify(path)
+    local found, message = failure.valid(checkpoint.verify(path))
     if found ~= step then
       failure.raise("data", "%s", message or ("%s: not a checkpoint of step %d"):format(path, step))
     end

@@ -62,14 +62,18 @@ local function rows_of(path)
   return failure.must(text.rows(path, { format = format, delimiter = format == "quoted" and "," or "\t" }))
 end
 
+---The next row: how many cells and its line; nil at the end of the file.
+local function next_of(rows, cells)
+  local count, line, code = rows:next(cells)
+  if not count and line then failure.raise(code, "%s", line) end
+  return count, line
+end
+
 local function read_table(found, path)
   local rows <close>, cells, places = rows_of(path), {}, nil
   while true do
-    local count, line, code = rows:next(cells)
-    if not count then
-      if line then failure.raise(code, "%s", line) end
-      return
-    end
+    local count, line = next_of(rows, cells)
+    if not count then return end
     if count > 0 and not places then
       local named
       places, named = places_of(cells, count)
@@ -88,11 +92,8 @@ end
 local function read_objects(found, path)
   local rows <close>, cells = failure.must(text.rows(path, { format = "lines", limit = 16 << 20 })), {}
   while true do
-    local count, line, code = rows:next(cells)
-    if not count then
-      if line then failure.raise(code, "%s", line) end
-      return
-    end
+    local count, line = next_of(rows, cells)
+    if not count then return end
     local object = count > 0 and json.decode(cells[1])
     if count > 0 then
       object = type(object) == "table" and object or {}
@@ -104,13 +105,12 @@ end
 ---Pairs whose scores are in a file beside it: STS.input.NAME.txt and STS.gs.NAME.txt; pairs without score are left out.
 local function read_semeval(found, path)
   local gold = path:gsub("STS%.input%.", "STS.gs.")
-  local file = failure.must(io.open(gold))
-  local guard <close> = file
+  local scores <close>, score = failure.must(text.rows(gold, { format = "lines" })), {}
   local rows <close>, cells = failure.must(text.rows(path, { format = "literal", delimiter = "\t" })), {}
-  for score in file:lines() do
-    local count, line = rows:next(cells)
+  while next_of(scores, score) do
+    local count, line = next_of(rows, cells)
     if not count or count < 2 then failure.raise("data", "%s: fewer pairs than %s has scores", path, gold) end
-    if tonumber(score) then add(found, cells[1], cells[2], score, ("%s:%d"):format(path, line)) end
+    if tonumber(score[1]) then add(found, cells[1], cells[2], score[1], ("%s:%d"):format(path, line)) end
   end
 end
 

@@ -80,7 +80,7 @@ function WordNet.open(folder, lowercase)
     names = {}, numbers = {}, sets = {}, members = {}, related = {}, places = {}, lowercase = lowercase,
   }, WordNet)
   local number = 0
-  for line in io.lines(path) do
+  for line in failure.must(sys.read_file(path)):gmatch("[^\n]+") do
     local fields = fields_of(line)
     number = number + 1
     if fields and not add_set(self, fields) then

@@ -85,7 +85,7 @@ end
 function budget.saved(run)
   local path = run.folder .. "/config.yaml"
   if not run.request.resume or not sys.exists(path) then return nil end
-  local before = config.load { schema = run.loaded.schema, file = path }
+  local before = failure.valid(config.load { schema = run.loaded.schema, file = path })
   return before and before.values.rate.total
 end
 
