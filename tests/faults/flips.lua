@@ -86,7 +86,7 @@ end
 
 checked.save_nothing()
 local good, problem = checked.train(trial.folder, {
-  "verify.every=1", "verify.action=retry", "log.every=1000000", "threads=1",
+  "verify.every=1", "verify.action=retry", "log.every=1000", "threads=1", -- a step is kept until it is logged
   "batch.sequences=" .. (os.getenv("SEQUENCES") or 6), ("--max-steps=%d"):format(CLEAN + trial.count),
 }, {
   start = start, gradient = gradient, done = function(c) states[c.number] = kind and state_of(c) end,
