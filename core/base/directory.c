@@ -68,8 +68,7 @@ sr_status sr_file_join(char **out, const char *folder, const char *name) {
 
 sr_status sr_file_stat(bool *there, struct stat *st, const char *path) {
     *there = stat(path, st) == 0;
-    if (*there || errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG)
-        return SR_OK;
+    if (*there || sr_io_absent(errno)) return SR_OK;
     return sr_fail(errno == ENOMEM ? SR_ENOMEM : SR_EIO, "cannot examine %s: %s", path,
                    strerror(errno));
 }

@@ -79,9 +79,13 @@ static const char *way_out(const char *verb, int error) {
     }
 }
 
+bool sr_io_absent(int error) {
+    return error == ENOENT || error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG;
+}
+
 sr_status sr_io_failed(const char *verb, const char *path) {
     int error = errno;
-    sr_status status = error == ENOENT ? SR_ENOENT : error == ENOMEM ? SR_ENOMEM : SR_EIO;
+    sr_status status = sr_io_absent(error) ? SR_ENOENT : error == ENOMEM ? SR_ENOMEM : SR_EIO;
     return sr_fail(status, "%s: cannot %s: %s%s", path, verb, strerror(error),
                    way_out(verb, error));
 }
@@ -94,7 +98,10 @@ int sr_io_open(const char *path, int flags, unsigned mode) {
 }
 
 sr_status sr_io_failed_to_create(const char *verb, const char *path) {
-    if (errno != ENOENT) return sr_io_failed(verb, path);
+    if (errno != ENOENT) {
+        sr_status st = sr_io_failed(verb, path);
+        return st == SR_ENOENT ? SR_EIO : st;
+    }
     return sr_fail(SR_EIO, "%s: cannot %s: its directory does not exist; create it first", path,
                    verb);
 }

@@ -6,6 +6,7 @@
 #ifndef SR_BASE_IO_H
 #define SR_BASE_IO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -40,6 +41,9 @@ extern sr_io sr_io_now;
 
 /* open() with O_CLOEXEC, again after EINTR; -1 and errno on failure. */
 int sr_io_open(const char *path, int flags, unsigned mode);
+
+/* Whether an error number says that nothing has this name. */
+bool sr_io_absent(int error);
 
 /* The status of a failed call, from errno: "PATH: cannot VERB: reason; the way out". */
 sr_status sr_io_failed(const char *verb, const char *path);

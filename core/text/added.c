@@ -201,6 +201,7 @@ static sr_status add_found(sr_added_parts *out, const sr_added_token *t, const u
     while (t->rstrip && last < size &&
            (class_after(bytes, last, size, &place) & SR_CLASS_SPACE) != 0)
         last = place;
+    if (first > last) return SR_OK; /* all of it is space that the token before has taken */
     if (*done < first) SR_TRY(add_part(out, *done, first, -1));
     SR_TRY(add_part(out, first, last, t->id));
     *done = last;

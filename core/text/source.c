@@ -1,8 +1,10 @@
 #include "core/text/source.h"
 
 #include <errno.h>
-#include <glob.h>
+#include <fnmatch.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -66,7 +68,7 @@ static sr_status add_tree(sr_source *s, const char *path, int depth);
 
 /* Of a file that cannot be examined: left out if it is gone, or is a link to nothing. */
 static sr_status unless_gone(const char *path) {
-    return errno == ENOENT || errno == ELOOP ? SR_OK : sr_io_failed("examine", path);
+    return sr_io_absent(errno) ? SR_OK : sr_io_failed("examine", path);
 }
 
 static sr_status add_entry(sr_source *s, const char *folder, const char *name, int depth) {
@@ -74,9 +76,11 @@ static sr_status add_entry(sr_source *s, const char *folder, const char *name, i
     char *path = NULL;
     SR_TRY(sr_file_join(&path, folder, name));
     sr_status result = SR_OK;
-    if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+    if (lstat(path, &st) != 0) {
+        result = unless_gone(path);
+    } else if (S_ISDIR(st.st_mode)) {
         result = add_tree(s, path, depth + 1);
-    } else if (stat(path, &st) != 0) {
+    } else if (S_ISLNK(st.st_mode) && stat(path, &st) != 0) {
         result = unless_gone(path);
     } else if (S_ISREG(st.st_mode)) { /* links to directories are skipped */
         s->total += (uint64_t)st.st_size;
@@ -114,37 +118,78 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Tells glob() to end at a directory that cannot be read: files in it would be left out. */
-static int refuse_unreadable(const char *path, int error) {
-    if (error == ENOENT || error == ENOTDIR || error == ELOOP) return 0;
-    errno = error;
-    sr_io_failed("list", path);
-    return 1;
+typedef struct paths {
+    char **list;
+    size_t count, room;
+} paths;
+
+static sr_status add_match(paths *p, const char *path) {
+    if (p->count == p->room) {
+        size_t room = p->room > 0 ? p->room * 2 : 16;
+        SR_TRY(sr_grow(&p->list, room));
+        p->room = room;
+    }
+    SR_TRY(sr_strdup(&p->list[p->count], path));
+    p->count++;
+    return SR_OK;
 }
 
-/* What matches a pattern of the shell, without what is hidden. */
-static sr_status add_matches(sr_source *s, const char *pattern) {
-    glob_t found;
-    int rc = glob(pattern, GLOB_NOSORT, refuse_unreadable, &found);
-    if (rc == GLOB_NOSPACE) return sr_fail(SR_ENOMEM, "%s: out of memory for a pattern", pattern);
-    if (rc == GLOB_ABORTED) {
-        globfree(&found);
-        return SR_EIO; /* with the message of refuse_unreadable() */
-    }
-    if (rc != 0)
-        return sr_fail(SR_ENOENT, "%s: no file matches this pattern; check it, or give a directory",
-                       pattern);
-    qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
-    sr_status result = SR_OK;
-    for (size_t i = 0; i < found.gl_pathc && result == SR_OK; i++) {
-        struct stat st;
-        if (stat(found.gl_pathv[i], &st) == 0)
-            result = add_found(s, found.gl_pathv[i], &st);
-        else
-            result = unless_gone(found.gl_pathv[i]);
-    }
-    globfree(&found);
+static sr_status match_in(paths *found, const char *folder, const char *pattern);
+
+/* What matches the rest of a pattern below "FOLDER NAME", FOLDER with its slash. */
+static sr_status match_below(paths *found, const char *folder, const char *name, size_t length,
+                             const char *rest) {
+    char *path = NULL;
+    struct stat st;
+    size_t size = strlen(folder) + length + 2;
+    SR_TRY(sr_new(&path, size));
+    snprintf(path, size, "%s%.*s%s", folder, (int)length, name, *rest == '/' ? "/" : "");
+    sr_status result;
+    while (*rest == '/') rest++;
+    if (*rest != '\0')
+        result = match_in(found, path, rest);
+    else
+        result = lstat(path, &st) == 0 ? add_match(found, path) : unless_gone(path);
+    sr_free(path);
     return result;
+}
+
+/* What matches a pattern of the shell in a directory, without what is hidden.  Not glob(), which
+ * leaves out what it cannot examine, and ends a directory where it cannot read on. */
+static sr_status match_in(paths *found, const char *folder, const char *pattern) {
+    char part[NAME_MAX + 1], **names = NULL;
+    size_t count = 0, length = strcspn(pattern, "/");
+    if (length > NAME_MAX) return SR_OK;
+    memcpy(part, pattern, length);
+    part[length] = '\0';
+    if (strpbrk(part, "*?[\\") == NULL)
+        return match_below(found, folder, part, length, pattern + length);
+    sr_status st = sr_file_list(&names, &count, *folder != '\0' ? folder : ".");
+    if (st == SR_ENOENT) return SR_OK;
+    for (size_t i = 0; i < count && st == SR_OK; i++)
+        if (fnmatch(part, names[i], FNM_PERIOD) == 0)
+            st = match_below(found, folder, names[i], strlen(names[i]), pattern + length);
+    sr_file_list_free(names, count);
+    return st;
+}
+
+static sr_status add_matches(sr_source *s, const char *pattern) {
+    paths found = {0};
+    size_t slashes = strspn(pattern, "/");
+    sr_status st = match_in(&found, slashes > 0 ? "/" : "", pattern + slashes);
+    if (st == SR_OK && found.count == 0)
+        st = sr_fail(SR_ENOENT, "%s: no file matches this pattern; check it, or give a directory",
+                     pattern);
+    if (found.count > 0) qsort(found.list, found.count, sizeof *found.list, by_name);
+    for (size_t i = 0; i < found.count && st == SR_OK; i++) {
+        struct stat facts;
+        if (stat(found.list[i], &facts) == 0)
+            st = add_found(s, found.list[i], &facts);
+        else
+            st = unless_gone(found.list[i]);
+    }
+    sr_file_list_free(found.list, found.count);
+    return st;
 }
 
 static sr_status add_path(sr_source *s, const char *path) {
@@ -155,8 +200,7 @@ static sr_status add_path(sr_source *s, const char *path) {
     }
     if (stat(path, &st) == 0) return add_found(s, path, &st);
     if (errno == ENOENT && strpbrk(path, "*?[") != NULL) return add_matches(s, path);
-    return sr_fail(errno == ENOENT || errno == ENOTDIR ? SR_ENOENT : SR_EIO, "%s: cannot open: %s",
-                   path, strerror(errno));
+    return sr_io_failed("open", path);
 }
 
 sr_status sr_source_open(sr_source **out, const char *const *paths, size_t count,

@@ -18,6 +18,7 @@
 #include "core/base/directory.h"
 #include "core/base/draft.h"
 #include "core/base/file.h"
+#include "core/base/io.h"
 #include "core/base/mem.h"
 #include "core/base/system.h"
 #include "core/base/thread.h"
@@ -210,7 +211,7 @@ static int sys_list(lua_State *L) {
 }
 
 static int not_there(lua_State *L, const char *path) {
-    sr_status st = errno == ENOENT ? SR_ENOENT : SR_EIO;
+    sr_status st = sr_io_absent(errno) ? SR_ENOENT : errno == ENOMEM ? SR_ENOMEM : SR_EIO;
     return lsr_result(L, sr_fail(st, "%s: %s", path, strerror(errno)));
 }
 

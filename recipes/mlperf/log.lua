@@ -97,7 +97,7 @@ end
 
 ---Opens the log of a run that is resumed; false if it has none yet.
 local function continue(self, path)
-  local text = self.samples > 0 and sys.read_file(path, 1 << 28)
+  local text = self.samples > 0 and failure.there(sys.read_file(path, 1 << 28))
   local lines = text and lines_until(text, self.samples) or {}
   if #lines == 0 then return false end
   self.file = failure.must(train.append(path, #table.concat(lines)))

@@ -72,6 +72,13 @@ static void test_damage(void) {
     CHECK_OK(sr_checkpoint_latest(&path, &step, run));
     CHECK(step == 10 && warnings == 1);
     sr_free(path);
+
+    /* so is a file in its place */
+    put_file(at("crash/runs/a/step-000000025"), "", 0);
+    CHECK_OK(sr_checkpoint_latest(&path, &step, run));
+    CHECK(step == 10 && warnings == 3);
+    sr_free(path);
+    CHECK_OK(sr_file_remove_tree(at("crash/runs/a/step-000000025")));
     put_file(at("crash/runs/a/step-000000010/MANIFEST"), "", 0);
     CHECK_FAILS(sr_checkpoint_latest(&path, &step, run), SR_EDATA, "none of its 2 checkpoints");
     CHECK_FAILS(sr_checkpoint_latest(&path, &step, at("crash/runs")), SR_ENOENT, "no checkpoint");

@@ -101,6 +101,22 @@ describe("a call that fails with EIO", function()
     assert.is_false(sys.exists(folder .. "/exported"))
   end)
 
+  it("does not leave out the checks of init.from, a config's keys or which data a run had", function()
+    local run, corpus = folder .. "/run", folder .. "/corpus.sqr"
+    local step = "run/step-000000001/"
+    local started = small.words(corpus, "--out", folder .. "/started", "init.from=" .. run, "--max-steps", "1")
+    for _, case in ipairs {
+      { started, step .. "MANIFEST", 1 }, { { "eval", run, corpus }, "corpus.sqr", 3 },
+    } do
+      for n = case[3], case[3] + 2 do
+        local code, said = fails(case[1], case[2], "openat", n)
+        if not code then return end -- pending
+        assert.equal(5, code, said)
+        assert.matches(folder .. "[^\n]*: Input/output error", said)
+      end
+    end
+  end)
+
   it("of a config is told as one", function()
     local config = "config=" .. folder .. "/run/config.yaml"
     local words = small.words(folder .. "/corpus.sqr", "--out", folder .. "/other", config)

@@ -173,6 +173,20 @@ describe("a tokenizer.json of", function()
     assert.equal("<|end_of_text|> - <|begin_of_text|> <|end_of_text|> -", roles("llama3"))
   end)
 
+  it("has no token of the space that an added token has taken", function()
+    local made = json.decode(read(KINDS .. "roberta.json"))
+    local right = #assert(core.parse_tokenizer(json.encode(made)))
+    for i, content in ipairs { "<r>", "  " } do
+      made.added_tokens[#made.added_tokens + 1] = {
+        id = right + i - 1, content = content, lstrip = i == 2, rstrip = i == 1, normalized = false, special = true,
+      }
+    end
+    local t = assert(core.parse_tokenizer(json.encode(made), nil, { specials = true }))
+    assert.same({ right, right }, t:ids("<r>   <r>"))
+    assert.same({ right, right }, (t:places("<r>   <r>")))
+    assert.same({ right + 1, right }, t:ids("  <r>"))
+  end)
+
   it("has words where its pre-tokenizer begins them", function()
     local function marked(name, line)
       local t = assert(core.load_tokenizer(KINDS .. name .. ".json"))

@@ -66,3 +66,27 @@ it("but a module that a recipe mistypes is the recipe's error", function()
   assert.equal(1, code)
   assert.matches("typing.lua:1: module 'seqrun.optimm' not found", said)
 end)
+
+it("a working directory that is closed to the user has nothing of the name of a command", function()
+  local closed = folder .. "/closed"
+  shell(("mkdir '%s' && chmod 700 '%s'"):format(closed, closed))
+  local code, said = run({ "trane" }, ("cd '%s' && %s"):format(closed, program.as_nobody()))
+  assert.equal(2, code)
+  assert.matches("unknown command 'trane'", said)
+end)
+
+it("a directory among those of a pattern", function()
+  local texts = folder .. "/texts"
+  for _, name in ipairs { "a", "b", "c" } do
+    shell(("mkdir -p '%s/%s'"):format(texts, name))
+    program.write(texts .. "/" .. name, "text.txt", "the cat sleeps\n")
+  end
+  local vocab = program.write(folder, "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsleeps\n")
+  local words = { "tokenize", "--vocab", vocab, texts .. "/*/text.txt" }
+  local code, said = run(words, program.as_nobody())
+  assert.equal(0, code, said)
+  if program.as_nobody() == "" then return end
+  shell(("chmod 700 '%s/b'"):format(texts))
+  local sentence = "seqrun: %s/b/text.txt: cannot examine: Permission denied; check its permissions\n"
+  assert.same({ 5, sentence:format(texts) }, { run(words, program.as_nobody()) })
+end)

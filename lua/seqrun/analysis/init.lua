@@ -10,6 +10,7 @@
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.metric")
 local data = require("seqrun.data")
+local failure = require("seqrun.base.failure")
 local metric = require("seqrun.data.metric")
 local live = require("seqrun.draw.live")
 local sys = require("seqrun.core.sys")
@@ -68,7 +69,7 @@ end
 
 ---The file of the same metric, if it is there.
 local function found(path, about)
-  local opened = sys.exists(path) and metric.open(path)
+  local opened = sys.exists(path) and failure.valid(metric.open(path))
   if not opened then return nil end
   for key, value in pairs(about) do
     if opened.about[key] ~= value then return nil end

@@ -7,7 +7,8 @@ local sys = require("seqrun.core.sys")
 
 local failure = {}
 
-local ENOENT = 2
+---Codes by the numbers of errors of the system, ENOENT and ENOMEM.
+local OF_SYSTEM = { [2] = "missing", [12] = "memory" }
 
 ---@class seqrun.Failure
 ---@field message string
@@ -39,7 +40,7 @@ end
 ---@param code? string|integer an integer: the number of an error of the system, as io.open returns it
 function failure.must(value, message, code, ...)
   if value ~= nil then return value, message, code, ... end
-  if math.type(code) == "integer" then code = code == ENOENT and "missing" or "storage" end
+  if math.type(code) == "integer" then code = OF_SYSTEM[code] or "storage" end
   failure.raise(code or "invalid", "%s", tostring(message))
 end
 
@@ -74,8 +75,17 @@ function failure.of(value)
   if getmetatable(value) == Failure then return value end
   for _, pattern in ipairs(type(value) == "string" and RAISED or {}) do
     local message = value:match(pattern)
-    if message then return failure.new("storage", message) end
+    local memory = message and message:find("Cannot allocate memory", 1, true)
+    if message then return failure.new(memory and "memory" or "storage", message) end
   end
+end
+
+---The results of a function, none where it ends with a Failure; that of something that could not be read is raised.
+function failure.attempt(call, ...)
+  local results = table.pack(pcall(call, ...))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  local known = failure.of(results[2])
+  if not known or OF_MACHINE[known.code] then error(results[2], 0) end
 end
 
 return failure

@@ -8,13 +8,22 @@ local shipped = {}
 shipped.root = debug.getinfo(1, "S").source:match("^@(.*)lua/seqrun/base/shipped%.lua$"):gsub("/$", "")
 if shipped.root == "" then shipped.root = "." end
 
+---Whether something has this name; a directory that is closed to this user has nothing for them.
+---@param path string
+---@return boolean
+function shipped.seen(path)
+  local good, found = pcall(sys.exists, path)
+  if not good and not tostring(found):find(": Permission denied$") then error(found, 0) end
+  return good and found
+end
+
 ---The path, or for recipes/NAME that is not here that of the shipped file.
 ---@param path string
 ---@return string
 function shipped.find(path)
-  if type(path) ~= "string" or not path:find("^recipes/") or sys.exists(path) then return path end
+  if type(path) ~= "string" or not path:find("^recipes/") or shipped.seen(path) then return path end
   local found = shipped.root .. "/" .. path
-  return sys.exists(found) and found or path
+  return shipped.seen(found) and found or path
 end
 
 ---Whether a file is one of the recipes that ship.

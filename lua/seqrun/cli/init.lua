@@ -273,11 +273,11 @@ local function run_recipe(words)
     return refuse(("'%s' does not name a recipe%s; see seqrun help"):format(name, hint))
   end
   path = shipped.find(path)
-  if path:find("%.lua$") or path:find("%.ya?ml$") or sys.exists(path) then return run_file(path, rest, words[0]) end
+  if path:find("%.lua$") or path:find("%.ya?ml$") or shipped.seen(path) then return run_file(path, rest, words[0]) end
   if commands.exists(path) then
     return refuse(("options of a command go after it: seqrun %s %s"):format(path, table.concat(rest, " ")))
   end
-  if sys.exists(shipped.find(path .. ".lua")) then
+  if shipped.seen(shipped.find(path .. ".lua")) then
     return refuse(("%s does not exist; did you mean '%s.lua'?"):format(path, path))
   end
   return unknown_command(path)

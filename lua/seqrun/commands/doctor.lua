@@ -6,6 +6,7 @@
 local devices = require("seqrun.tensor.devices")
 local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
+local shipped = require("seqrun.base.shipped")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.core.tensor")
 
@@ -74,7 +75,7 @@ check("floating point", function()
 end)
 
 check("runs", function()
-  local folder = sys.exists("runs") and "runs" or "."
+  local folder = shipped.seen("runs") and "runs" or "."
   local probe = ("%s/.doctor-%d"):format(folder, sys.pid())
   local done, message = sys.write_file(probe, "probe\n")
   if not done then return false, message, "cd to a writable directory, or use --out DIR" end
@@ -107,7 +108,7 @@ check("text", function()
 end)
 
 check("recipes", function()
-  local folder = require("seqrun.base.shipped").root .. "/recipes"
+  local folder = shipped.root .. "/recipes"
   local found = sys.is_dir(folder)
   return found, found and sys.real_path(folder) or "recipes not found next to the Lua files",
     "make install, or run from a checkout"
@@ -159,8 +160,7 @@ end)
 ---The path of a program, or nil.
 local function which(name)
   for folder in (os.getenv("PATH") or ""):gmatch("[^:]+") do
-    local seen, found = pcall(sys.exists, folder .. "/" .. name) -- a directory of others may be closed to this user
-    if seen and found then return folder .. "/" .. name end
+    if shipped.seen(folder .. "/" .. name) then return folder .. "/" .. name end
   end
 end
 

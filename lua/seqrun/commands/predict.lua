@@ -65,8 +65,8 @@ end
 local function note_pairs(facts)
   local optional = kinds.get(facts.kind).prediction.input.optional
   if not (optional and optional.pair) then return end
-  local ok, cfg, own = pcall(run_config.load, facts, {})
-  if ok and own and cfg.columns and cfg.columns.pair then
+  local cfg, own = failure.attempt(run_config.load, facts, {})
+  if own and cfg.columns and cfg.columns.pair then
     verb.note("warning: the model was trained on pairs (columns.pair=%s), but each line is read as one text; "
       .. "write TEXT<TAB>PAIR and pass --pair", tostring(cfg.columns.pair))
   end

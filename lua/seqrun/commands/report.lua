@@ -1,6 +1,7 @@
 -- report - one HTML file about one or several runs.
 
 local converters = require("seqrun.config.converters")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 
@@ -31,8 +32,8 @@ end
 local function check_file(path)
   local facts = sys.stat(path)
   if facts and facts.kind == "file" and facts.size > 0 then
-    local file <close> = io.open(path, "rb")
-    local start = file and file:read(64)
+    local file <close> = failure.must(io.open(path, "rb"))
+    local start = file:read(64)
     if not (start and start:lower():find("^%s*<!doctype html")) then
       return nil, path .. ": exists and is not an HTML page; choose another file with --out", "config"
     end

@@ -31,7 +31,7 @@ end
 ---Why nothing can be shown, where nobody waits for a run to begin.
 local function missing(path)
   if not sys.exists(path) then return ("%s: no such directory%s"):format(path, guess.file_hint(path)), "missing" end
-  if sys.is_dir(path) and #history.find(path) > 0 then return nil end
+  if sys.is_dir(path) and #history.find(path, nil, {}) > 0 then return nil end
   local _, message, code = history.open(path)
   return message, code
 end

@@ -61,7 +61,7 @@ end
 local function usual_path(loader, name)
   local path_of, options = require("seqrun.analysis").path_of, subject(loader)
   local path = path_of(loader.data, name)
-  local known = sys.exists(path) and Metric.open(path)
+  local known = sys.exists(path) and failure.valid(Metric.open(path))
   if not known or known:is_of(loader.data, loader.options) then return path end
   local own = sys.hash(table.concat({
     loader.data:info().digest, core.arguments(loader.data.core, options), tostring(options.epoch),

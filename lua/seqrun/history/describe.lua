@@ -134,7 +134,7 @@ local function describe_file(path)
   elseif head:find('^{') then
     if path:find("%.json$") then facts, message, code = failure.valid(describe_tokenizer(path)) end
     if not facts then
-      facts = describe_metrics(path)
+      facts = failure.valid(describe_metrics(path))
       if facts and facts.first == nil and facts.last_eval == nil then facts = nil end
     end
   elseif #head >= 10 and head:sub(9, 9) == "{" then

@@ -193,6 +193,9 @@ local function walk(list, path, depth, unlisted)
   if good then return end
   local known = unlisted and failure.of(problem)
   if not known then error(problem, 0) end
+  for _, one in ipairs(unlisted) do
+    if one.dir == path then return end
+  end
   local reason = known.message:gsub("^.*: cannot ", "cannot "):gsub("^cannot examine .*: ", "cannot examine: ")
   unlisted[#unlisted + 1] = { dir = path, reason = reason }
 end
@@ -215,7 +218,7 @@ local function refusal(dir)
     local parent = dir:match("^(.+)/[^/]+$") or "."
     return ("%s is a checkpoint, not a run; give the directory of the run: %s"):format(dir, parent), "data"
   end
-  local found = history.find(dir)
+  local found = history.find(dir, nil, {})
   if #found > 0 then
     local names = table.concat(found, ", ", 1, math.min(#found, 4)) .. (#found > 4 and ", ..." or "")
     return ("%s is not a run, but contains runs: %s"):format(dir, names), "data"
@@ -271,13 +274,17 @@ end
 ---@return string? code
 function history.open(dir, newest)
   dir = dir:gsub("(.)/+$", "%1")
-  if not history.is_run(dir) then return nil, refusal(dir) end
-  local why = unreadable(dir)
-  if why then return nil, ("%s: %s"):format(dir, why), "data" end
   local self = lines.new()
   self.dir, self.checkpoints = dir, {}
-  local good, problem = pcall(fill, self, newest)
-  if good then return self end
+  local function look()
+    if not history.is_run(dir) then return refusal(dir) end
+    local why = unreadable(dir)
+    if why then return ("%s: %s"):format(dir, why), "data" end
+    fill(self, newest)
+  end
+  local good, problem, code = pcall(look)
+  if good and not problem then return self end
+  if good then return nil, problem, code end
   local known = failure.of(problem)
   if not known then error(problem, 0) end
   return nil, ("%s: %s"):format(dir, known.message), "data"

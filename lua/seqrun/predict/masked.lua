@@ -54,13 +54,13 @@ local function is_data_set(path)
     failure.raise("missing", "%s: no such file%s", path, require("seqrun.base.guess").file_hint(path))
   end
   if sys.is_dir(path) and not sys.exists(path .. "/metrics.jsonl") then return false end
-  local facts = require("seqrun.history.describe")(path)
+  local facts = failure.valid(require("seqrun.history.describe")(path))
   if facts and facts.kind ~= "dataset" then
     failure.raise("data", "%s: a %s, nothing to score on; give a data set (.sqr), text or a table", path, facts.kind)
   end
-  local file = io.open(path, "rb")
-  local head = file and file:read(4)
-  if file then file:close() end
+  local file <close> = failure.must(io.open(path, "rb"))
+  local head, why, code = file:read(4)
+  if why then failure.must(nil, ("%s: cannot read: %s"):format(path, why), code) end
   return head == "\x89SQR"
 end
 
@@ -101,10 +101,10 @@ end
 
 ---Whether the run was trained on this data set; nil if the directory does not tell, as one that was exported.
 local function is_own(facts, path)
-  local values = loading.state(facts.path)
+  local values = failure.valid(loading.state(facts.path))
   local digest = values and values.state.data
   if not digest then return nil end
-  local corpus = digest and sr_data.open(path, { held = 0 })
+  local corpus = failure.valid(sr_data.open(path, { held = 0 }))
   return corpus ~= nil and corpus:info().digest == digest
 end
 

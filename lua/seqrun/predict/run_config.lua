@@ -3,6 +3,7 @@
 local config = require("seqrun.config")
 local failure = require("seqrun.base.failure")
 local schema = require("seqrun.tasks.shared.run_keys")
+local shipped = require("seqrun.base.shipped")
 local sys = require("seqrun.core.sys")
 local tasks = require("seqrun.tasks")
 
@@ -15,7 +16,7 @@ local run_config = {}
 function run_config.split(words)
   local files, arguments = {}, {}
   for _, word in ipairs(words) do
-    local list = word:find("^%l[%w_.]*=") and not sys.exists(word) and arguments or files
+    local list = word:find("^%l[%w_.]*=") and not shipped.seen(word) and arguments or files
     list[#list + 1] = word
   end
   return files, arguments
@@ -51,8 +52,8 @@ end
 ---@return integer|nil
 function run_config.max_len(facts)
   if not facts.kind or not tasks[facts.kind] or not sys.exists(facts.path .. "/trainer/config.yaml") then return nil end
-  local ok, cfg = pcall(run_config.load, facts, {})
-  return ok and cfg.data.max_len or nil
+  local cfg = failure.attempt(run_config.load, facts, {})
+  return cfg and cfg.data.max_len
 end
 
 return run_config

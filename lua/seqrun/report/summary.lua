@@ -129,7 +129,7 @@ end
 ---The steps at which run.log says that the run was resumed.
 local function resumes_of(dir)
   local steps = {}
-  local log = sys.read_file(dir .. "/run.log", 1 << 24) or ""
+  local log = failure.valid(sys.read_file(dir .. "/run.log", 1 << 24)) or ""
   for step in ("\n" .. log):gmatch("\nresumed from [^\n]* at step (%d+)") do
     steps[#steps + 1] = math.tointeger(step)
   end

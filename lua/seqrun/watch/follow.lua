@@ -60,7 +60,12 @@ end
 
 ---Reads what is new.
 function Run:look()
-  if not history.is_run(self.dir) then
+  local seen, is_run = pcall(history.is_run, self.dir)
+  if not seen then
+    self.state, self.reason = "unreadable", tostring(is_run)
+    return
+  end
+  if not is_run then
     self.state = "waiting"
     self.reason = sys.exists(self.dir) and "it has not started yet"
       or "there is no such directory yet" .. guess.file_hint(self.dir)

@@ -9,6 +9,7 @@
 local check = require("seqrun.base.check")
 local commas = require("seqrun.base.format").commas
 local corpus = require("seqrun.data.dataset.corpus")
+local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local packed = require("seqrun.base.packed")
@@ -100,7 +101,7 @@ local function from_files(options, files, labels)
   local path, message, code = path_of(options, given)
   if not path then return nil, message, code end
   if sys.exists(path) then
-    local found = corpus.open(path, { held = 0, vocab = options.vocab })
+    local found = failure.valid(corpus.open(path, { held = 0, vocab = options.vocab }))
     if found then return found end -- else it is damaged, and made again
   end
   given.out = options.scratch and ("%s/%s"):format(options.scratch.path, path:match("[^/]+$")) or path

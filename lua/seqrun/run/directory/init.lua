@@ -179,7 +179,7 @@ end
 local function is_edited(self)
   local found = json.decode(failure.there(sys.read_file(self.path .. "/environment.json", 1 << 20)) or "")
   local before = type(found) == "table" and found.recipe_hash
-  return type(before) == "string" and before ~= sys.hash_file(self.words[1])
+  return type(before) == "string" and before ~= failure.must(sys.hash_file(self.words[1]))
 end
 
 ---Locks the directory and writes config.yaml and environment.json; an earlier run makes room, if it is to.

@@ -175,7 +175,7 @@ local function check_design(t, folder)
   if t.model.design and sys.exists(folder .. "/config.json") then
     facts, message, code = checkpoint.pretrained(folder)
   end
-  if code == "storage" or code == "memory" or code == "data" then failure.raise(code, "init.from: %s", message) end
+  if message then failure.raise(code, "init.from: %s", message) end
   local list = {}
   if facts then check_experts(t, folder, facts.design.experts) end
   for key, what in pairs(UNSEEN) do
@@ -206,7 +206,7 @@ end
 function resuming.start_from(t)
   local init = t.config.init
   if not init.from or init.carry == "none" then return nil end
-  local folder = checkpoint.resolve(init.from)
+  local folder = failure.valid(checkpoint.resolve(init.from))
   if folder and sys.is_dir(folder) then
     check_tokenizer(t, folder)
     if not init.tile then check_design(t, folder) end

@@ -60,8 +60,9 @@ local function first_line(path)
   if not rows then return nil, message end
   local guard <close> = rows
   local cells = {}
-  local count = rows:next(cells)
-  while count == 0 do count = rows:next(cells) end
+  local count, why, code
+  repeat count, why, code = rows:next(cells) until count ~= 0
+  if not count and why then return nil, why, code end
   if not count then return nil, path .. ": the file is empty" end
   return table.move(cells, 1, count, 1, {})
 end
