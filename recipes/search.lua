@@ -34,7 +34,7 @@ local top = math.tointeger(tonumber(options.top))
 if not top or top < 1 then refuse("top=%s is not a number of lines", options.top) end
 if not question then refuse("the question is missing") end
 
-local encode = sr.must(sr.encode.open(options.model))
+local encode = sr.must(sr.encode.open(options.model, { normalise = true })) -- cosines
 local lines, vectors = {}, {}
 for line in sr.must(sr.text.sentences { files = options.texts, format = "lines" }) do lines[#lines + 1] = line end
 if #lines == 0 then sr.must(nil, options.texts .. ": no lines to search", "data") end

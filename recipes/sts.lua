@@ -32,6 +32,7 @@ if request.dry_run then
 end
 sr.use(cfg.device, { threads = request.threads })
 
+for _, path in ipairs(cfg.model) do sr.must(sr.checkpoint.pretrained(path)) end -- before the work for the others
 local scores = {} -- by model
 for k, path in ipairs(cfg.model) do
   local encoder = sr.must(sr.encode.open(path, { pool = cfg.pool, max_len = cfg.max_len, precision = cfg.precision }))

@@ -7,6 +7,7 @@ local failure = require("seqrun.base.failure")
 local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
 local run_config = require("seqrun.predict.run_config")
+local same_file = require("seqrun.base.same_file")
 local sys = require("seqrun.core.sys")
 local tables = require("seqrun.predict.tables")
 local vector_file = require("seqrun.predict.vector_file")
@@ -114,6 +115,7 @@ function command.run(args)
     if (wrong or 0) > 0 then verb.fail_wrong(wrong, first, "see `error` in the output") end
     return 0
   end
+  failure.must(same_file(args.out, args.files, "--out"))
   local out <close> = failure.must(vector_file.open(args.out, size))
   counts.texts = write_all(each, function(item) return out:add(item.vector) end)
   failure.must(out:commit())

@@ -5,6 +5,7 @@ local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
 local pack = require("seqrun.pack")
 require("seqrun.data") -- for data sets by their path
+local same_file = require("seqrun.base.same_file")
 local sys = require("seqrun.core.sys")
 
 local command = { summary = "plan packs for a histogram of lengths or a data set" }
@@ -160,7 +161,10 @@ end
 ---Files are written before the report, so that a failure leaves stdout empty.
 local function write_files(args, histogram, plan)
   local done, message, code = true, nil, nil
-  if args.certificate then done, message, code = certify(args, histogram, plan) end
+  for _, name in ipairs { "certificate", "out", "svg" } do
+    if done then done, message, code = same_file(args[name], { args.data or args.hist }, "--" .. name) end
+  end
+  if done and args.certificate then done, message, code = certify(args, histogram, plan) end
   if done and args.out then done, message, code = plan:save(args.out) end
   if done then done, message, code = draw(args, histogram) end
   return done, message, code

@@ -9,6 +9,7 @@ local kinds = require("seqrun.base.kinds")
 local predict = require("seqrun.predict")
 local questions = require("seqrun.predict.questions")
 local run_config = require("seqrun.predict.run_config")
+local same_file = require("seqrun.base.same_file")
 local submission = require("seqrun.predict.submission")
 local tables = require("seqrun.predict.tables")
 local verb = require("seqrun.predict.verb")
@@ -150,6 +151,7 @@ function command.run(args)
   })
   local items, rows, keys = open_input(args, predictor, opened.facts)
   local guard <close> = rows
+  failure.must(same_file(args.submission, args.files, "--submission"))
   local out <close> = args.submission and failure.must(writer.open(args.submission)) or nil
   local wrong, first = write_all(args, predictor, items, keys, out)
   if not wrong then return 0 end

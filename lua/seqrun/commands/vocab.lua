@@ -3,6 +3,7 @@
 local converters = require "seqrun.config.converters"
 local core = require "seqrun.core.text"
 local inputs = require "seqrun.text.inputs"
+local same_file = require("seqrun.base.same_file")
 local sys = require "seqrun.core.sys"
 
 local MOST = 1 << 20 -- tokens of a vocabulary
@@ -87,7 +88,8 @@ local function train_wordpiece(args, records)
 end
 
 function vocab.run(args)
-  local writable, reason, storage = sys.check_writable(args.out)
+  local writable, reason, storage = same_file(args.out, args.files, "--out")
+  if writable then writable, reason, storage = sys.check_writable(args.out) end
   if not writable then return nil, reason, storage end
   local how = { columns = { text = args.column }, where = args.where }
   local records, message, code = inputs.texts(args.files, how, "vocab")

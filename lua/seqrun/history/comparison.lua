@@ -24,6 +24,17 @@ local HELD = {
 ---Those of them that matter where one file is held out, data.dev.
 local FIXED = { ["data.dev"] = true, ["data.max_len"] = true }
 
+---Keys that decide what the scores of a task are computed on.
+---@param fixed boolean data.dev is the same file for all
+---@return table<string, boolean>
+function comparison.deciding(fixed)
+  local keys = {}
+  for _, key in ipairs(HELD) do
+    keys[key] = not fixed and key ~= "seed" or key == "data.dev" or key:find("^mask") ~= nil
+  end
+  return keys
+end
+
 ---Of the environment.
 local MACHINE = { "machine.cpu", "instructions", "build.version", "build.git", "ranks" }
 

@@ -17,6 +17,7 @@ local OUTSIDE = -1e30
 ---@field queries seqrun.Tensor (Q, D) unit vectors
 ---@field documents seqrun.Tensor (N, D)
 ---@field wanted table<integer, number>[] of each query: grades above 0 by number of the document, from 1
+---@field lost? table<integer, number[]> of each query: grades of texts that the corpus lacks, which are never found
 ---@field own table<integer, integer> documents that are the query itself, which do not count
 
 ---The ranks of some documents, each for a query.
@@ -59,6 +60,9 @@ local function all_ranks(t)
       table.insert(found[query], { rank = math.tointeger(before) + 1, grade = t.wanted[query][document] })
     end
   end
+  for query, grades in pairs(t.lost or {}) do
+    for _, grade in ipairs(grades) do table.insert(found[query], { rank = math.huge, grade = grade }) end
+  end
   return found
 end
 
@@ -86,6 +90,36 @@ local function recall(ranks, most)
   local count = 0
   for _, one in ipairs(ranks) do count = count + (one.rank <= most and 1 or 0) end
   return count / #ranks
+end
+
+---What answers what in a set in BEIR's form.  As trec_eval has it, a text that is judged but not in the corpus is one
+---that is not found.
+---@param documents string[] names
+---@param queries string[]
+---@param qrels table<string, table<string, number>>
+---@return table<integer, number>[] wanted
+---@return table<integer, integer> own
+---@return table<integer, number[]> lost
+---@return string? problem
+function ranking.judged(documents, queries, qrels)
+  local place, wanted, own, lost, any = {}, {}, {}, {}, false
+  for i, name in ipairs(documents) do
+    if place[name] then return wanted, own, lost, ("the corpus has two texts with the _id '%s'"):format(name) end
+    place[name] = i
+  end
+  for i, name in ipairs(queries) do
+    wanted[i], own[i], lost[i] = {}, place[name], {}
+    for document, grade in pairs(qrels[name] or {}) do
+      any = true
+      if not place[document] then
+        table.insert(lost[i], grade)
+      elseif place[document] ~= own[i] then
+        wanted[i][place[document]] = grade
+      end
+    end
+  end
+  local problem = not any and "none of the queries is judged" or nil
+  return wanted, own, lost, problem
 end
 
 ---Metrics of queries that have an answer: the mean over them.

@@ -2,6 +2,7 @@
 -- pooled [CLS].
 
 local origin = require("seqrun.data.items")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local labels = require("seqrun.data.readers.labels")
 local one_line = require("seqrun.base.one_line")
@@ -17,6 +18,10 @@ local Head = {
 ---The mean over items and their values.
 function Head:loss(hidden, target, batch)
   local x = self:real_logits(hidden, target, batch)
+  if target.labels:numel() ~= target.weights:numel() * self.outputs then
+    failure.raise("data", "the head '%s' predicts %d values of each example, the data have %d; name as many columns "
+      .. "(columns.label)", self.name, self.outputs, target.labels:numel() // math.max(1, target.weights:numel()))
+  end
   local squares = (x - target.labels:to(x:dtype()):reshape(-1, self.outputs)):square()
   local items = squares:mean(2)
   return { total = (items * target.weights):sum(), items = items }

@@ -130,6 +130,8 @@ local function close_report(options, counts)
     commas(counts.sentences), commas(counts.stored), commas(counts.empty), commas(counts.pieces))
   if options.document_start and counts.documents == 1 then
     say(options, "no paragraph begins with '%s' after the first: all is one document", options.document_start)
+  elseif options.format ~= "records" and counts.records == 0 and counts.documents == 1 and counts.stored > 1 then
+    say(options, "note: all is one document, as no line is empty; empty lines end documents")
   end
   if counts.invalid > 0 then
     say(options, "%s invalid UTF-8 sequences were dropped", commas(counts.invalid))
@@ -236,6 +238,12 @@ end
 ---Looks at what the inputs are, and makes the data set.
 local function prepare_inputs(options, given)
   if #given == 0 then return nil, "prepare: inputs is empty; give files or directories, or - for stdin", "config" end
+  local seen = {}
+  for _, path in ipairs(given) do
+    local real = sys.real_path(path)
+    if real and seen[real] then return nil, ("prepare: inputs has %s twice; name it once"):format(path), "config" end
+    seen[real or path] = true
+  end
   local found, message, code = inputs.find(given)
   if not found then return nil, message, code end
   if found.kind ~= "text" then return import_ids(options, found, table.concat(given, " "):sub(1, 4096)) end

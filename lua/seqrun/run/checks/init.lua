@@ -7,6 +7,7 @@ local memory = require("seqrun.run.checks.memory")
 local sanity = require("seqrun.run.checks.sanity")
 local text = require("seqrun.base.format")
 local training = require("seqrun.tensor.training")
+local unknown = require("seqrun.run.checks.unknown")
 
 local SETTLED = 5 -- steps until the speed is known
 
@@ -33,18 +34,23 @@ local function new(t)
 end
 
 ---Warns of settings that are probably mistakes.
-local function warn(self, t, last)
+local function warn(self, t, last, total)
   local cfg, loader, list = self.config, t.loader:summary(), sanity.rates(self.config)
   list[#list + 1] = sanity.heads(t)
   list[#list + 1] = sanity.simt(t.model.params:count(), loader)
   list[#list + 1] = sanity.epochs(amounts.epochs(cfg.batch, loader, last) or 0, sanity.length_key(cfg, self.schema))
+  list[#list + 1] = sanity.rows(cfg.batch, t.loader)
+  list[#list + 1] = unknown(t.loader.data)
+  local ends = { step = total < text.UNLIMITED and total or nil }
+  for name, value in pairs(self.goals) do ends[name] = value end
+  table.move(sanity.schedules(t.schedules or {}, ends), 1, 100, #list + 1, list)
   for _, warning in ipairs(list) do self.screen:warn("%s", warning) end
 end
 
 ---Fails if the run cannot work with these parts, and warns of what is unusual.
 ---@param t { model: table, optimizer: table, loader: seqrun.Loader, loaders: table<string, seqrun.Loader>,
----  held?: table, baselines: string[], total?: integer, max_steps?: integer, counted: boolean } total: steps of the
----  schedule; counted: the data sets have counted their words
+---  held?: table, schedules?: table<string, seqrun.ValueSchedule>, baselines: string[], total?: integer,
+---  max_steps?: integer, counted: boolean } total: steps of the schedule; counted: the data sets have counted words
 ---@return integer total updates of the run
 ---@return integer last the one at which this process stops
 function Checks:start(t)
@@ -56,7 +62,7 @@ function Checks:start(t)
   local last = math.min(total, t.max_steps or math.huge)
   self.goals = goals.of(self.config)
   sanity.check_metrics { config = self.config, model = t.model, held = t.held, baselines = t.baselines }
-  warn(self, t, last)
+  warn(self, t, last, total)
   return total, last
 end
 

@@ -31,12 +31,56 @@ function sanity.epochs(epochs, key)
   return ("the run passes over the data %s times; check %s"):format(text.count(math.floor(epochs)), key)
 end
 
+---@param batch table of the config
+---@param loader seqrun.Loader
+---@return string|nil
+function sanity.rows(batch, loader)
+  local wanted, examples = batch and batch.sequences, loader.examples and loader:examples()
+  if not wanted or not examples or loader:summary().by ~= "sequences" or wanted <= examples then return nil end
+  return ("batch.sequences=%d, but the data have %s: each update has all of them several times; set "
+    .. "batch.sequences=%d or less"):format(wanted, text.counted(examples, "example"), examples)
+end
+
+---Where a schedule reaches its last value; nil for one that has no end.
+local function end_of(schedule)
+  if schedule.type == "discrete" then return (schedule.upto[#schedule.upto] or 0) + 1 end
+  return schedule.total
+end
+
+---Schedules that do not come to their last value before the run ends.
+---@param schedules table<string, seqrun.ValueSchedule>
+---@param ends table<string, number> where the run ends, by counter
+---@return string[]
+function sanity.schedules(schedules, ends)
+  local list = {}
+  for _, schedule in pairs(schedules) do
+    local last = type(schedule) == "table" and end_of(schedule)
+    local by = type(schedule) == "table" and schedule.by or "step"
+    local upto = last and ends[by]
+    if upto and upto < last and schedule:at(upto) ~= schedule:at(last) then
+      list[#list + 1] = ("%s ends at %s %s, after the run, which ends at %s: it comes to %g, not to %g; give an end "
+        .. "within the run, such as total: 50%%"):format(schedule.name or "a schedule", by, text.commas(last),
+        text.commas(upto), schedule:at(upto), schedule:at(last))
+    end
+  end
+  table.sort(list)
+  return list
+end
+
 ---@param seconds number that the rest of the run takes, as far as known
 ---@param key string that decides how long it is
 ---@return string|nil
 function sanity.duration(seconds, key)
   if seconds < LONG then return nil end
   return ("at this speed the run takes %s; check %s and the size of the model"):format(text.duration(seconds), key)
+end
+
+---Where mask.max leaves less to predict than mask.prob says.
+local function fewer_masked(mask, max_len)
+  local wanted = (mask.prob or 0) * max_len
+  if not mask.max or wanted < mask.max + 1 then return nil end
+  return ("mask.max=%d masks at most %.1f %% of a sequence of %d tokens, less than mask.prob=%g; set mask.max=%d")
+    :format(mask.max, 100 * mask.max / max_len, max_len, mask.prob, math.ceil(wanted))
 end
 
 ---What is unusual about the model and the length of the sequences.
@@ -52,6 +96,7 @@ local function model_warnings(cfg, list)
       list[#list + 1] = ("model.%s is %g; usual is 0 to 0.3, and little of the signal is left"):format(key, p)
     end
   end
+  if mask and type(max_len) == "number" then list[#list + 1] = fewer_masked(mask, max_len) end
   if mask and type(max_len) == "number" and max_len < SHORT then
     list[#list + 1] = ("data.max_len is %d; usual is 64 to 512, and so short a sequence has %s to predict"):format(
       max_len, text.counted(math.max(1, math.floor((mask.prob or 0.15) * max_len + 0.5)), "token"))

@@ -164,10 +164,15 @@ local function check_same(folder, loaded, new_rate)
   return changed
 end
 
+---Keys of what a resumed run does not read again: its checkpoint has the weights.
+local READ_ONCE = { ["init.from"] = true }
+
 ---The machine, build, command line and what the run is made from, for environment.json.
 ---@param t { ranks: integer, data?: string }
-local function environment(self, loaded, t)
-  local facts = origin.of(self.words[1], loaded)
+---@param before table environment.json of the run that is resumed
+local function environment(self, loaded, t, before)
+  local facts, was = origin.of(self.words[1], loaded), type(before.inputs) == "table" and before.inputs or {}
+  for key in pairs(READ_ONCE) do facts.inputs[key] = was[key] or facts.inputs[key] end
   facts.command, facts.words, facts.data = self.command, self.words, t.data
   facts.threads, facts.ranks, facts.device = tensor.threads(), t.ranks, tensor.device()
   facts.instructions, facts.machine, facts.build = devices.instructions(), sys.machine(), sys.build()
@@ -175,11 +180,25 @@ local function environment(self, loaded, t)
   return json.encode(facts)
 end
 
----Whether the recipe differs from that with which the run was started or last resumed.
-local function is_edited(self)
+---The environment.json of the run that is resumed.
+local function earlier(self)
   local found = json.decode(failure.there(sys.read_file(self.path .. "/environment.json", 1 << 20)) or "")
-  local before = type(found) == "table" and found.recipe_hash
-  return type(before) == "string" and before ~= failure.must(sys.hash_file(self.words[1]))
+  return type(found) == "table" and found or {}
+end
+
+---Whether the recipe differs from that with which the run was started or last resumed.
+local function is_edited(self, before)
+  local hash = before.recipe_hash
+  return type(hash) == "string" and hash ~= failure.must(sys.hash_file(self.words[1]))
+end
+
+---Fails if what a resumed run reads is not what it was started with; the training data are compared by their digest.
+local function check_inputs(before)
+  local named = {}
+  for key, list in pairs(type(before.inputs) == "table" and before.inputs or {}) do
+    named[key] = key ~= "data.file" and key ~= "data.train" and list or nil
+  end
+  origin.check(named, READ_ONCE, "%s: %s has changed since the run started; restore it, or start a new run with --out")
 end
 
 ---Locks the directory and writes config.yaml and environment.json; an earlier run makes room, if it is to.
@@ -190,13 +209,15 @@ end
 ---@return table[] changed keys of a resumed run
 ---@return boolean edited the recipe of a resumed run is another
 function Directory:start(loaded, t)
-  local edited = self.again and is_edited(self)
+  local before = self.again and earlier(self) or {}
+  local edited = self.again and is_edited(self, before)
   local changed = self.again and sys.exists(self.path) and check_same(self.path, loaded, self.new_rate) or {}
+  check_inputs(before)
   local aside = self.force and set_aside(self.path) or nil
   self.lock = self.lock or lock(self.path)
   ending.clear(self.path)
   failure.must(sys.write_file(self.path .. "/config.yaml", loaded:dump()))
-  failure.must(sys.write_file(self.path .. "/environment.json", environment(self, loaded, t) .. "\n"))
+  failure.must(sys.write_file(self.path .. "/environment.json", environment(self, loaded, t, before) .. "\n"))
   local log = failure.must(train.append(self.path .. "/run.log"))
   self.started = true
   return log, aside, changed, edited

@@ -84,6 +84,19 @@ function origin.inputs(schema, values)
   return inputs
 end
 
+---Fails if a file that a run was made with is another one now.
+---@param inputs table<string, { path: string, hash: string }[]>|nil of its environment.json
+---@param unless table<string, boolean> keys of files that are not read again
+---@param format string of the message, with the key, the path
+function origin.check(inputs, unless, format)
+  for key, list in pairs(type(inputs) == "table" and inputs or {}) do
+    for _, one in ipairs(not unless[key] and type(list) == "table" and list or {}) do
+      local now = type(one) == "table" and type(one.path) == "string" and origin.hash(one.path)
+      if now and one.hash and now ~= one.hash then failure.raise("data", format, key, one.path) end
+    end
+  end
+end
+
 local function add_lua_files(list, folder)
   for _, name in ipairs(failure.must(sys.list(folder))) do
     local path = folder .. "/" .. name

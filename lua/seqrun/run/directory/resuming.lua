@@ -200,6 +200,24 @@ local function fresh_parameters(t)
   return #list > 0 and list or nil
 end
 
+---Parts of an encoder that checkpoints of other objectives, or without experts, do not have.
+local MAY_BE_NEW = { "pooler", "expert", "router", "residual_gate" }
+
+---Fails if a checkpoint lacks tensors of the encoder that nobody has asked to be new; poolers and experts may be.
+local function check_encoder(t, loaded, fresh)
+  local wanted, lost = {}, {}
+  for _, name in ipairs(fresh or {}) do wanted[name] = true end
+  for _, item in ipairs(loaded.report.missing) do
+    local inside = t.model.encoder and item.name:find(t.model.encoder.prefix, 1, true) == 1
+    for _, part in ipairs(MAY_BE_NEW) do inside = inside and not item.name:find(part, 1, true) end
+    if inside and not wanted[item.name] then lost[#lost + 1] = item.name end
+  end
+  if #lost == 0 then return end
+  failure.raise("data", "init.from: %s has no tensor '%s'%s of the encoder; with a part of its weights random, it is "
+    .. "another model: get the whole checkpoint, or name the parameters that are to be new, run:start { fresh = ... }",
+    loaded.path, lost[1], #lost > 1 and (" and %d others"):format(#lost - 1) or "")
+end
+
 ---Starts from another run's checkpoint: its weights, and its moments when asked for.
 ---@param t { config: table, model: table, optimizer: table, corpus?: table, fresh?: string[], screen: seqrun.Screen }
 ---@return table|nil origin what was loaded; nil if the weights are random
@@ -225,6 +243,7 @@ function resuming.start_from(t)
     local way = code == "missing" and "; give a run or checkpoint, or init.from=none" or ""
     failure.raise(code, "init.from: %s%s", message, way)
   end
+  if not init.tile then check_encoder(t, loaded, parts.fresh) end
   return loaded
 end
 

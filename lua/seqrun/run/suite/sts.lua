@@ -112,6 +112,9 @@ local function read_semeval(found, path)
     if not count or count < 2 then failure.raise("data", "%s: fewer pairs than %s has scores", path, gold) end
     if tonumber(score[1]) then add(found, cells[1], cells[2], score[1], ("%s:%d"):format(path, line)) end
   end
+  local more, line
+  repeat more, line = next_of(rows, cells) until more ~= 0
+  if more then failure.raise("data", "%s:%d: more pairs than %s has scores", path, line, gold) end
 end
 
 ---The pairs of a file.
@@ -176,19 +179,13 @@ end
 
 local function of_set(encoder, path)
   local documents, queries, judged = read_set(path)
-  local place, wanted, own = {}, {}, {}
-  for i, name in ipairs(documents.names) do place[name] = i end
-  for i, name in ipairs(queries.names) do
-    wanted[i], own[i] = {}, place[name]
-    for document, grade in pairs(judged[name] or {}) do
-      if place[document] and place[document] ~= own[i] then wanted[i][place[document]] = grade end
-    end
-  end
+  local wanted, own, lost, problem = ranking.judged(documents.names, queries.names, judged)
+  if problem then failure.raise("data", "%s: %s", path, problem) end
   local scope <close> = tensor.scope()
   local quiet <close> = tensor.no_grad()
   local found = ranking.score {
     queries = vectors_of(encoder, queries.texts), documents = vectors_of(encoder, documents.texts), wanted = wanted,
-    own = own,
+    own = own, lost = lost,
   }
   return found, #queries.names
 end

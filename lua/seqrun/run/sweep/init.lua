@@ -11,6 +11,7 @@ local failure = require("seqrun.base.failure")
 local history = require("seqrun.history.runs")
 local json = require("seqrun.core.json")
 local json_file = require("seqrun.base.json_file")
+local origin = require("seqrun.run.directory.origin")
 local results = require("seqrun.run.sweep.results")
 local scratch = require("seqrun.base.scratch")
 local sys = require("seqrun.core.sys")
@@ -55,6 +56,15 @@ local function check_words(self)
   end
 end
 
+---Refuses to count runs as done that were made with other files than there are now.
+local function check_inputs(self)
+  for key in pairs(self.saved.done) do
+    local found = json_file.read(self.folder .. "/" .. key .. "/environment.json") or {}
+    origin.check(found.inputs, {}, "sweep: %s: %s has changed since " .. key:gsub("%%", "%%%%") .. " was made; remove "
+      .. self.folder:gsub("%%", "%%%%") .. " to make all runs again, or give another --out")
+  end
+end
+
 ---Whether all runs of an earlier session failed before they began, as after a slip in a setting.
 local function is_void(self, saved)
   if next(saved.done or {}) then return false end
@@ -92,6 +102,7 @@ local function restore(self)
     words = type(saved.words) == "table" and saved.words or {},
   }
   check_words(self)
+  check_inputs(self)
 end
 
 ---Raises if settings choose on a test set.

@@ -1,5 +1,6 @@
 -- results.lua - what the runs of a sweep reached: mean over the seeds of each trial, its interval, the best.
 
+local comparison = require("seqrun.history.comparison")
 local failure = require("seqrun.base.failure")
 local history = require("seqrun.history.runs")
 local json_file = require("seqrun.base.json_file")
@@ -64,12 +65,15 @@ end
 ---@field deviation? number
 ---@field half? number
 
+---How far a trial came; all that are done came to their end, whatever its step is.
+local function reached(row) return row.state == "done" and math.huge or row.step end
+
 ---@param a seqrun.SweepRow
 ---@param b seqrun.SweepRow
 ---@param smaller boolean
 local function before(a, b, smaller)
   if (a.mean ~= nil) ~= (b.mean ~= nil) then return a.mean ~= nil end
-  if a.step ~= b.step then return a.step > b.step end
+  if reached(a) ~= reached(b) then return reached(a) > reached(b) end
   if a.mean and a.mean ~= b.mean then return (a.mean < b.mean) == smaller end
   return a.trial.name < b.trial.name
 end
@@ -80,6 +84,26 @@ end
 function results.sort(rows, metric)
   local smaller = overview.smaller_is_better(metric)
   table.sort(rows, function(a, b) return before(a, b, smaller) end)
+end
+
+---The swept keys that decide what is held out or how it is masked: scores of trials that differ in them do not compare.
+---@param trials seqrun.SweepTrial[]
+---@param fixed string[] settings of all trials
+---@return string[]
+function results.deciding(trials, fixed)
+  local held, values, list = comparison.deciding(table.concat(fixed, " "):find("data.dev=", 1, true) ~= nil), {}, {}
+  for _, trial in ipairs(trials) do
+    for _, word in ipairs(trial.words) do
+      local key, value = word:match("^([%w_.]+)=(.*)$")
+      if key and held[key] then
+        if values[key] and values[key] ~= value and values[key] ~= list then
+          values[key], list[#list + 1] = list, key -- different ones
+        end
+        values[key] = values[key] or value
+      end
+    end
+  end
+  return list
 end
 
 ---The best row, and how many others its interval does not tell it apart from.

@@ -151,6 +151,10 @@ local function decide(cfg, data)
     table.insert(data.notes, ("warning: %s puts '%s' before each text that it encodes; the texts of data.train are "
       .. "used as they are"):format(data.pretrained.path, data.pretrained.sentences.prompt))
   end
+  if cfg.batch.sequences < 2 and objective.loss ~= "mse" then
+    failure.raise("config", "batch.sequences=%d: embed.loss=%s compares the rows of an update with each other; give at "
+      .. "least 2, usual is 32 to 1,024", cfg.batch.sequences, objective.loss)
+  end
   if cfg.batch.sequences <= found.rows then return end
   table.insert(data.notes, ("batch.sequences: %d instead of %d, since there are no more rows"):format(found.rows,
     cfg.batch.sequences))

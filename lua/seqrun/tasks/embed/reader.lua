@@ -27,7 +27,9 @@ local function open(options)
   local sets = ranking_files.of(options.files)
   if sets then return ranking_files.open(options, sets) end
   if not roles.given(options.columns) then
-    for role, column in pairs(roles.usual(options.files[1], options)) do options.columns[role] = column end
+    local usual = roles.usual(options.files[1], options)
+    for _, path in ipairs(options.files) do roles.check(path, options, usual) end
+    for role, column in pairs(usual) do options.columns[role] = column end
   end
   return records.open(options)
 end

@@ -14,19 +14,34 @@ local roles = {}
 ---Names of a first text, each with that of the second.
 local PAIRS = { { "anchor", "positive" }, { "sentence1", "sentence2" }, { "text" } }
 
----The names of the first row: cells of a table, keys of an object.
+---Rows of JSON lines that are looked at for the names of their keys.
+local LOOKED_AT = 1000
+
+---The keys of the first objects.
+local function keys_of(rows, cells)
+  local names, seen, count = {}, {}, 1
+  for _ = 1, LOOKED_AT do
+    local object = count > 0 and json.decode(cells[1])
+    for name in pairs(type(object) == "table" and object or {}) do
+      if not seen[name] then seen[name], names[#names + 1] = true, tostring(name) end
+    end
+    count = rows:next(cells)
+    if not count then break end
+  end
+  table.sort(names)
+  return names
+end
+
+---The names that a file has: cells of the first row of a table, keys of objects.
 local function names_of(path, options)
   local format = formats.of(path, options.reader, options.format)
   local rows <close> = failure.must(text.rows(path, formats.rows(format, options)))
   local cells = {}
-  local count
-  repeat count = rows:next(cells) until count ~= 0
+  local count, why, code
+  repeat count, why, code = rows:next(cells) until count ~= 0
+  if not count and why then failure.raise(code, "%s", why) end
   if not count then failure.raise("data", "%s: the file is empty", path) end
-  if format ~= "jsonl" then return table.move(cells, 1, count, 1, {}) end
-  local names, object = {}, json.decode(cells[1])
-  for name in pairs(type(object) == "table" and object or {}) do names[#names + 1] = tostring(name) end
-  table.sort(names)
-  return names
+  return format == "jsonl" and keys_of(rows, cells) or table.move(cells, 1, count, 1, {})
 end
 
 ---Those of negatives: negative, negatives, negative_1, negative2 ...
@@ -56,6 +71,30 @@ function roles.usual(path, options)
   failure.raise("data", "%s: expected columns anchor, positive[, negative...] or sentence1, sentence2[, score]; the "
     .. "first row has: %s; name yours with columns.text, columns.pair, columns.choices (negatives) and columns.label "
     .. "(score), as names or as numbers from 1", path, one_line(table.concat(names, ", "), 300))
+end
+
+---Whether a name is that of a score, a label or negatives.
+local function is_role(name)
+  local plain = name:lower()
+  return plain:find("negative", 1, true) ~= nil or plain:find("score", 1, true) ~= nil
+    or plain:find("^similarity") ~= nil or plain:find("label", 1, true) ~= nil
+end
+
+---Fails if a file has a score, a label or negatives that the columns leave out: its pairs may be none of positives.
+---@param path string
+---@param options table of the reader
+---@param columns table of usual()
+function roles.check(path, options, columns)
+  local used = { [columns.label or ""] = true }
+  for _, name in ipairs(columns.choices or {}) do used[name] = true end
+  for _, name in ipairs(names_of(path, options)) do
+    if is_role(name) and not used[name] then
+      failure.raise("config", "%s has a column '%s', which is not used, as all rows are taken for pairs that belong "
+        .. "together; name the columns to train on, as in columns.text=%s%s and columns.label=%s for scores or "
+        .. "columns.choices=[%s] for negatives, or remove it", path, name, columns.text,
+        columns.pair and (" columns.pair=" .. columns.pair) or "", name, name)
+    end
+  end
 end
 
 ---Whether the user has named any.

@@ -63,15 +63,9 @@ end
 ---Queries and judgements of a set in BEIR's form.
 local function judged(parts, loader, qrels)
   local queries, documents = parts[texts.ANCHOR] or {}, parts[texts.POSITIVE] or {}
-  local place, wanted, own = {}, {}, {}
-  for i, name in ipairs(names_of(loader, documents)) do place[name] = i end
-  for i, name in ipairs(names_of(loader, queries)) do
-    wanted[i], own[i] = {}, place[name]
-    for document, grade in pairs(qrels[name] or {}) do
-      if place[document] and place[document] ~= own[i] then wanted[i][place[document]] = grade end
-    end
-  end
-  return { queries = matrix(queries), documents = matrix(documents), wanted = wanted, own = own }
+  local wanted, own, lost, problem = ranking.judged(names_of(loader, documents), names_of(loader, queries), qrels)
+  if problem then failure.raise("data", "%s: %s", tostring(loader.data:info().path), problem) end
+  return { queries = matrix(queries), documents = matrix(documents), wanted = wanted, own = own, lost = lost }
 end
 
 ---Queries and judgements of pairs: each anchor is to find the positives of its text among all texts.

@@ -97,6 +97,11 @@ function distill.new(cfg, student, corpus, steps)
       heads = { "mlm" }, precision = cfg.precision,
     })
     if not model then failure.raise(kind, "distill.from: %s", problem) end
+    local lost = kind.missing
+    if #lost > 0 then
+      refuse("%s has no tensor '%s'%s; a teacher needs its masked-LM head", facts.path, lost[1].name,
+        #lost > 1 and (" and %d others"):format(#lost - 1) or "")
+    end
     model.training = false
     return model
   end
