@@ -91,6 +91,13 @@ describe("settings", function()
     assert.equal(1, #warned({ type = "discrete", values = { 1, 2 }, upto = { 30 } }, { step = 20 }))
   end)
 
+  it("whose average begins after the run are warned of", function()
+    assert.matches("average_from=50 is after the end of the run, 20",
+      sanity.average({ average = 0.9, average_from = 50 }, 20))
+    assert.is_nil(sanity.average({ average = 0.9, average_from = 0 }, 20))
+    assert.is_nil(sanity.average({ average = 0, average_from = 50 }, 20))
+  end)
+
   it("of updates larger than the data are warned of", function()
     local loader = { examples = function() return 40 end, summary = function() return { by = "sequences" } end }
     assert.matches("batch.sequences=100, but the data have 40 examples", sanity.rows({ sequences = 100 }, loader))
@@ -107,6 +114,14 @@ describe("data", function()
     local told = unknown(sr.must(sr.data.open(out, { held = 0 })))
     assert.matches("^%d+ %% of the tokens of [^ ]+other.sqr are unknown to its tokenizer %(of 100 looked at%)",
       told or "")
+  end)
+
+  it("do not take the place of a vocabulary", function()
+    local input = program.write(folder, "words.txt", "the cat\n")
+    program.write(folder, "words.vocab.txt", "mine\n")
+    refused(2, { "recipes/prepare.lua", "inputs=[" .. input .. "]", "out=" .. folder .. "/words.sqr" },
+      "words.vocab.txt exists; take it with vocab=")
+    assert.equal("mine\n", sys.read_file(folder .. "/words.vocab.txt"))
   end)
 
   it("named twice are refused", function()
@@ -191,6 +206,18 @@ describe("a checkpoint", function()
       if word == "init.from=" .. cut then words[i] = "init.from=" .. without(base, "pooler", "unpooled") end
     end
     assert.equal(0, (program.run(words)))
+  end)
+
+  it("without its head predicts nothing, also in Lua", function()
+    local model = sr.must(checkpoint.resolve(files.encoder(folder .. "/task")))
+    local json = require("seqrun.core.json")
+    local config = json.decode(sr.must(sys.read_file(model .. "/config.json")))
+    config.architectures, config.num_labels = json.array { "BertForSequenceClassification" }, 3
+    local cut = without(model, "^cls", "classifier")
+    assert(sys.write_file(cut .. "/config.json", json.encode(config)))
+    local none, message, code = sr.predict.open(cut)
+    assert.same({ "nil", "data" }, { type(none), code })
+    assert.matches("has no tensor '[^']+' and %d others; it cannot be used without it", message)
   end)
 
   it("without a head is no teacher", function()

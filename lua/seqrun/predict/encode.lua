@@ -72,11 +72,13 @@ function encode.open(path, options)
   end
   local facts, problem, status = checkpoint.pretrained(path)
   if not facts then return nil, problem, status end
-  local model, failed, code = pretrained(path, {
+  local model, failed, report = pretrained(path, {
     heads = encode.heads(facts), precision = options.precision, average = options.average,
   })
-  if not model then return nil, failed, code end
-  local self, message
+  if not model then return nil, failed, report end
+  problem = opening.incomplete(facts, report)
+  if problem then return nil, problem, "data" end
+  local self, message, code
   self, message, code = encode.pooling(facts, options)
   if not self then return nil, message, code end
   self.max_len, message, code = opening.max_len(facts, options.max_len, facts.max_len)

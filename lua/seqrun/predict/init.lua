@@ -90,10 +90,12 @@ function predict.open(path, options)
   local precision, average = own.precision, own.average
   own.precision, own.average = nil, nil
   if precision ~= nil then check.choice("predict.open: precision", precision, { "f32", "bf16" }) end
-  local model, facts, code = pretrained(path, { precision = precision, average = average })
-  if not model then return nil, facts, code end
+  local model, facts, report = pretrained(path, { precision = precision, average = average })
+  if not model then return nil, facts, report end
   if not facts.kind then return nil, ("%s: has no task head; fine-tune it first"):format(path), "data" end
-  local message
+  local problem = opening.incomplete(facts, report)
+  if problem then return nil, problem, "data" end
+  local message, code
   own.max_len, message, code = opening.max_len(facts, own.max_len, run_config.max_len(facts))
   if not own.max_len then return nil, message, code end
   if not own.tokenizer then own.tokenizer, message, code = opening.tokenizer(facts) end

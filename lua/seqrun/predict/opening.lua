@@ -30,6 +30,16 @@ function opening.tokenizer(facts, options)
   return text.tokenizer { vocab = tokenizer }
 end
 
+---Why a model cannot be used that lacks tensors, which are random now; nil if it has all.
+---@param facts seqrun.Pretrained
+---@param report seqrun.LoadReport
+---@return string|nil
+function opening.incomplete(facts, report)
+  local missing = report.missing[1]
+  return missing and ("%s has no tensor '%s'%s; it cannot be used without it"):format(facts.path, missing.name,
+    #report.missing > 1 and (" and %d others"):format(#report.missing - 1) or "")
+end
+
 ---The longest text, in tokens: as wanted, else as the directory says, else as many as the model has positions.
 ---@param facts seqrun.Pretrained
 ---@param wanted? integer

@@ -135,11 +135,8 @@ function verb.open(args, heads)
   verb.use_device(args)
   verb.note_best(args)
   local model, report = load_model(args, opened, heads, args.precision ~= "auto" and args.precision or "f32")
-  local missing = report.missing[1]
-  if missing then
-    failure.raise("data", "%s has no tensor '%s'%s; it cannot be used without it", facts.path, missing.name,
-      #report.missing > 1 and (" and %d others"):format(#report.missing - 1) or "")
-  end
+  local problem = opening.incomplete(facts, report)
+  if problem then failure.raise("data", "%s", problem) end
   opened.model = faster(args, opened, heads, model)
   sys.signals("run")
   return opened

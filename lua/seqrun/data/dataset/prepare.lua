@@ -159,11 +159,14 @@ local function tell_leftovers(options)
   end
 end
 
+---Where a vocabulary goes that is trained.
+local function vocab_path(options) return options.vocab_out or options.out:gsub("%.sqr$", "") .. ".vocab.txt" end
+
 ---Puts the data set in its place, and beside it the vocabulary when it was trained.
 local function commit(options, ingest, vocab)
   local done, message, code = true, nil, nil
   if vocab then
-    done, message, code = vocab:save(options.vocab_out or options.out:gsub("%.sqr$", "") .. ".vocab.txt")
+    done, message, code = vocab:save(vocab_path(options))
   end
   if done then done, message, code = ingest:commit() end
   return done, message, code
@@ -197,6 +200,10 @@ local function begin(options, given, source, records)
   if message then return nil, message, code end
   if before then done, message, code = replace.check_settings(before, options.out, settings_of(options, source)) end
   if not done then return nil, message, code end
+  if is_recipe(options.vocab) and not before and not options.overwrite and sys.exists(vocab_path(options)) then
+    return nil, ("prepare: %s exists; take it with vocab=%s, or replace it with overwrite=true"):format(
+      vocab_path(options), vocab_path(options)), "config"
+  end
   tokenizer, trained, code = tokenizer_of(options, given, records)
   if not tokenizer then return nil, trained, code end
   if before then

@@ -43,6 +43,7 @@ local function warn(self, t, last, total)
   list[#list + 1] = unknown(t.loader.data)
   local ends = { step = total < text.UNLIMITED and total or nil }
   for name, value in pairs(self.goals) do ends[name] = value end
+  list[#list + 1] = sanity.average(cfg.optimizer, ends[cfg.rate.by or "step"])
   table.move(sanity.schedules(t.schedules or {}, ends), 1, 100, #list + 1, list)
   for _, warning in ipairs(list) do self.screen:warn("%s", warning) end
 end

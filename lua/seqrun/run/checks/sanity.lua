@@ -41,6 +41,15 @@ function sanity.rows(batch, loader)
     .. "batch.sequences=%d or less"):format(wanted, text.counted(examples, "example"), examples)
 end
 
+---@param optimizer table of the config
+---@param last number|nil where the run ends, in units of rate.by
+---@return string|nil
+function sanity.average(optimizer, last)
+  if not optimizer or (optimizer.average or 0) == 0 or optimizer.average_from <= (last or math.huge) then return nil end
+  return ("optimizer.average_from=%g is after the end of the run, %g, so no average is made"):format(
+    optimizer.average_from, last)
+end
+
 ---Where a schedule reaches its last value; nil for one that has no end.
 local function end_of(schedule)
   if schedule.type == "discrete" then return (schedule.upto[#schedule.upto] or 0) + 1 end
