@@ -115,13 +115,13 @@ static void test_bf16(const sr_backend *backend, bool lamb) {
     sr_device *d;
     sr_tensor *t[5], *low, *norms; /* t: value, grad, m, v, result */
     double start[N] = {1, -2, 3, 0.1, 5, 6}, gradient[N] = {1, -1, 2, 0.5, 7, 7};
-    double result[4] = {1, 1}, value[N], copy[N];
+    double result[5] = {1, 1}, value[N], copy[N];
     const sr_segment segments[] = {{.size = 4, .rate = 1, .trust = true},
                                    {.offset = 4, .size = 2, .rate = 1, .frozen = true}};
     const sr_chunk chunk = {.size = 4};
     CHECK_OK(sr_device_open(&d, backend, 0, NULL));
     CHECK_OK(sr_tensor_full(&norms, d, SR_F64, 1, (int64_t[]){2}, 0));
-    for (int i = 0; i < 5; i++) CHECK_OK(sr_params_flat(&t[i], d, i < 4 ? N : 4));
+    for (int i = 0; i < 5; i++) CHECK_OK(sr_params_flat(&t[i], d, i < 4 ? N : 5));
     CHECK_OK(sr_tensor_full(&low, d, SR_BF16, 1, (int64_t[]){N}, 9));
     CHECK_OK(sr_tensor_write(t[0], start, SR_F64));
     CHECK_OK(sr_tensor_write(t[1], gradient, SR_F64));

@@ -44,11 +44,11 @@ describe("a sweep", function()
       for i, word in ipairs { ... } do list[i] = { words = { word, "seed=" .. i } } end
       return list
     end
-    assert.same({ "mask.prob" }, results.deciding(trials("mask.prob=0.1", "mask.prob=0.4"), {}))
-    assert.same({ "data.max_len" }, results.deciding(trials("data.max_len=64", "data.max_len=128"), {}))
-    assert.same({}, results.deciding(trials("data.max_len=64", "data.max_len=128"), { "data.dev=dev.tsv" }))
-    assert.same({}, results.deciding(trials("rate.peak=1e-3", "rate.peak=1e-4"), {}))
-    assert.same({}, results.deciding(trials("mask.prob=0.1", "mask.prob=0.1"), {}))
+    assert.same({ "mask.prob" }, results.deciding(trials("mask.prob=0.1", "mask.prob=0.4"), false))
+    assert.same({ "data.max_len" }, results.deciding(trials("data.max_len=64", "data.max_len=128"), false))
+    assert.same({}, results.deciding(trials("data.max_len=64", "data.max_len=128"), true))
+    assert.same({}, results.deciding(trials("rate.peak=1e-3", "rate.peak=1e-4"), false))
+    assert.same({}, results.deciding(trials("mask.prob=0.1", "mask.prob=0.1"), false))
   end)
 
   it("does not count runs that were made from other files #slow", function()
@@ -147,7 +147,10 @@ describe("data", function()
     end
     assert.is_true(check("a.csv", "anchor,positive,negative_1,source\na,b,c,d\n"))
     assert.is_true(check("b.csv", "sentence1,sentence2,score\na,b,0.5\n"))
-    assert.matches("has a column 'label', which is not used", check("c.csv", "sentence1,sentence2,label\na,b,0\n"))
+    assert.matches("has a column 'label', which would not be used; add it with columns.text=sentence1",
+      check("c.csv", "sentence1,sentence2,label\na,b,0\n"))
+    assert.is_true(check("g.csv", "sentence1,sentence2,score,label\na,b,0.5,x\n"))
+    assert.is_true(check("h.csv", "text,label\na,x\n"))
     assert.matches("has a column 'score'", check("d.csv", "anchor,positive,score\na,b,0.5\n"))
     assert.matches("has a column 'hard_negative'", check("e.csv", "anchor,positive,hard_negative\na,b,c\n"))
     local late = '{"anchor":"a","positive":"b"}\n{"anchor":"a","positive":"b","negatives":["c"]}\n'

@@ -33,6 +33,18 @@ local function new(t)
   }, Checks)
 end
 
+---The schedules of the run, and those that decide what the loader draws.
+local function schedules_of(t)
+  local list, order = {}, t.loader.options and t.loader.options.order
+  for _, schedule in pairs(t.schedules or {}) do list[schedule] = schedule end
+  if type(order) ~= "table" then order = {} end
+  for _, key in ipairs(order.schedules or {}) do
+    if order[key] then list[order[key]] = order[key] end
+  end
+  for _, metric in pairs(order.metrics or {}) do list[metric.schedule] = metric.schedule end
+  return list
+end
+
 ---Warns of settings that are probably mistakes.
 local function warn(self, t, last, total)
   local cfg, loader, list = self.config, t.loader:summary(), sanity.rates(self.config)
@@ -41,10 +53,11 @@ local function warn(self, t, last, total)
   list[#list + 1] = sanity.epochs(amounts.epochs(cfg.batch, loader, last) or 0, sanity.length_key(cfg, self.schema))
   list[#list + 1] = sanity.rows(cfg.batch, t.loader)
   list[#list + 1] = unknown(t.loader.data)
-  local ends = { step = total < text.UNLIMITED and total or nil }
+  local unit = loader.schedule_steps -- of an update: `total` is of updates, schedules count steps
+  local ends = { step = total < text.UNLIMITED and (total + 1) * unit or nil }
   for name, value in pairs(self.goals) do ends[name] = value end
   list[#list + 1] = sanity.average(cfg.optimizer, ends[cfg.rate.by or "step"])
-  table.move(sanity.schedules(t.schedules or {}, ends), 1, 100, #list + 1, list)
+  table.move(sanity.schedules(schedules_of(t), ends), 1, 100, #list + 1, list)
   for _, warning in ipairs(list) do self.screen:warn("%s", warning) end
 end
 

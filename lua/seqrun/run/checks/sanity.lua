@@ -45,7 +45,8 @@ end
 ---@param last number|nil where the run ends, in units of rate.by
 ---@return string|nil
 function sanity.average(optimizer, last)
-  if not optimizer or (optimizer.average or 0) == 0 or optimizer.average_from <= (last or math.huge) then return nil end
+  if not optimizer or (optimizer.average or 0) == 0 then return nil end
+  if (optimizer.average_from or 0) <= (last or math.huge) then return nil end
   return ("optimizer.average_from=%g is after the end of the run, %g, so no average is made"):format(
     optimizer.average_from, last)
 end

@@ -22,7 +22,7 @@ return function(corpus)
     end
     if seen == TOKENS then break end
   end
-  if lost < SHARE * seen then return nil end
+  if seen == 0 or lost < SHARE * seen then return nil end
   return ("%.0f %% of the tokens of %s are unknown to its tokenizer (of %s looked at): are language and casing "
     .. "those of the vocabulary?"):format(100 * lost / seen, tostring(about.path), text.commas(seen))
 end

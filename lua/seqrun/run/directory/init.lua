@@ -167,6 +167,10 @@ end
 ---Keys of what a resumed run does not read again: its checkpoint has the weights.
 local READ_ONCE = { ["init.from"] = true }
 
+---Inputs that a resumed run may have otherwise: code, which is edited like the recipe; the digest of the training data
+---is compared elsewhere.
+local function may_change(key) return key:find("%.fn$") ~= nil or key == "data.file" or key == "data.train" end
+
 ---The machine, build, command line and what the run is made from, for environment.json.
 ---@param t { ranks: integer, data?: string }
 ---@param before table environment.json of the run that is resumed
@@ -192,11 +196,11 @@ local function is_edited(self, before)
   return type(hash) == "string" and hash ~= failure.must(sys.hash_file(self.words[1]))
 end
 
----Fails if what a resumed run reads is not what it was started with; the training data are compared by their digest.
+---Fails if what a resumed run reads is not what it was started with.
 local function check_inputs(before)
   local named = {}
   for key, list in pairs(type(before.inputs) == "table" and before.inputs or {}) do
-    named[key] = key ~= "data.file" and key ~= "data.train" and list or nil
+    named[key] = not may_change(key) and list or nil
   end
   origin.check(named, READ_ONCE, "%s: %s has changed since the run started; restore it, or start a new run with --out")
 end

@@ -88,10 +88,14 @@ end
 ---@param inputs table<string, { path: string, hash: string }[]>|nil of its environment.json
 ---@param unless table<string, boolean> keys of files that are not read again
 ---@param format string of the message, with the key, the path
-function origin.check(inputs, unless, format)
+---@param known? table<string, string> hashes by path, which is filled: for several calls
+function origin.check(inputs, unless, format, known)
+  known = known or {}
   for key, list in pairs(type(inputs) == "table" and inputs or {}) do
     for _, one in ipairs(not unless[key] and type(list) == "table" and list or {}) do
-      local now = type(one) == "table" and type(one.path) == "string" and origin.hash(one.path)
+      local path = type(one) == "table" and type(one.path) == "string" and one.path
+      if path and known[path] == nil then known[path] = origin.hash(path) or false end
+      local now = path and known[path]
       if now and one.hash and now ~= one.hash then failure.raise("data", format, key, one.path) end
     end
   end

@@ -31,6 +31,7 @@ local sys = require("seqrun.core.sys")
 ---@field fixed string[] key=value of all trials
 ---@field trials seqrun.SweepTrial[]
 ---@field seeds integer
+---@field dev? string the file that trials are evaluated on
 ---@field rungs integer[] steps after which only the best 1 of `eta` go on
 ---@field eta integer
 ---@field metric? string by default the one that says most about the first run
@@ -58,10 +59,11 @@ end
 
 ---Refuses to count runs as done that were made with other files than there are now.
 local function check_inputs(self)
+  local known = {}
   for key in pairs(self.saved.done) do
     local found = json_file.read(self.folder .. "/" .. key .. "/environment.json") or {}
     origin.check(found.inputs, {}, "sweep: %s: %s has changed since " .. key:gsub("%%", "%%%%") .. " was made; remove "
-      .. self.folder:gsub("%%", "%%%%") .. " to make all runs again, or give another --out")
+      .. self.folder:gsub("%%", "%%%%") .. " to make all runs again, or give another --out", known)
   end
 end
 
@@ -197,7 +199,9 @@ end
 local function value_of(self, trial, folder)
   local line, past = results.last(folder)
   if not line then return nil, past end
-  results.refuse_test(history.value(past.config, "data.dev"))
+  local dev = history.value(past.config, "data.dev")
+  results.refuse_test(dev)
+  self.dev = self.dev or dev ~= "[]" and dev or nil
   if not trial.metrics then
     self.metric = self.metric or results.headline(line, past)
     if not self.metric then failure.raise("config", "sweep: %s has no metric; name one with --metric", folder) end

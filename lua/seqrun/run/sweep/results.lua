@@ -88,10 +88,10 @@ end
 
 ---The swept keys that decide what is held out or how it is masked: scores of trials that differ in them do not compare.
 ---@param trials seqrun.SweepTrial[]
----@param fixed string[] settings of all trials
+---@param fixed boolean they are all evaluated on one file, data.dev
 ---@return string[]
 function results.deciding(trials, fixed)
-  local held, values, list = comparison.deciding(table.concat(fixed, " "):find("data.dev=", 1, true) ~= nil), {}, {}
+  local held, values, list = comparison.deciding(fixed), {}, {}
   for _, trial in ipairs(trials) do
     for _, word in ipairs(trial.words) do
       local key, value = word:match("^([%w_.]+)=(.*)$")

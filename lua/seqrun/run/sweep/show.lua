@@ -67,7 +67,7 @@ function show.verdict(sweep, rows)
     line = line .. ("; its interval overlaps that of %s, so more seeds may choose another"):format(
       alike == 1 and "one other" or alike .. " others")
   end
-  local deciding = results.deciding(sweep.trials, sweep.fixed)
+  local deciding = results.deciding(sweep.trials, sweep.dev ~= nil)
   if #deciding > 0 then
     line = line .. ("\nnote: the trials differ in %s, and so in what is held out or masked: their scores do not "
       .. "compare"):format(table.concat(deciding, ", "))

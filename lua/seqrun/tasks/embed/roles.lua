@@ -73,26 +73,29 @@ function roles.usual(path, options)
     .. "(score), as names or as numbers from 1", path, one_line(table.concat(names, ", "), 300))
 end
 
----Whether a name is that of a score, a label or negatives.
-local function is_role(name)
+---Whether a name is that of negatives, of a score or of a label.
+local function is_negative(name) return name:lower():find("negative", 1, true) ~= nil end
+
+local function is_score(name)
   local plain = name:lower()
-  return plain:find("negative", 1, true) ~= nil or plain:find("score", 1, true) ~= nil
-    or plain:find("^similarity") ~= nil or plain:find("label", 1, true) ~= nil
+  return plain:find("score", 1, true) ~= nil or plain:find("^similarity") ~= nil or plain:find("label", 1, true) ~= nil
 end
 
----Fails if a file has a score, a label or negatives that the columns leave out: its pairs may be none of positives.
+---Fails if a file of pairs has negatives or scores that would not be used: not all of its pairs may belong together.
 ---@param path string
 ---@param options table of the reader
 ---@param columns table of usual()
 function roles.check(path, options, columns)
-  local used = { [columns.label or ""] = true }
+  if not columns.pair then return end
+  local used = {}
   for _, name in ipairs(columns.choices or {}) do used[name] = true end
   for _, name in ipairs(names_of(path, options)) do
-    if is_role(name) and not used[name] then
-      failure.raise("config", "%s has a column '%s', which is not used, as all rows are taken for pairs that belong "
-        .. "together; name the columns to train on, as in columns.text=%s%s and columns.label=%s for scores or "
-        .. "columns.choices=[%s] for negatives, or remove it", path, name, columns.text,
-        columns.pair and (" columns.pair=" .. columns.pair) or "", name, name)
+    local role = is_negative(name) and not used[name] and ("columns.choices=[%s]"):format(name)
+      or not columns.label and is_score(name) and "columns.label=" .. name
+    if role then
+      local pair = ("columns.text=%s columns.pair=%s"):format(columns.text, columns.pair)
+      failure.raise("config", "%s has a column '%s', which would not be used; add it with %s %s, or write %s alone, if "
+        .. "all pairs belong together", path, name, pair, role, pair)
     end
   end
 end
