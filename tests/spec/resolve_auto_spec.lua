@@ -74,7 +74,7 @@ describe("a run with auto", function()
   end)
 end)
 
-it("the peak of the cpu can be measured", function()
+it("the peak of the cpu can be measured #slow", function()
   if sr.device() ~= "cpu" then return pending("the current device is not cpu") end
   assert.is_true(peak.measure("f32") > 1e8)
 end)
