@@ -71,8 +71,9 @@ function Judge:twins(seconds)
   assert(sys.make_dirs(self.out))
   local place, words = os.tmpname(), { program.path, table.unpack(self.words) }
   for i, word in ipairs(words) do words[i] = "'" .. word:gsub("'", "'\\''") .. "'" end
-  local second = ("(sleep %.3f; timeout -s KILL %d %s </dev/null >%s.out 2>%s.err; echo $? >%s) & timeout -s KILL %d")
-    :format(seconds, PATIENCE, table.concat(words, " "), place, place, place, PATIENCE)
+  local second = ("export SOURCE_DATE_EPOCH=0; (sleep %.3f; timeout -s KILL %d %s </dev/null >%s.out 2>%s.err; "
+    .. "echo $? >%s) & timeout -s KILL %d"):format(seconds, PATIENCE, table.concat(words, " "), place, place, place,
+    PATIENCE)
   local code, out, err = program.run(self.words, { before = second, shell = "; rc=$?; wait; exit $rc" })
   local files = sums_of(self.out)
   local other = { code = tonumber(sys.read_file(place)), err = sys.read_file(place .. ".err"), files = files }
