@@ -7,6 +7,7 @@ local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
 local json_file = require("seqrun.base.json_file")
+local line_file = require("seqrun.base.line_file")
 local metrics = require("seqrun.history.metrics")
 local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
@@ -16,9 +17,7 @@ local train = require("seqrun.core.train")
 ---The first bytes of a file, and how many it has.
 local function head_of(path, bytes)
   local file <close> = failure.must(io.open(path, "rb"))
-  local head, why, code = file:read(bytes)
-  if why then failure.must(nil, ("%s: cannot read: %s"):format(path, why), code) end
-  return head or "", file:seek("end")
+  return line_file.read(file, path, bytes) or "", line_file.seek(file, path, "end", 0)
 end
 
 -- ---- files -----------------------------------------------------------------------------------

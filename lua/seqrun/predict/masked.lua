@@ -5,6 +5,7 @@ local c = require("seqrun.config")
 local failure = require("seqrun.base.failure")
 local formats = require("seqrun.data.readers.formats")
 local history = require("seqrun.history.runs")
+local line_file = require("seqrun.base.line_file")
 local loading = require("seqrun.checkpoint.loading")
 local records = require("seqrun.data.readers.records")
 local scratch = require("seqrun.base.scratch")
@@ -59,9 +60,7 @@ local function is_data_set(path)
     failure.raise("data", "%s: a %s, nothing to score on; give a data set (.sqr), text or a table", path, facts.kind)
   end
   local file <close> = failure.must(io.open(path, "rb"))
-  local head, why, code = file:read(4)
-  if why then failure.must(nil, ("%s: cannot read: %s"):format(path, why), code) end
-  return head == "\x89SQR"
+  return line_file.read(file, path, 4) == "\x89SQR"
 end
 
 ---The texts of tables as examples.

@@ -51,14 +51,11 @@ function origin.hash(path)
   local facts = failure.there(sys.stat(path))
   if not facts then return nil end
   if facts.kind == "file" then
-    local set, message, code
-    if path:find("%.sqr$") then set, message, code = data.open(path) end
-    if code == "memory" or code == "storage" then failure.raise(code, "%s", message) end
+    local set = path:find("%.sqr$") and failure.valid(data.open(path))
     return set and set:info().digest or failure.there(hash_of_file(path, facts.size))
   end
   if facts.kind ~= "dir" then return nil end
-  local model, message, code = checkpoint.resolve(path)
-  if code == "memory" or code == "storage" then failure.raise(code, "%s", message) end
+  local model = failure.valid(checkpoint.resolve(path))
   return model and hash_of_model(model) or nil
 end
 
