@@ -28,8 +28,11 @@ static void device_close(sr_device *device) {
     device->state = NULL;
 }
 
+/* Large blocks fill huge pages: small ones would share places of the caches by chance. */
 static sr_status grow(sr_cpu_block *block, size_t bytes) {
+    enum { LARGE = 256 << 10, HUGE = 2 << 20 };
     if (bytes <= block->bytes) return SR_OK;
+    if (bytes >= LARGE) SR_TRY(sr_add_size(&bytes, bytes, (HUGE - bytes % HUGE) % HUGE));
     void *data;
     SR_TRY(sr_alloc_pages(&data, bytes, bytes));
     sr_free_aligned(block->data);

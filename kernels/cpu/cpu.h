@@ -257,6 +257,17 @@ struct sr_product {
     const void *context;     /* passed to the epilogue */
 };
 
+/* Where results in bf16 go, from (row, col) on: p->c is NULL, finish has bf16. */
+static inline sr_rounded sr_rounded_at(const sr_product *p, int64_t row, int64_t col) {
+    const sr_finish *f = p->finish;
+    int64_t at = row * p->n + col;
+    return (sr_rounded){.y = (sr_bf16 *)f->y + at,
+                        .pre = f->pre != NULL ? (sr_bf16 *)f->pre + at : NULL,
+                        .bias = f->b != NULL ? (const sr_bf16 *)f->b + col : NULL,
+                        .ld = p->n,
+                        .act = f->act};
+}
+
 /* Columns of the widest block that an epilogue gets. */
 enum { SR_BLOCK_COLUMNS = 192 };
 

@@ -38,13 +38,9 @@ static void add_bias_and_act(const sr_product *p, float *c, int64_t ld, int64_t 
 
 static void add_bias_act_and_round(const sr_product *p, float *c, int64_t ld, int64_t row,
                                    int64_t rows, int64_t col, int64_t cols) {
-    const sr_finish *f = p->finish;
     const sr_simd *simd = p->context;
-    const sr_bf16 *b = f->b != NULL ? (const sr_bf16 *)f->b + col : NULL;
-    for (int64_t r = row; r < row + rows; r++, c += ld) {
-        sr_bf16 *pre = f->pre != NULL ? (sr_bf16 *)f->pre + r * p->n + col : NULL;
-        simd->act_bf16((sr_bf16 *)f->y + r * p->n + col, pre, c, b, cols, f->act);
-    }
+    sr_rounded to = sr_rounded_at(p, row, col);
+    simd->act_bf16(&to, c, ld, rows, cols);
 }
 
 sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,

@@ -10,7 +10,8 @@
  *
  * bf16      Packing converts to what the set multiplies: pairs for dot products and AMX, floats
  *           elsewhere.  Rows of A are read in place by the first two if nothing needs padding.  A
- *           result in bf16 is a block of floats in the worker's scratch, rounded by the epilogue.
+ *           result in bf16 is rounded by the kernel, tile by tile, or is a block of floats in the
+ *           worker's scratch that the epilogue rounds; both give the same bits.
  *
  * Nothing packed is kept between calls; why, and why not oneDNN: docs/reference/kernels.md.
  * Products of bf16 on AMX are in strips.c, but for those within a task.
@@ -29,7 +30,7 @@
 #include "kernels/cpu/cpu.h"
 
 enum { WIDTH = SR_BLOCK_COLUMNS, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 64 };
-enum { PACKED = 48 }; /* columns of B or rows of A a task packs: whole panels in every set */
+enum { PANELS = 48, PIECES = 4 }; /* columns: whole panels in every set; most of them for a task */
 enum { WIDEST = 1024, ROUND = 16 }; /* of blocks of C where tasks pack the larger operand */
 enum { OWN_TALLEST = 256 }; /* rows of a block of C in scratch: with B it fits the second cache */
 
@@ -43,6 +44,7 @@ typedef struct job {
     int64_t across;        /* blocks along n */
     int64_t depth, strip;  /* step of k; rows of A in a call of gemm */
     int64_t bytes;         /* of an element of the packed forms */
+    int64_t packed;        /* columns that a task packs */
 } job;
 
 static int64_t round_up(int64_t n, int64_t step) {
@@ -128,6 +130,8 @@ static void multiply_rows(const job *j, void *room, sr_gemm g, int64_t row, int6
             multiply_packed(j, room, &g, row, k);
         }
         g.c += g.m * g.ldc;
+        if (g.rounded.y != NULL) g.rounded.y += g.m * g.rounded.ld;
+        if (g.rounded.pre != NULL) g.rounded.pre += g.m * g.rounded.ld;
     }
 }
 
@@ -139,6 +143,7 @@ static sr_status block_task(void *context, int64_t i, int worker) {
     int64_t rows = sr_least(j->height, p->m - row), cols = sr_least(j->width, p->n - col);
     int64_t ld = p->c != NULL ? p->ldc : WIDTH;
     float *c = p->c != NULL ? p->c + row * ld + col : strip + STRIP * DEPTH;
+    bool rounds = p->c == NULL && j->cpu->simd->bf16_rounds;
     for (int64_t k = 0; k < p->k; k += j->depth) {
         sr_gemm g = {.c = c,
                      .b = room,
@@ -151,23 +156,38 @@ static sr_status block_task(void *context, int64_t i, int worker) {
             g.b = j->b + (k * j->n_pad + col * padded(j, g.k)) * j->bytes;
         else
             pack_b(j, room, k, col, g.k, cols);
+        if (rounds && k + g.k == p->k) g.rounded = sr_rounded_at(p, row, col);
         multiply_rows(j, strip, g, row, rows, k);
     }
-    if (p->epilogue != NULL) p->epilogue(p, c, ld, row, rows, col, cols);
+    if (p->epilogue != NULL && !rounds) p->epilogue(p, c, ld, row, rows, col, cols);
     return SR_OK;
 }
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* Task i packs one step of k: PACKED columns of B, or PACKED rows of A. */
+/* Tasks that keep the threads busy; recorded jobs are for any number of threads. */
+static int64_t tasks_for(const job *j, int64_t of_thread) {
+    if (j->cpu->jobs != NULL) return TASKS;
+    return sr_least(TASKS, of_thread * sr_threads_count(j->cpu->device->threads));
+}
+
+/* Columns of B that a task packs: many, so that it reads long pieces of rows. */
+static int64_t columns_packed(const job *j, int64_t steps) {
+    int64_t pieces = PIECES;
+    while (pieces > 1 && steps * sr_blocks(j->p->n, pieces * PANELS) < tasks_for(j, 2)) pieces /= 2;
+    return pieces * PANELS;
+}
+
+/* Task i packs one step of k: `packed` columns of B, or STRIP rows of A. */
 static sr_status pack_b_task(void *context, int64_t i, int worker) {
     (void)worker;
     const job *j = context;
     const sr_product *p = j->p;
-    int64_t strips = sr_blocks(p->n, PACKED), k = i / strips * j->depth, col = i % strips * PACKED;
+    int64_t strips = sr_blocks(p->n, j->packed), k = i / strips * j->depth;
+    int64_t col = i % strips * j->packed;
     int64_t depth = sr_least(j->depth, p->k - k);
     pack_b(j, (char *)j->b + (k * j->n_pad + col * padded(j, depth)) * j->bytes, k, col, depth,
-           sr_least(PACKED, p->n - col));
+           sr_least(j->packed, p->n - col));
     return SR_OK;
 }
 
@@ -175,10 +195,10 @@ static sr_status pack_a_task(void *context, int64_t i, int worker) {
     (void)worker;
     const job *j = context;
     const sr_product *p = j->p;
-    int64_t strips = sr_blocks(p->m, PACKED), k = i / strips * j->depth, row = i % strips * PACKED;
+    int64_t strips = sr_blocks(p->m, STRIP), k = i / strips * j->depth, row = i % strips * STRIP;
     int64_t depth = sr_least(j->depth, p->k - k);
     pack_a(j, (char *)j->a + (k * j->m_pad + row * padded(j, depth)) * j->bytes, row, k,
-           sr_least(PACKED, p->m - row), depth);
+           sr_least(STRIP, p->m - row), depth);
     return SR_OK;
 }
 
@@ -195,11 +215,12 @@ static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
     const char *panels = cpu->panels.data;
     if (j->pack_b) {
         j->b = panels;
-        SR_TRY(sr_cpu_run(t, pack_b_task, j, steps * sr_blocks(p->n, PACKED)));
+        j->packed = columns_packed(j, steps);
+        SR_TRY(sr_cpu_run(t, pack_b_task, j, steps * sr_blocks(p->n, j->packed)));
     }
     if (!j->pack_a) return SR_OK;
     j->a = panels + columns * k * j->bytes;
-    return sr_cpu_run(t, pack_a_task, j, steps * sr_blocks(p->m, PACKED));
+    return sr_cpu_run(t, pack_a_task, j, steps * sr_blocks(p->m, STRIP));
 }
 
 /* ---- the product ----------------------------------------------------------------------------- */
@@ -245,13 +266,6 @@ static void set_depth(job *j) {
     j->depth = round_up(sr_blocks(j->p->k, sr_blocks(j->p->k, j->depth)), simd->bf16_k);
 }
 
-/* Tasks that keep the threads busy; recorded jobs are for any number of threads. */
-static int64_t tasks_for(const job *j, int64_t of_thread) {
-    if (j->cpu->jobs != NULL) return TASKS;
-    return sr_least(TASKS, of_thread * sr_threads_count(j->cpu->device->threads));
-}
-
-/* On tiles a task is short, and taller blocks read B less often. */
 static int64_t wanted_tasks(const job *j) {
     return on_tiles(j) ? tasks_for(j, 8) : TASKS;
 }

@@ -27,6 +27,14 @@ typedef struct sr_part {
     int64_t row, column;
 } sr_part;
 
+/* What becomes of C in bf16: y = act(C + bias), rounded, and pre = C + bias. */
+typedef struct sr_rounded {
+    sr_bf16 *y, *pre;    /* rows `ld` apart; y is NULL: C stays floats; pre may be NULL */
+    const sr_bf16 *bias; /* or NULL */
+    int64_t ld;
+    sr_act act;
+} sr_rounded;
+
 /* C (m, n) = or += alpha A (m, k) B (k, n).  B is packed in panels (pack_b); A, by the name of the
  * function: packed by pack_a, rows (lda apart) or columns (lda apart).  For rows and columns, A
  * must be readable up to a multiple of tile_rows rows. */
@@ -36,6 +44,7 @@ typedef struct sr_gemm {
     sr_part part;
     const sr_bf16 *tail; /* gemm_bf16_rows on tiles: the last k % bf16_k columns of A, as
                             pack_a_bf16 lays them out; NULL: rows of A have zeros up to bf16_k */
+    sr_rounded rounded;  /* for sets that have bf16_rounds: C is only read, if `add` */
     int64_t ldc, lda, m, n, k;
     float alpha;
     bool add;
@@ -200,9 +209,8 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(void, act, float *y, float *pre, const float *x, const float *b, int64_t n, sr_act act)      \
     /* dx = dy act'; `saved` is pre or y: sr_act_keeps_input() */                                  \
     F(void, act_backward, float *dx, const float *dy, const float *saved, int64_t n, sr_act act)   \
-    /* the same with bias, pre and results in bf16 */                                              \
-    F(void, act_bf16, sr_bf16 *y, sr_bf16 *pre, const float *x, const sr_bf16 *b, int64_t n,       \
-      sr_act act)                                                                                  \
+    /* rows of n floats, `ld` apart, as `to` says; backward as above, of bf16 */                   \
+    F(void, act_bf16, const sr_rounded *to, const float *x, int64_t ld, int64_t rows, int64_t n)   \
     F(void, act_bf16_backward, sr_bf16 *dx, const sr_bf16 *dy, const sr_bf16 *saved, int64_t n,    \
       sr_act act)                                                                                  \
     /* y = act(a) g; da = dy g act'(a), dg = dy act(a) */                                          \
@@ -266,7 +274,8 @@ typedef struct sr_simd {
      * exist), panels have bf16_bytes an element.  A product takes k in steps of bf16_depth at most.
      */
     int bf16_rows, bf16_k, bf16_bytes, bf16_depth;
-    bool tiles; /* gemm_bf16_rows takes a tail, and as many rows at a time as there are */
+    bool bf16_rounds; /* gemm_bf16 and gemm_bf16_rows can write bf16 */
+    bool tiles;       /* gemm_bf16_rows takes a tail, and as many rows at a time as there are */
     SR_SIMD_FUNCTIONS(SR_SIMD_MEMBER)
 } sr_simd;
 

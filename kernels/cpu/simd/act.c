@@ -26,16 +26,32 @@ void SR_SIMD(act_backward)(float *dx, const float *dy, const float *saved, int64
 
 /* ---- bf16 ------------------------------------------------------------------------------------ */
 
+enum { FULL = TILE_V * VL }; /* columns of a tile of a product */
+
 #define FORWARD_BF16(NAME, ...)                                                                    \
-    CASE(NAME, {                                                                                   \
-        vf v = v_at(x, i, n);                                                                      \
-        if (b != NULL) v += bf16_at(b, i, n);                                                      \
-        if (pre != NULL) put_bf16(pre, i, n, v);                                                   \
-        put_bf16(y, i, n, value_for_bf16(ACT, v));                                                 \
-    })
-void SR_SIMD(act_bf16)(sr_bf16 *y, sr_bf16 *pre, const float *x, const sr_bf16 *b, int64_t n,
-                       sr_act act) {
-    SWITCH(act, FORWARD_BF16)
+    case SR_ACT_##NAME:                                                                            \
+        for (int64_t r = 0; r < rows; r++) act_row(to, r * to->ld, x + r * ld, n, SR_ACT_##NAME);  \
+        break;
+
+INLINE void act_row(const sr_rounded *to, int64_t row, const float *x, const int64_t n,
+                    const sr_act act) {
+    EACH(n) {
+        vf v = v_at(x, i, n);
+        if (to->bias != NULL) v += bf16_at(to->bias, i, n);
+        if (to->pre != NULL) put_bf16(to->pre + row, i, n, v);
+        put_bf16(to->y + row, i, n, value_for_bf16(act, v));
+    }
+}
+INLINE void act_rows(const sr_rounded *all, const float *x, int64_t ld, int64_t rows,
+                     const int64_t n) {
+    const sr_rounded copy = *all, *to = &copy; /* in registers: stores may not change it */
+    SWITCH(to->act, FORWARD_BF16)
+}
+void SR_SIMD(act_bf16)(const sr_rounded *to, const float *x, int64_t ld, int64_t rows, int64_t n) {
+    if (n == FULL)
+        act_rows(to, x, ld, rows, FULL);
+    else
+        act_rows(to, x, ld, rows, n);
 }
 
 #define BACKWARD_BF16(NAME, ...)                                                                   \

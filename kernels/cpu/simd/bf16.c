@@ -38,6 +38,13 @@ INLINE void pack(const target *t, const source *s, const bool to_along_k) {
 static void pack_panels(uint32_t *out, const sr_bf16 *from, int64_t row, int64_t column,
                         int64_t rows, int64_t k, int64_t panel, int64_t lanes) {
     int64_t words = bf16_padded(k) / UNIT;
+#if defined(BF16_DOTS) || defined(BF16_TILES)
+    source all = {from, row, column, rows, k};
+    if (row == 1 && words == (k + 1) / 2) {
+        join_panels(out, &all, panel, lanes);
+        return;
+    }
+#endif
     for (int64_t r = 0; r < rows; r += panel) {
         int64_t left = rows - r < panel ? rows - r : panel;
         int64_t width = (left + lanes - 1) / lanes * lanes;
@@ -59,9 +66,9 @@ void SR_SIMD(pack_a_bf16)(void *out, const sr_bf16 *a, int64_t row, int64_t colu
     source s = {a, row, column, m, k};
     target t = {out, 1, TILE_M, (m + TILE_M - 1) / TILE_M * TILE_M, bf16_padded(k) / UNIT};
     if (column == 1)
-        split_words(&t, &s, true);
+        split_words(&t, &s);
     else if (row == 1)
-        split_words(&t, &s, false);
+        join_split(&t, &s);
     else
         pack_panels(out, a, row, column, m, k, TILE_M, TILE_M);
 #else

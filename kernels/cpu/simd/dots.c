@@ -28,36 +28,65 @@ typedef struct stride {
     int64_t row, pair;
 } stride;
 
-/* One tile of tile_rows rows, of which `rows` are stored, and `vectors` vectors, the last of which
- * has `last` lanes.  Rows of b are `width` apart. */
-INLINE void tile(const sr_gemm *g, float *c, const sr_bf16 *a, stride s, const uint32_t *b,
-                 int64_t width, int rows, const int tile_rows, const int vectors, int last) {
+void SR_SIMD(act_bf16)(const sr_rounded *to, const float *x, int64_t ld, int64_t rows, int64_t n);
+
+INLINE sr_rounded rounded_from(const sr_rounded *all, int64_t row, int64_t column) {
+    sr_rounded to = *all;
+    if (to.y != NULL) to.y += row * to.ld + column;
+    if (to.pre != NULL) to.pre += row * to.ld + column;
+    if (to.bias != NULL) to.bias += column;
+    return to;
+}
+
+/* Asks for rows that will be written, which may be far away. */
+INLINE void expect_rounded(const sr_rounded *to, int rows, int64_t columns) {
+    for (int i = 0; i < rows; i++) {
+        __builtin_prefetch(to->y + i * to->ld, 1);
+        __builtin_prefetch(to->y + i * to->ld + columns - 1, 1);
+        if (to->pre == NULL) continue;
+        __builtin_prefetch(to->pre + i * to->ld, 1);
+        __builtin_prefetch(to->pre + i * to->ld + columns - 1, 1);
+    }
+}
+
+/* One tile of C from (row, column) on: tile_rows rows, of which `rows` are stored, and `vectors`
+ * vectors, the last of which has `last` lanes.  Rows of b are `width` apart. */
+INLINE void tile(const sr_gemm *g, int64_t row, int64_t column, const sr_bf16 *a, stride s,
+                 const uint32_t *b, int64_t width, int rows, const int tile_rows, const int vectors,
+                 int last) {
+    float *c = g->c + row * g->ldc + column;
+    int64_t columns = (vectors - 1) * VL + last;
+    sr_rounded to = rounded_from(&g->rounded, row, column);
     vf acc[TILE_M][TILE_V];
     for (int i = 0; i < tile_rows; i++)
         for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
-    if (g->add) /* C may be far away */
+    if (to.y != NULL)
+        expect_rounded(&to, rows, columns);
+    else if (g->add) /* C may be far away */
         for (int i = 0; i < tile_rows; i++)
             for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * g->ldc + j * VL, 1);
     for (int64_t p = 0; p < bf16_padded(g->k) / 2; p++, a += s.pair, b += width) {
-        vu column[TILE_V];
-        for (int j = 0; j < vectors; j++) column[j] = u_load(b + j * VL);
+        vu pairs[TILE_V];
+        for (int j = 0; j < vectors; j++) pairs[j] = u_load(b + j * VL);
         for (int i = 0; i < tile_rows; i++) {
             uint32_t pair;
             memcpy(&pair, a + i * s.row, sizeof pair);
             vu x = u_set(pair);
-            for (int j = 0; j < vectors; j++) acc[i][j] = v_dot(acc[i][j], x, column[j]);
+            for (int j = 0; j < vectors; j++) acc[i][j] = v_dot(acc[i][j], x, pairs[j]);
         }
     }
     vf alpha = v_set(g->alpha);
+    UNSET float sums[TILE_M * TILE_V * VL]; /* if they are rounded */
     for (int i = 0; i < tile_rows; i++) {
         if (i >= rows) break;
-        float *to = c + i * g->ldc;
-        for (int j = 0; j < vectors; j++, to += VL) {
+        float *from = c + i * g->ldc, *at = to.y != NULL ? sums + i * TILE_V * VL : from;
+        for (int j = 0; j < vectors; j++, from += VL, at += VL) {
             int64_t lanes = j == vectors - 1 ? last : VL;
             vf y = acc[i][j] * alpha;
-            v_put(to, 0, lanes, g->add ? v_at(to, 0, lanes) + y : y);
+            v_put(at, 0, lanes, g->add ? v_at(from, 0, lanes) + y : y);
         }
     }
+    if (to.y != NULL) SR_SIMD(act_bf16)(&to, sums, TILE_V * VL, rows, columns);
 }
 
 INLINE void tiles(const sr_gemm *g, stride s, int64_t panel_step) {
@@ -71,15 +100,14 @@ INLINE void tiles(const sr_gemm *g, stride s, int64_t panel_step) {
         for (int64_t i = 0; i < g->m; i += TILE_M) {
             int rows = g->m - i < TILE_M ? (int)(g->m - i) : TILE_M;
             const sr_bf16 *a = (const sr_bf16 *)g->a + i / TILE_M * panel_step;
-            float *c = g->c + i * g->ldc + j;
             if (vectors == TILE_V && rows <= TILE_M / 2)
-                tile(g, c, a, s, b, p.width, rows, TILE_M / 2, TILE_V, last);
+                tile(g, i, j, a, s, b, p.width, rows, TILE_M / 2, TILE_V, last);
             else if (vectors == TILE_V)
-                tile(g, c, a, s, b, p.width, rows, TILE_M, TILE_V, last);
+                tile(g, i, j, a, s, b, p.width, rows, TILE_M, TILE_V, last);
             else if (vectors == 2)
-                tile(g, c, a, s, b, p.width, rows, TILE_M, 2, last);
+                tile(g, i, j, a, s, b, p.width, rows, TILE_M, 2, last);
             else
-                tile(g, c, a, s, b, p.width, rows, TILE_M, 1, last);
+                tile(g, i, j, a, s, b, p.width, rows, TILE_M, 1, last);
         }
     }
 }

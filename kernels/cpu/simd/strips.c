@@ -38,13 +38,13 @@ typedef struct waiting {
     int row, rows;
 } waiting;
 
-void SR_SIMD(act_bf16)(sr_bf16 *y, sr_bf16 *pre, const float *x, const sr_bf16 *b, int64_t n,
-                       sr_act act);
+void SR_SIMD(act_bf16)(const sr_rounded *to, const float *x, int64_t ld, int64_t rows, int64_t n);
 
 INLINE void round_half(const sr_strips *s, const float *x, const sr_bf16 *bias, sr_bf16 *y,
                        sr_bf16 *pre, int64_t cols) {
     if (s->act != SR_ACT_NONE && s->act != SR_ACT_GELU) {
-        SR_SIMD(act_bf16)(y, pre, x, bias, cols < SIDE ? cols : SIDE, s->act);
+        sr_rounded to = {y, pre, bias, 0, s->act};
+        SR_SIMD(act_bf16)(&to, x, 0, 1, cols < SIDE ? cols : SIDE);
         return;
     }
     for (int64_t i = 0; i < SIDE && i < cols; i += VL) {

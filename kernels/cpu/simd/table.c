@@ -17,5 +17,6 @@ const sr_simd SR_SIMD(sr_simd) = {.name = TEXT(SR_ISA),
                                   .bf16_k = BF16_K,
                                   .bf16_bytes = BF16_BYTES,
                                   .bf16_depth = BF16_DEPTH,
+                                  .bf16_rounds = BF16_K == 2,
                                   .tiles = BF16_K == 32,
                                   SR_SIMD_FUNCTIONS(ENTRY)};
