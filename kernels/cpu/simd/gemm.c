@@ -115,12 +115,22 @@ static void turn(float *to, int64_t width, const float *from, int64_t ld, int64_
             to[x * width + r] = r < rows ? from[r * ld + x * step] : 0.0f;
 }
 
-/* to[x * width + j] = from[x * ld + j], j below n; zeros for j up to width. */
-static void lay_side_by_side(float *to, int64_t width, const float *from, int64_t ld, int64_t n,
-                             int64_t k) {
-    for (int64_t x = 0; x < k; x++, to += width, from += ld)
-        for (int64_t j = 0; j < width; j += VL)
-            v_store(to + j, n - j >= VL ? v_load(from + j) : v_load_n(from + j, (int)(n - j)));
+/* to[j] = from[j], j below n; zeros for j up to width. */
+INLINE void copy_row(float *to, const float *from, int64_t n, int64_t width) {
+    for (int64_t j = 0; j < width; j += VL)
+        v_store(to + j, n - j >= VL ? v_load(from + j) : v_load_n(from + j, (int)(n - j)));
+}
+
+/* Panels of rows that are contiguous in n: whole rows one after the other, as pieces of rows that
+ * lie a power of two apart share few places of a cache. */
+static void lay_side_by_side(float *out, const float *from, int64_t ld, int64_t k, int64_t n) {
+    int64_t whole = n / PANEL * PANEL, left = n - whole, width = (left + VL - 1) / VL * VL;
+    for (int64_t x = 0; x < k; x++, from += ld) {
+#pragma GCC unroll 4
+        for (int64_t j = 0; j < whole; j += PANEL)
+            copy_row(out + j * k + x * PANEL, from + j, PANEL, PANEL);
+        copy_row(out + whole * k + x * width, from + whole, left, width);
+    }
 }
 
 /* Panels of LINE rows that follow one another in memory: a line of each column is read once. */
@@ -142,13 +152,14 @@ void SR_SIMD(pack_a)(float *out, const float *a, int64_t row, int64_t column, in
 /* out: panels of a block of B (k, n) with element strides (row, column). */
 void SR_SIMD(pack_b)(float *out, const float *b, int64_t row, int64_t column, int64_t k,
                      int64_t n) {
+    if (column == 1) {
+        lay_side_by_side(out, b, row, k, n);
+        return;
+    }
     for (int64_t j = 0; j < n; j += PANEL) {
         int64_t left = n - j < PANEL ? n - j : PANEL;
         int64_t width = (left + VL - 1) / VL * VL;
-        if (column == 1)
-            lay_side_by_side(out, width, b + j, row, left, k);
-        else
-            turn(out, width, b + j * column, column, row, left, k);
+        turn(out, width, b + j * column, column, row, left, k);
         out += width * k;
     }
 }
