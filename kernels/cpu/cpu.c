@@ -106,6 +106,24 @@ static sr_status memory_copy(sr_device *device, void *to, const void *from, size
     return SR_OK;
 }
 
+typedef struct range_job {
+    float *y;
+    const int64_t *ends;
+} range_job;
+
+static sr_status range_task(void *context, int64_t i, int worker) {
+    (void)worker;
+    const range_job *j = context;
+    int64_t first = j->ends[2 * i], end = j->ends[2 * i + 1];
+    if (first < end) memset(j->y + first, 0, (size_t)(end - first) * sizeof *j->y);
+    return SR_OK;
+}
+
+static sr_status zero_ranges(sr_tensor *y, const int64_t *ends, int64_t count) {
+    range_job j = {SR_DATA(float, y), ends};
+    return sr_cpu_run_whole(y, range_task, &j, count);
+}
+
 sr_status sr_cpu_need_f32(const char *op, const sr_tensor *const *t, int count) {
     for (int i = 0; i < count; i++)
         if (t[i] != NULL && t[i]->dtype != SR_F32)
@@ -135,6 +153,7 @@ const sr_backend sr_backend_cpu = {
     .free = memory_free,
     .upload = memory_copy,
     .download = memory_copy,
+    .zero_ranges = zero_ranges,
     .weight_build = sr_cpu_weight_build,
     .weight_free = sr_cpu_weight_free,
 #define SR_SLOT(name, ...) .name = sr_cpu_##name,

@@ -208,9 +208,9 @@ static sr_status input_gradient(sr_tensor *dx, const void *d, const sr_tensor *w
     return sr_cpu_product(dx, &p);
 }
 
-/* dw += d^T x: (F, T) (T, H); across: d^T on tiles, or NULL */
+/* dw = or += d^T x: (F, T) (T, H); across: d^T on tiles, or NULL */
 static sr_status weight_gradient(sr_tensor *dw, const void *d, const sr_tensor *x,
-                                 const sr_across *across) {
+                                 const sr_across *across, bool add) {
     int64_t f = dw->shape[0], h = dw->shape[1];
     sr_product p = {.c = SR_DATA(float, dw),
                     .a = d,
@@ -226,7 +226,7 @@ static sr_status weight_gradient(sr_tensor *dw, const void *d, const sr_tensor *
                     .n = h,
                     .k = x->shape[0],
                     .alpha = 1,
-                    .add = true};
+                    .add = add};
     return sr_cpu_product(dw, &p);
 }
 
@@ -280,7 +280,7 @@ static sr_status pass_over(const void **out, sr_across *across, sr_tensor *db, c
 sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
                                  const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
                                  const sr_tensor *y, sr_act act, bool add_x, bool set_w) {
-    (void)add_x, (void)set_w; /* this device does neither */
+    (void)add_x; /* this device does not */
     const sr_tensor *all[] = {dx, dy, x, w, pre, y}, *sums[] = {dw, db};
     SR_TRY(sr_cpu_need_f32("linear", sums, 2));
     SR_TRY(sr_cpu_need_f32_or_bf16("linear", all, 6));
@@ -293,7 +293,7 @@ sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, co
     else
         SR_TRY(before_act(&d, dy, saved, act));
     if (dx != NULL) SR_TRY(input_gradient(dx, d, w));
-    if (dw != NULL) SR_TRY(weight_gradient(dw, d, x, tiles ? &across : NULL));
+    if (dw != NULL) SR_TRY(weight_gradient(dw, d, x, tiles ? &across : NULL, !set_w));
     if (db == NULL || tiles) return SR_OK;
     return sr_cpu_add_columns(dy, SR_DATA(float, db), d, is_bf16(dy), dy->shape[0], dy->shape[1]);
 }
