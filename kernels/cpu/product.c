@@ -22,7 +22,7 @@
  *           BERT-base layer, including packing, bias and both gradients; 200-217 on 2, where oneDNN
  *           2.6.3 reaches 212-227 with weights reordered beforehand.  By
  *           `build/seqrun recipes/bench/ops.lua op=linear peer=true`.  In bf16 by dot products, 2
- *           threads, 2026-11-23: 400-440 of 472 forward, 400-420 backward, with `precision=bf16`.
+ *           threads, 2026-11-27: 419-447 of 468 forward, 405-431 backward, with `precision=bf16`.
  */
 #include <string.h>
 

@@ -4,7 +4,7 @@
  *           has one unit of each (Zen 4, Zen 5), as many where it has half a unit of dot products.
  * Numerics  an element of C is one chain of pairs over k in ascending order, in any tile; the
  *           instruction flushes denormals to zero and rounds each product and sum of a pair.
- * Measured  AMD Zen 4, 2 threads, 2026-11-23: 441 GFLOP/s of 470, 3,072 columns of A, packing
+ * Measured  AMD Zen 4, 2 threads, 2026-11-27: 447 GFLOP/s of 468, 3,072 columns of A, packing
  *           included (`build/seqrun recipes/bench/ops.lua op=linear precision=bf16`).
  */
 #include "kernels/cpu/simd.h"

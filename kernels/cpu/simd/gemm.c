@@ -25,6 +25,8 @@ INLINE void tile(const sr_gemm *g, float *c, const float *a, int64_t a_row, int6
     vf acc[TILE_M][TILE_V];
     for (int i = 0; i < tile_rows; i++)
         for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
+    for (int i = 0; i < rows; i++) /* C may be far away */
+        for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * g->ldc + j * VL, 1);
     for (int64_t k = 0; k < g->k; k++) {
         vf column[TILE_V];
         for (int j = 0; j < vectors; j++) column[j] = v_load(b + j * VL);
