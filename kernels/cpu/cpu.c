@@ -28,7 +28,8 @@ static void device_close(sr_device *device) {
     device->state = NULL;
 }
 
-/* Large blocks fill huge pages: small ones would share places of the caches by chance. */
+/* Large blocks fill huge pages, up to 2 MiB more for each worker: small pages would share places of
+ * the caches by chance. */
 static sr_status grow(sr_cpu_block *block, size_t bytes) {
     enum { LARGE = 256 << 10, HUGE = 2 << 20 };
     if (bytes <= block->bytes) return SR_OK;

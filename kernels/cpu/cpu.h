@@ -88,6 +88,7 @@ void sr_cpu_choose(sr_cpu_choice *choice, const sr_cpu_machine *machine, int lim
 void sr_cpu_explain(char reason[SR_REASON], const sr_cpu_choice *choice, int used);
 
 /* Whether products of small whole numbers, which are exact, come out right on all paths of a set.
+ * (Rounding of tiles is not among them: it uses no instruction that conversions do not.)
  * A virtual machine may announce instructions that its host emulates badly. */
 bool sr_cpu_multiplies_bf16(const sr_simd *simd);
 /* The rate of a set's multiply-adds of bf16 relative to those of f32, in registers. */
@@ -242,7 +243,7 @@ void sr_cpu_across_pack(const sr_across *a, const sr_simd *simd, const sr_bf16 *
  * An element of C is a fixed chain over k: it depends on its row of A and its column of B alone,
  * not on their position or the number of threads.  Rows of C may be skipped (m == 0). */
 struct sr_product {
-    float *c;          /* NULL: only the epilogue gets C; not for nested products */
+    float *c;          /* NULL: bf16, and C goes where `finish` says; not for nested products */
     const void *a, *b; /* floats */
     bool bf16;         /* a and b are bf16 */
     int64_t ldc, a_row, a_col, b_row, b_col;
@@ -253,7 +254,8 @@ struct sr_product {
     sr_epilogue epilogue;    /* or NULL */
     const sr_tensor *weight; /* what b is, if it may be a parameter; or NULL */
     const sr_across *across; /* on tiles: A, packed; or NULL */
-    const sr_finish *finish; /* what the epilogue does, if c is NULL */
+    const sr_finish *finish; /* if c is NULL, what becomes of C: the epilogue does the same, for
+                                sets whose products do not */
     const void *context;     /* passed to the epilogue */
 };
 

@@ -277,10 +277,9 @@ static sr_status pass_over(const void **out, sr_across *across, sr_tensor *db, c
     return sr_cpu_add_parts(dy, SR_DATA(float, db), j.columns.parts, cols, blocks, cols);
 }
 
-sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
-                                 const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
-                                 const sr_tensor *y, sr_act act, bool add_x, bool set_w) {
-    (void)add_x; /* this device does not */
+static sr_status backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
+                          const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
+                          const sr_tensor *y, sr_act act, bool set_w) {
     const sr_tensor *all[] = {dx, dy, x, w, pre, y}, *sums[] = {dw, db};
     SR_TRY(sr_cpu_need_f32("linear", sums, 2));
     SR_TRY(sr_cpu_need_f32_or_bf16("linear", all, 6));
@@ -296,4 +295,15 @@ sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, co
     if (dw != NULL) SR_TRY(weight_gradient(dw, d, x, tiles ? &across : NULL, !set_w));
     if (db == NULL || tiles) return SR_OK;
     return sr_cpu_add_columns(dy, SR_DATA(float, db), d, is_bf16(dy), dy->shape[0], dy->shape[1]);
+}
+
+sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
+                                 const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
+                                 const sr_tensor *y, sr_act act, bool add_x, bool set_w) {
+    (void)add_x; /* this device does not */
+    sr_status st = backward(dx, dw, db, dy, x, w, pre, y, act, set_w);
+    if (st != SR_OK && dw != NULL && set_w &&
+        dw->dtype == SR_F32) /* not what an earlier step left */
+        memset(sr_tensor_data(dw), 0, (size_t)sr_tensor_elements(dw) * sizeof(float));
+    return st;
 }

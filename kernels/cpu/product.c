@@ -30,7 +30,10 @@
 #include "kernels/cpu/cpu.h"
 
 enum { WIDTH = SR_BLOCK_COLUMNS, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 64 };
-enum { PANELS = 48, PIECES = 4 }; /* columns: whole panels in every set; most of them for a task */
+enum {
+    PANELS = 48,
+    PIECES = 4
+}; /* columns in whole panels of any set; how often a task packs them */
 enum { WIDEST = 1024, ROUND = 16 }; /* of blocks of C where tasks pack the larger operand */
 enum { OWN_TALLEST = 256 }; /* rows of a block of C in scratch: with B it fits the second cache */
 
@@ -143,7 +146,7 @@ static sr_status block_task(void *context, int64_t i, int worker) {
     int64_t rows = sr_least(j->height, p->m - row), cols = sr_least(j->width, p->n - col);
     int64_t ld = p->c != NULL ? p->ldc : WIDTH;
     float *c = p->c != NULL ? p->c + row * ld + col : strip + STRIP * DEPTH;
-    bool rounds = p->c == NULL && j->cpu->simd->bf16_rounds;
+    bool rounds = p->c == NULL && p->bf16 && j->cpu->simd->bf16_rounds;
     for (int64_t k = 0; k < p->k; k += j->depth) {
         sr_gemm g = {.c = c,
                      .b = room,
@@ -266,6 +269,7 @@ static void set_depth(job *j) {
     j->depth = round_up(sr_blocks(j->p->k, sr_blocks(j->p->k, j->depth)), simd->bf16_k);
 }
 
+/* On tiles a task is short, and taller blocks read B less often. */
 static int64_t wanted_tasks(const job *j) {
     return on_tiles(j) ? tasks_for(j, 8) : TASKS;
 }

@@ -1,6 +1,5 @@
 /* bf16_dots.c - products by dot products of pairs, with the instruction emulated. */
 #define SR_ISA emulated
 #define SR_EMULATE 1
-#include "kernels/cpu/simd/act.c"
 #include "kernels/cpu/simd/dots.c"
 #include "tests/support/bf16.h"

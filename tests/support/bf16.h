@@ -126,6 +126,7 @@ static void test_linear(void) {
     emulated = *sr_cpu_simd();
     emulated.bf16_rows = BF16_ROWS, emulated.bf16_k = BF16_K, emulated.bf16_bytes = BF16_BYTES;
     emulated.bf16_depth = BF16_DEPTH, emulated.tiles = BF16_K == 32;
+    emulated.bf16_rounds = BF16_K == 2;
     emulated.pack_a_bf16 = SR_SIMD(pack_a_bf16), emulated.pack_b_bf16 = SR_SIMD(pack_b_bf16);
     emulated.gemm_bf16 = SR_SIMD(gemm_bf16), emulated.gemm_bf16_rows = SR_SIMD(gemm_bf16_rows);
     emulated.act_bf16 = SR_SIMD(act_bf16), emulated.act_bf16_backward = SR_SIMD(act_bf16_backward);

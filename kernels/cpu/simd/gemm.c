@@ -14,7 +14,7 @@
 #include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/simd/panel.h"
 
-enum { PANEL = TILE_V * VL, LINE = 16 };
+enum { PANEL = TILE_V * VL, LINE = 16, NEAR = 64 }; /* NEAR: k of scores, which stay in the cache */
 
 /* One tile of `rows` rows (<= tile_rows; only those are stored) and `vectors` vectors, the last of
  * which has `last` lanes.  If `rows` is below tile_rows, the remaining rows of a must still be
@@ -25,7 +25,7 @@ INLINE void tile(const sr_gemm *g, float *c, const float *a, int64_t a_row, int6
     vf acc[TILE_M][TILE_V];
     for (int i = 0; i < tile_rows; i++)
         for (int j = 0; j < vectors; j++) acc[i][j] = v_zero();
-    for (int i = 0; i < rows; i++) /* C may be far away */
+    for (int i = 0; i < rows && g->k > NEAR; i++) /* C may be far away */
         for (int j = 0; j < vectors; j++) __builtin_prefetch(c + i * g->ldc + j * VL, 1);
     for (int64_t k = 0; k < g->k; k++) {
         vf column[TILE_V];

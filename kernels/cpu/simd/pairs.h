@@ -1,7 +1,8 @@
-/* pairs.h - packing of bf16 as pairs of neighbours in k, 16 x 16 words at a time.
+/* pairs.h - packing of bf16 as pairs of neighbours in k: squares of 16 x 16 words, or, from rows
+ * that are contiguous across k into panels, whole rows (join_panels, join_split).
  *
  * Cost      512 elements: 96 instructions, 64 of them shuffles, if they are transposed, 80 if not;
- *           at an edge as many, with masks.
+ *           at an edge as many, with masks.  Whole rows: 48.  Both mostly wait for memory.
  */
 #ifndef SR_CPU_PAIRS_H
 #define SR_CPU_PAIRS_H
@@ -148,8 +149,8 @@ INLINE void split_words(const target *t, const source *s) {
         }
 }
 
-/* A line of the source is used up before the next one, for which a row that is contiguous along k
- * is read to its end. */
+/* Rows that are contiguous along k are read to their end before the next 16; of others, 16 words of
+ * k in all rows. */
 INLINE void pack_words(const target *t, const source *s, const bool from_along_k,
                        const bool to_along_k) {
     source whole = {s->at, s->row, s->column, INT64_MAX, INT64_MAX}; /* known not to end here */
@@ -237,7 +238,7 @@ INLINE void put_split(uint32_t *to, int64_t panel, const words16 *first, const w
     }
 }
 
-/* The same as panels of TILE_M rows of A, two pairs at a time. */
+/* join_panels() for A: panels of TILE_M rows, two pairs at a time. */
 INLINE void join_split(const target *t, const source *s) {
     int64_t panel = t->words * TILE_M;
     for (int64_t x = 0; x < t->words; x += 2) {
