@@ -17,7 +17,11 @@ local rank = ranks.launcher().rank
 ---A tensor of this kind that this rank has.
 local function victim(c)
   for _, name in ipairs(c.model.params:names()) do
-    if kind == "gradient" then return c.model.params:get(name):grad() end
+    if kind == "gradient" then
+      local grad = c.model.params:get(name):grad()
+      grad:sum() -- what counts as zeros is in memory from here on
+      return grad
+    end
     if kind == "weight" then return c.model.params:master(name) end
     local m = c.optimizer:moments(name)
     if m then return m end
