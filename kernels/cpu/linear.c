@@ -302,8 +302,8 @@ sr_status sr_cpu_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, co
                                  const sr_tensor *y, sr_act act, bool add_x, bool set_w) {
     (void)add_x; /* this device does not */
     sr_status st = backward(dx, dw, db, dy, x, w, pre, y, act, set_w);
-    if (st != SR_OK && dw != NULL && set_w &&
-        dw->dtype == SR_F32) /* not what an earlier step left */
+    bool unset = st != SR_OK && dw != NULL && set_w && dw->dtype == SR_F32;
+    if (unset) /* not what an earlier step left there */
         memset(sr_tensor_data(dw), 0, (size_t)sr_tensor_elements(dw) * sizeof(float));
     return st;
 }

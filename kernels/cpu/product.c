@@ -30,10 +30,7 @@
 #include "kernels/cpu/cpu.h"
 
 enum { WIDTH = SR_BLOCK_COLUMNS, DEPTH = 512, STRIP = 64, TALLEST = 512, FLAT = 512, TASKS = 64 };
-enum {
-    PANELS = 48,
-    PIECES = 4
-}; /* columns in whole panels of any set; how often a task packs them */
+enum { PANELS = 48, PIECES = 4 }; /* columns: whole panels of any set; a task packs up to PIECES */
 enum { WIDEST = 1024, ROUND = 16 }; /* of blocks of C where tasks pack the larger operand */
 enum { OWN_TALLEST = 256 }; /* rows of a block of C in scratch: with B it fits the second cache */
 

@@ -80,8 +80,7 @@ INLINE void store_words(uint32_t *to, const words16 *q, int64_t n) {
 #endif
 }
 
-/* *to: words of 16 columns, `rows` of them from p on: of a row and, if `both`, the one behind it.
- */
+/* Words of 16 columns from p on, `rows` of which count: of a row and, if `both`, the next one. */
 INLINE void join_rows(words16 *to, const sr_bf16 *p, int64_t next, int64_t rows, bool both) {
     half16 first, second;
     load_half(&first, p, rows);
