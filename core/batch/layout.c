@@ -150,6 +150,22 @@ sr_status sr_layout_shorten(sr_layout **out, int32_t **rows, const sr_layout *wh
     return SR_OK;
 }
 
+sr_status sr_layout_check_rows(const char *op, const sr_layout *l, const int32_t *rows,
+                               int64_t count) {
+    for (int64_t m = 0; m < count; m++) {
+        int32_t row = rows[m];
+        if (row < 0 || row >= l->rows || l->owner[row] < 0)
+            return sr_fail(SR_EINVAL,
+                           "%s: rows[%lld] is %d, which is in no sequence of the layout (rows are "
+                           "counted from 0)",
+                           op, (long long)m, row);
+        if (m > 0 && row <= rows[m - 1])
+            return sr_fail(SR_EINVAL, "%s: rows[%lld] is %d after %d; rows must ascend", op,
+                           (long long)m, row, rows[m - 1]);
+    }
+    return SR_OK;
+}
+
 int64_t sr_layout_scores(const sr_layout *l, int64_t window, bool causal) {
     int64_t sum = 0;
     for (int32_t s = 0; s < l->sequences; s++) {

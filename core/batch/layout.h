@@ -71,6 +71,13 @@ sr_status sr_layout_new(sr_layout **out, int32_t sequences, const int32_t *start
 sr_status sr_layout_shorten(sr_layout **out, int32_t **rows, const sr_layout *whole,
                             const uint8_t *keep);
 
+/* Checks that rows (M) are rows of sequences, in ascending order.
+ *
+ * Errors: SR_EINVAL  one is not (the message begins with `op` and names the first)
+ */
+sr_status sr_layout_check_rows(const char *op, const sr_layout *layout, const int32_t *rows,
+                               int64_t count);
+
 /* Pairs of a query and a key that attention keeps: sr_attention_opts (core/tensor/backend.h).
  * Without a window or a causal mask it is `squares`. */
 int64_t sr_layout_scores(const sr_layout *layout, int64_t window, bool causal);

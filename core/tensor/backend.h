@@ -203,7 +203,7 @@ typedef struct sr_device_facts {
 /* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
  * sr_layout_on, sr_weight, sr_host (plugin.h), sr_function (function.h) or sr_comm_engine (comm.h).
  */
-enum { SR_ABI = 15 };
+enum { SR_ABI = 16 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */
@@ -217,6 +217,7 @@ struct sr_backend {
     /* Backward passes may add to gradients of activations, and sum them for a bias (add_x, dbias).
      */
     bool adds;
+    bool attends_rows; /* attention takes `rows` */
 
     /* ---- devices: both or neither; NULL where there is always one ------------------------- */
     /* The devices of this kind that the machine has; SR_EDEVICE says why there is none. */

@@ -158,7 +158,7 @@ sr_status sr_op_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-enum { ATTENTION_QKV, ATTENTION_OUT, ATTENTION_LSE };
+enum { ATTENTION_QKV, ATTENTION_OUT, ATTENTION_LSE, ATTENTION_ROWS };
 
 /* The options of a node: heads in `op`, scale in `scalar`, these in `number`. */
 enum { ATTENTION_KV_HEADS, ATTENTION_WINDOW, ATTENTION_CAUSAL };
@@ -190,7 +190,8 @@ static sr_status attention_back(sr_node *node, sr_tensor **dx, sr_backward *pass
     SR_TRY(sr_coarse_dx(node, dx, 0));
     return node->device->backend->attention_backward(
         dx[0], dbias, dy, node->saved[ATTENTION_QKV].tensor, node->saved[ATTENTION_OUT].tensor,
-        node->saved[ATTENTION_LSE].tensor, node->layout, kept_options(node));
+        node->saved[ATTENTION_LSE].tensor, node->saved[ATTENTION_ROWS].tensor, node->layout,
+        kept_options(node));
 }
 static const sr_rule attention_rule = {"attention", attention_back};
 
@@ -226,7 +227,7 @@ static sr_status check_attention(sr_tensor *qkv, const sr_layout *layout,
     return sr_coarse_check_drop("attention", o->drop, layout);
 }
 
-static sr_status record_attention(sr_tensor *y, sr_tensor *lse, sr_tensor *qkv,
+static sr_status record_attention(sr_tensor *y, sr_tensor *lse, sr_tensor *qkv, sr_tensor *rows,
                                   const sr_layout *layout, const sr_attention_opts *o) {
     sr_node *node;
     SR_TRY(sr_front_record(&node, &attention_rule, y, 1, &qkv));
@@ -235,29 +236,44 @@ static sr_status record_attention(sr_tensor *y, sr_tensor *lse, sr_tensor *qkv,
     sr_node_set_layout(node, layout);
     SR_TRY(sr_node_save(node, ATTENTION_QKV, qkv));
     SR_TRY(sr_node_save(node, ATTENTION_OUT, y));
-    return sr_node_save(node, ATTENTION_LSE, lse);
+    SR_TRY(sr_node_save(node, ATTENTION_LSE, lse));
+    return sr_node_save(node, ATTENTION_ROWS, rows);
 }
 
-sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, const sr_layout *layout,
+/* Where a device does not take a list of queries: all rows, of which these are gathered. */
+static sr_status attend_and_gather(sr_tensor **out, sr_tensor *qkv, sr_tensor *rows,
+                                   const sr_layout *layout, sr_attention_opts opts) {
+    sr_tensor *all;
+    SR_TRY(sr_op_attention(&all, qkv, NULL, layout, opts));
+    sr_status st = sr_op_gather_rows(out, all, rows);
+    sr_tensor_release(all);
+    return st;
+}
+
+sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, sr_tensor *rows, const sr_layout *layout,
                           sr_attention_opts opts) {
     *out = NULL;
-    SR_TRY(sr_tensor_check("attention", qkv));
+    SR_TRY(sr_front_check("attention", 2, (sr_tensor *[]){qkv, rows}));
     sr_device *device = qkv->storage->device;
     SR_NEED(device, attention);
     if (opts.kv_heads == 0) opts.kv_heads = opts.heads;
     SR_TRY(check_attention(qkv, layout, &opts));
-    int64_t rows = qkv->shape[0], size = qkv->shape[1] / (opts.heads + 2 * (int64_t)opts.kv_heads);
+    if (rows != NULL) SR_TRY(sr_front_shape("attention", "rows", rows, SR_I32, 1, (int64_t[]){-1}));
+    if (rows != NULL && !device->backend->attends_rows)
+        return attend_and_gather(out, qkv, rows, layout, opts);
+    int64_t queries = rows != NULL ? rows->shape[0] : qkv->shape[0];
+    int64_t size = qkv->shape[1] / (opts.heads + 2 * (int64_t)opts.kv_heads);
     if (opts.scale == 0) opts.scale = 1.0 / sqrt((double)size);
-    sr_tensor *in = NULL, *y = NULL, *lse = NULL;
-    int64_t y_shape[] = {rows, opts.heads * size}, lse_shape[] = {opts.heads, rows};
+    sr_tensor *in[2] = {NULL}, *y = NULL, *lse = NULL;
+    int64_t y_shape[] = {queries, opts.heads * size}, lse_shape[] = {opts.heads, queries};
     sr_status st;
-    SR_GO(done, st, sr_op_contiguous(&in, qkv));
+    SR_GO(done, st, sr_coarse_inputs(in, 2, (sr_tensor *[]){qkv, rows}));
     SR_GO(done, st, sr_tensor_new(&y, device, qkv->dtype, 2, y_shape));
     SR_GO(done, st, sr_tensor_new(&lse, device, sr_statistics_dtype(device), 2, lse_shape));
-    SR_GO(done, st, device->backend->attention(y, lse, in, layout, opts));
-    SR_GO(done, st, record_attention(y, lse, in, layout, &opts));
+    SR_GO(done, st, device->backend->attention(y, lse, in[0], in[1], layout, opts));
+    SR_GO(done, st, record_attention(y, lse, in[0], in[1], layout, &opts));
 done:
-    sr_tensor_release(in);
+    sr_coarse_drop(in, 2);
     sr_tensor_release(lse);
     if (st != SR_OK) {
         sr_tensor_release(y);

@@ -148,6 +148,7 @@ const sr_backend sr_backend_cpu = {
     .name = "cpu",
     .host = true,
     .real = SR_F32,
+    .attends_rows = true,
     .open = device_open,
     .close = device_close,
     .alloc = memory_alloc,

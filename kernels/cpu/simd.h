@@ -119,18 +119,21 @@ typedef struct sr_norm_back {
 /* The longest sequences of the attention_short functions, which read and write bf16 themselves. */
 enum { SR_ATTENTION_SHORT = 128 };
 
-/* One sequence and head of attention; rows of q, k, v and their gradients are `ld` floats apart, of
- * out and dout `ldo`.  `room` has attention_room() bytes.
+/* One sequence and head of attention: n rows of k and v, `queries` rows of q.  Rows of k, v and
+ * their gradients are `ld` floats apart, of q and dq `ldq`, of out and dout `ldo`.  `room` has
+ * attention_room() bytes.
  *
- * Row i sees the rows i - before .. i + after of the n.  Where query heads share k and v, backward
- * is called for each of these `members` in order, in one room: the last writes dk and dv. */
+ * The row at position i sees those at i - before .. i + after.  Where query heads share k and v,
+ * backward is called for each of these `members` in order, in one room: the last writes dk and dv.
+ */
 typedef struct sr_attention_unit {
     const float *q, *k, *v;
     float *out, *lse; /* written by forward, read by backward */
     const float *dout;
     float *dq, *dk, *dv;
-    int64_t ld, ldo, n, d;
-    int64_t before, after; /* at most n */
+    int64_t ld, ldq, ldo, n, queries, d;
+    const int32_t *position; /* (queries) ascending, of each query; NULL: they are all rows */
+    int64_t before, after;   /* at most n */
     int member, members;
     int64_t
         ahead; /* elements from the rows of this unit to those of the next one; 0: no next one */

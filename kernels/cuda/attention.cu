@@ -50,7 +50,7 @@ static sr_status run(const attention_job *j) {
     return j->dqkv != nullptr ? attention_backward<bf16>(j) : attention_forward<bf16>(j);
 }
 
-sr_status gpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
+sr_status gpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv, const sr_tensor *,
                         const sr_layout *layout, sr_attention_opts opts) {
     const attention_job j = job_of(out, lse, qkv, layout, &opts);
     return run(&j);
@@ -58,7 +58,8 @@ sr_status gpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
 
 sr_status gpu_attention_backward(sr_tensor *dqkv, sr_tensor *dbias, const sr_tensor *dout,
                                  const sr_tensor *qkv, const sr_tensor *out, const sr_tensor *lse,
-                                 const sr_layout *layout, sr_attention_opts opts) {
+                                 const sr_tensor *, const sr_layout *layout,
+                                 sr_attention_opts opts) {
     attention_job j = job_of((sr_tensor *)out, (sr_tensor *)lse, qkv, layout, &opts);
     j.dqkv = dqkv;
     j.dout = dout;

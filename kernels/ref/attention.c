@@ -1,7 +1,7 @@
 /* attention.c - self-attention within each sequence of a layout, forward and backward.
  *
  * Shapes   qkv, dqkv (T, (A + 2 K) D): a row is [q of A heads | k of K heads | v of K heads]
- *          out, dout (T, A D)    lse (A, T)
+ *          out, dout (T, A D)    lse (A, T)    of M listed queries (M, A D) and (A, M)
  *
  * Query head a uses the key and value head a / (A / K), whose gradients are sums over such a.  For
  * one head of one sequence, with row indices i and j and Z the keyed dropout factor (0 or
@@ -65,6 +65,12 @@ static int32_t seen_to(const head *h, int32_t i) {
     return window >= 0 && window < h->len - 1 - i ? (int32_t)(i + window + 1) : h->len;
 }
 
+/* Whose result is row m of out: row m, or that of a list.  -1: slack. */
+static int64_t query_of(const sr_tensor *rows, const sr_layout *layout, int64_t m) {
+    int64_t r = rows != NULL ? SR_DATA(const int32_t, rows)[m] : m;
+    return layout->owner[r] < 0 ? -1 : r;
+}
+
 static double dot(const double *a, const double *b, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
@@ -102,20 +108,24 @@ static void forward_row(const head *h, double *out, double *lse, int32_t i) {
     }
 }
 
-sr_status ref_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
+static sr_status check_queries(const sr_tensor *rows, const sr_layout *layout) {
+    if (rows == NULL) return SR_OK;
+    return sr_layout_check_rows("attention", layout, SR_DATA(const int32_t, rows), rows->shape[0]);
+}
+
+sr_status ref_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv, const sr_tensor *rows,
                         const sr_layout *layout, sr_attention_opts opts) {
-    int64_t hidden = out->shape[1], rows = qkv->shape[0];
+    int64_t hidden = out->shape[1], queries = out->shape[0];
+    SR_TRY(check_queries(rows, layout));
     SR_TRY(ref_fill(out, 0));
     SR_TRY(ref_fill(lse, 0));
-    for (int32_t s = 0; s < layout->sequences; s++) {
-        for (int a = 0; a < opts.heads; a++) {
-            head h = head_of(qkv, layout, s, a, &opts);
-            for (int32_t i = 0; i < h.len; i++) {
-                SR_TRY(ref_poll("attention"));
-                int64_t row = layout->start[s] + i;
-                forward_row(&h, SR_DATA(double, out) + row * hidden + a * h.size,
-                            SR_DATA(double, lse) + a * rows + row, i);
-            }
+    for (int64_t m = 0; m < queries; m++) {
+        int64_t row = query_of(rows, layout, m);
+        for (int a = 0; row >= 0 && a < opts.heads; a++) {
+            SR_TRY(ref_poll("attention"));
+            head h = head_of(qkv, layout, layout->owner[row], a, &opts);
+            forward_row(&h, SR_DATA(double, out) + m * hidden + a * h.size,
+                        SR_DATA(double, lse) + a * queries + m, layout->position[row]);
         }
     }
     return SR_OK;
@@ -147,19 +157,22 @@ static void add_rows(sr_tensor *sums, const sr_tensor *x) {
 
 sr_status ref_attention_backward(sr_tensor *dqkv, sr_tensor *dbias, const sr_tensor *dout,
                                  const sr_tensor *qkv, const sr_tensor *out, const sr_tensor *lse,
-                                 const sr_layout *layout, sr_attention_opts opts) {
-    int64_t hidden = out->shape[1], rows = qkv->shape[0];
+                                 const sr_tensor *rows, const sr_layout *layout,
+                                 sr_attention_opts opts) {
+    int64_t hidden = out->shape[1], queries = out->shape[0];
+    SR_TRY(check_queries(rows, layout));
     SR_TRY(ref_fill(dqkv, 0));
-    for (int32_t s = 0; s < layout->sequences; s++) {
-        for (int a = 0; a < opts.heads; a++) {
-            head h = head_of(qkv, layout, s, a, &opts);
-            double *dq = SR_DATA(double, dqkv) + layout->start[s] * h.step + a * h.size;
-            for (int32_t i = 0; i < h.len; i++) {
-                SR_TRY(ref_poll("attention"));
-                int64_t row = layout->start[s] + i, at = row * hidden + a * h.size;
-                backward_row(&h, dq, dq + h.to_k, dq + h.to_v, SR_DATA(double, dout) + at,
-                             SR_DATA(double, out) + at, SR_DATA(double, lse)[a * rows + row], i);
-            }
+    for (int64_t m = 0; m < queries; m++) {
+        int64_t row = query_of(rows, layout, m);
+        for (int a = 0; row >= 0 && a < opts.heads; a++) {
+            SR_TRY(ref_poll("attention"));
+            head h = head_of(qkv, layout, layout->owner[row], a, &opts);
+            int64_t at = m * hidden + a * h.size;
+            double *dq =
+                SR_DATA(double, dqkv) + (row - layout->position[row]) * h.step + a * h.size;
+            backward_row(&h, dq, dq + h.to_k, dq + h.to_v, SR_DATA(double, dout) + at,
+                         SR_DATA(double, out) + at, SR_DATA(double, lse)[a * queries + m],
+                         layout->position[row]);
         }
     }
     if (dbias != NULL) add_rows(dbias, dqkv);

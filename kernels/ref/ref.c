@@ -61,11 +61,17 @@ static sr_status zero_ranges(sr_tensor *y, const int64_t *ends, int64_t count) {
 }
 
 const sr_backend sr_backend_ref = {
-    SR_BACKEND_ABI,       .name = "ref",
-    .host = true,         .adds = true,
-    .real = SR_F64,       .alloc = take,
-    .free = give,         .upload = transfer,
-    .download = transfer, .zero_ranges = zero_ranges,
+    SR_BACKEND_ABI,
+    .name = "ref",
+    .host = true,
+    .adds = true,
+    .attends_rows = true,
+    .real = SR_F64,
+    .alloc = take,
+    .free = give,
+    .upload = transfer,
+    .download = transfer,
+    .zero_ranges = zero_ranges,
 #define SR_SLOT(name, ...) .name = ref_##name,
 #include "core/tensor/slots.h"
 };

@@ -61,18 +61,19 @@ static int op_grouped_linear(lua_State *L) {
     return 1;
 }
 
-/* attention(qkv, layout, heads, kv_heads or nil, scale or nil, window or nil, causal, p, site,
- * layer) */
+/* attention(qkv, layout, rows or nil, heads, kv_heads or nil, scale or nil, window or nil, causal,
+ * p, site, layer) */
 static int op_attention(lua_State *L) {
     sr_tensor *qkv = lsr_checktensor(L, 1);
     const sr_layout *layout = lsr_checklayout(L, 2);
-    sr_attention_opts opts = {.heads = (int)lsr_checkrange(L, 3, 1, 4095),
-                              .kv_heads = (int)lsr_optrange(L, 4, 0, 1, 4095),
-                              .scale = luaL_optnumber(L, 5, 0.0),
-                              .window = lsr_optrange(L, 6, -1, 0, INT64_MAX),
-                              .causal = lua_toboolean(L, 7),
-                              .drop = check_dropout(L, 8)};
-    lsr_check(L, sr_op_attention(lsr_newtensor(L), qkv, layout, opts));
+    sr_tensor *rows = lsr_opttensor(L, 3);
+    sr_attention_opts opts = {.heads = (int)lsr_checkrange(L, 4, 1, 4095),
+                              .kv_heads = (int)lsr_optrange(L, 5, 0, 1, 4095),
+                              .scale = luaL_optnumber(L, 6, 0.0),
+                              .window = lsr_optrange(L, 7, -1, 0, INT64_MAX),
+                              .causal = lua_toboolean(L, 8),
+                              .drop = check_dropout(L, 9)};
+    lsr_check(L, sr_op_attention(lsr_newtensor(L), qkv, rows, layout, opts));
     return 1;
 }
 

@@ -28,7 +28,7 @@ local function fill(sequences, starts, rows, vocabulary)
 end
 
 ---The rows that the targets read, as batches of a loader have them: the last layer computes only these after its
----attention.  Adds the places of each target's rows among them.
+---keys.  Adds the places of each target's rows among them.
 ---@return { layout: seqrun.Layout, rows: seqrun.Tensor }
 local function last_of(lens, starts, uids, targets, seed)
   local wanted, place, rows, kept, int = {}, {}, {}, {}, { dtype = "i32" }
@@ -42,15 +42,13 @@ local function last_of(lens, starts, uids, targets, seed)
     end
     kept[s] = #rows - before
   end
-  local unit = 128
-  local layout = sr.layout { lens = kept, uids = uids, rows = (#rows + unit - 1) // unit * unit, seed = seed }
-  for i = #rows + 1, layout:rows() do rows[i] = 0 end -- slack
   local places = {}
   for name, read in pairs(targets) do
     places[name] = {}
     for i, row in ipairs(read) do places[name][i] = place[row] end
     places[name] = sr.tensor(places[name], int):keep()
   end
+  local layout = sr.layout { lens = kept, uids = uids, seed = seed }
   return { layout = layout, rows = sr.tensor(rows, int):keep() }, places
 end
 

@@ -304,9 +304,9 @@ static void check_attention(int d, uint32_t keep) {
     for (int s = 0; s < 6; s++)
         for (int a = 0; a < A; a++)
             attention_truth(&f, s, a, A, d, data(qkv), data(dout), want, grads, drop);
-    CHECK_OK(sr_cpu_attention(out, lse, qkv, &f.layout, opts));
+    CHECK_OK(sr_cpu_attention(out, lse, qkv, NULL, &f.layout, opts));
     CHECK(distance(data(out), want, T * h) < 2e-6);
-    CHECK_OK(sr_cpu_attention_backward(dqkv, NULL, dout, qkv, out, lse, &f.layout, opts));
+    CHECK_OK(sr_cpu_attention_backward(dqkv, NULL, dout, qkv, out, lse, NULL, &f.layout, opts));
     CHECK(distance(data(dqkv), grads, T * 3 * h) < 4e-6);
     free(want), free(grads);
     free_tensors();
@@ -413,9 +413,9 @@ static uint64_t run_everything(void) {
     CHECK_OK(sr_cpu_embed(y, sum, mean, rstd, ids, types, NULL, word, pos, type, g, b, &f.layout,
                           1e-12, drop));
     CHECK_OK(sr_cpu_linear(qkv, NULL, y, w, NULL, SR_ACT_NONE));
-    CHECK_OK(sr_cpu_attention(out, lse, qkv, &f.layout, opts));
+    CHECK_OK(sr_cpu_attention(out, lse, qkv, NULL, &f.layout, opts));
     CHECK_OK(sr_cpu_copy(dout, out));
-    CHECK_OK(sr_cpu_attention_backward(dqkv, NULL, dout, qkv, out, lse, &f.layout, opts));
+    CHECK_OK(sr_cpu_attention_backward(dqkv, NULL, dout, qkv, out, lse, NULL, &f.layout, opts));
     CHECK_OK(sr_cpu_linear_backward(dy, dw, db, dqkv, y, w, NULL, qkv, SR_ACT_NONE, false, false));
     CHECK_OK(sr_cpu_embed_backward(dword, dpos, dtype, dg, dbeta, dy, ids, types, NULL, sum, g,
                                    mean, rstd, &f.layout, drop));
@@ -499,11 +499,11 @@ static void test_neighbours(int32_t N) {
     CHECK_OK(sr_cpu_linear(q1, NULL, x1, w, NULL, SR_ACT_NONE));
     CHECK_OK(sr_cpu_linear(q2, NULL, x2, w, NULL, SR_ACT_NONE));
     CHECK(memcmp(data(q1), data(q2) + 61 * 3 * H, (size_t)(N * 3 * H) * sizeof(float)) == 0);
-    CHECK_OK(sr_cpu_attention(o1, l1, q1, &one.layout, opts));
-    CHECK_OK(sr_cpu_attention(o2, l2, q2, &many.layout, opts));
+    CHECK_OK(sr_cpu_attention(o1, l1, q1, NULL, &one.layout, opts));
+    CHECK_OK(sr_cpu_attention(o2, l2, q2, NULL, &many.layout, opts));
     CHECK(memcmp(data(o1), data(o2) + 61 * H, (size_t)(N * H) * sizeof(float)) == 0);
-    CHECK_OK(sr_cpu_attention_backward(d1, NULL, o1, q1, o1, l1, &one.layout, opts));
-    CHECK_OK(sr_cpu_attention_backward(d2, NULL, o2, q2, o2, l2, &many.layout, opts));
+    CHECK_OK(sr_cpu_attention_backward(d1, NULL, o1, q1, o1, l1, NULL, &one.layout, opts));
+    CHECK_OK(sr_cpu_attention_backward(d2, NULL, o2, q2, o2, l2, NULL, &many.layout, opts));
     CHECK(memcmp(data(d1), data(d2) + 61 * 3 * H, (size_t)(N * 3 * H) * sizeof(float)) == 0);
     free_tensors();
 }

@@ -85,7 +85,7 @@ static sr_status forward(sr_tensor **loss, bag *b, const model *m, sr_device *d,
     sr_tensor **turned_qkv = next(b), **gated = next(b), **gates = next(b), **both = next(b);
     SR_TRY(sr_op_rotary(turned_qkv, *qkv, NULL, layout,
                         (sr_rotary_opts){.heads = HEADS, .theta = 10000, .in_place = true}));
-    SR_TRY(sr_op_attention(mixed, *turned_qkv, layout,
+    SR_TRY(sr_op_attention(mixed, *turned_qkv, NULL, layout,
                            (sr_attention_opts){.heads = HEADS, .window = -1, .drop = drop}));
     SR_TRY(sr_op_linear(inner, *mixed, m->inner_w, m->inner_b, SR_ACT_GELU));
     SR_TRY(sr_op_residual_norm(y, next(b), *inner, *x, m->tables.gamma, m->tables.beta, layout,
@@ -318,7 +318,7 @@ static void test_missing_op(void) {
     CHECK_OK(sr_layout_new(&l, 1, NULL, (int32_t[]){2}, NULL, NULL, 0, 0));
     CHECK_OK(sr_tensor_full(&x, d, SR_F64, 2, (int64_t[]){2, 6}, 1.0));
     x->requires_grad = true;
-    CHECK_FAILS(sr_op_attention(&y, x, l, (sr_attention_opts){.heads = 1, .drop.keep = 256}),
+    CHECK_FAILS(sr_op_attention(&y, x, NULL, l, (sr_attention_opts){.heads = 1, .drop.keep = 256}),
                 SR_EDEVICE, "attention is not implemented for poor");
     CHECK_OK(sr_op_softmax(&y, x, 1, false));
     CHECK_OK(sr_op_reduce(&sum, y, SR_SUM, SR_ALL_DIMS, false));

@@ -223,13 +223,13 @@ static sr_attention_opts attention_opts(const bench *b) {
 }
 
 static sr_status attention(bench *b) {
-    return b->be->attention(b->z, b->lse, b->qkv, b->layout, attention_opts(b));
+    return b->be->attention(b->z, b->lse, b->qkv, NULL, b->layout, attention_opts(b));
 }
 
 static sr_status attention_backward(bench *b) {
     sr_tensor dbias = b->db != NULL ? shaped(b->db, 3 * b->w.H, 0) : (sr_tensor){0};
     return b->be->attention_backward(b->dqkv, b->db != NULL ? &dbias : NULL, b->y, b->qkv, b->z,
-                                     b->lse, b->layout, attention_opts(b));
+                                     b->lse, NULL, b->layout, attention_opts(b));
 }
 
 static sr_status residual_norm(bench *b) {

@@ -153,6 +153,47 @@ describe("attention", function()
     sr.use("cpu", { threads = before })
   end)
 
+  -- a device that takes no list attends all rows
+  each_device("of a list of rows is what they get among all, in both directions", function(device)
+    local layout = sr.layout { lens = { 150, 9, 40 }, starts = { 3, 160, 170 }, rows = 220, seed = 7 }
+    local list = {}
+    for r = 3, 209, 7 do
+      if layout:owners()[r + 1] == 0 or layout:owners()[r + 1] == 2 then list[#list + 1] = r end
+    end
+    local rows = sr.tensor(list, { dtype = "i32" })
+    for _, dtype in ipairs(device == "ref" and { "f64" } or { "f32", "bf16" }) do
+      for _, v in ipairs { {}, { window = 40 }, { kv_heads = 1, causal = true } } do
+        local options = with(v, { heads = 2, dropout = 0.1, layer = 1 })
+        local x = sr.randn(220, (2 + 2 * (v.kv_heads or 2)) * 32, { seed = 1 }):to(dtype)
+        local dy, results = sr.randn(#list, 64, { seed = 2 }):to(dtype), {}
+        for i, listed in ipairs { false, true } do
+          local qkv = x:detach():requires_grad_()
+          local y = listed and sr.ops.attention(qkv, layout, with(options, { rows = rows }))
+            or sr.ops.gather_rows(sr.ops.attention(qkv, layout, options), rows)
+          y:backward(dy)
+          results[i] = { y:totable(), qkv:grad():to("f32") }
+        end
+        assert.same(results[1][1], results[2][1])
+        local most = results[1][2]:abs():max():item() * (dtype == "bf16" and 2e-2 or 1e-5)
+        assert.is_true((results[1][2] - results[2][2]):abs():max():item() < most)
+      end
+    end
+  end)
+
+  it("refuses rows that are no list of queries", function()
+    local layout, qkv = sr.layout { lens = { 2, 3 }, starts = { 1, 4 }, rows = 8 }, sr.randn(8, 12)
+    local function fails(rows, message)
+      local options = { heads = 2, rows = sr.tensor(rows, { dtype = "i32" }) }
+      assert.has_error(function() sr.ops.attention(qkv, layout, options) end, message)
+    end
+    fails({ 1, 3 }, "attention: rows[1] is 3, which is in no sequence of the layout (rows are counted from 0)")
+    fails({ 8 }, "attention: rows[0] is 8, which is in no sequence of the layout (rows are counted from 0)")
+    fails({ -1 }, "attention: rows[0] is -1, which is in no sequence of the layout (rows are counted from 0)")
+    fails({ 4, 2 }, "attention: rows[1] is 2 after 4; rows must ascend")
+    fails({ 4, 4 }, "attention: rows[1] is 4 after 4; rows must ascend")
+    assert.has_error(function() sr.ops.attention(qkv, layout, { heads = 2, rows = sr.randn(2) }) end)
+  end)
+
   it("refuses options that fit no tensor in one sentence", function()
     local layout, qkv = sr.layout { lens = { 4 } }, sr.randn(4, 40)
     local function fails(options, message)

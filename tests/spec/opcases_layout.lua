@@ -41,11 +41,25 @@ local function owned(sr, layout, x)
   return sr.ops.gather_rows(x, sr.tensor(rows, { dtype = "i32" }))
 end
 
----@param more? { scale?: number, window?: integer, causal?: boolean, kv_heads?: integer } scale: of qkv
+---One of `step` rows of each sequence; of the second only with step 1.
+local function some_rows(sr, layout, step)
+  local rows, at = {}, 0
+  for s, n in ipairs(layout.lens) do
+    at = layout.starts and layout.starts[s] or at
+    for i = 0, n - 1 do
+      if i % step == 0 and (s ~= 2 or step == 1) then rows[#rows + 1] = at + i end
+    end
+    at = at + n
+  end
+  return sr.tensor(rows, { dtype = "i32" })
+end
+
+---@param more? { scale?: number, window?: integer, causal?: boolean, kv_heads?: integer, step?: integer } scale: of
+---  qkv; step: one of as many rows is a query
 local function attention_case(label, layout, heads, size, dropout, more)
   more = more or {}
   local rows, kinds = rows_of(layout), {}
-  for _, key in ipairs { "scale", "window", "causal", "kv_heads" } do
+  for _, key in ipairs { "scale", "window", "causal", "kv_heads", "step" } do
     if more[key] then kinds[#kinds + 1] = (", %s %s"):format(key, more[key]) end
   end
   case {
@@ -56,6 +70,7 @@ local function attention_case(label, layout, heads, size, dropout, more)
     run = function(sr, t)
       local options = { heads = heads, dropout = dropout, layer = 3 }
       for _, key in ipairs { "window", "causal", "kv_heads" } do options[key] = more[key] end
+      if more.step then options.rows = some_rows(sr, layout, more.step) end
       return { sr.ops.attention(t.qkv, sr.layout(with_seed(layout)), options) }
     end,
     tolerance = more.scale and 3e-5 or 5e-6, -- peaky: scores of hundreds keep an absolute error of 1e-5
@@ -74,6 +89,8 @@ attention_case("around 16", LAYOUTS[3][2], 2, 16, 0.1, { scale = 8 })
 for _, variant in ipairs {
   { window = 0 }, { window = 5 }, { window = 64 }, { window = 1000 }, { causal = true }, { causal = true, window = 20 },
   { kv_heads = 2 }, { kv_heads = 1, window = 9 }, { kv_heads = 2, causal = true },
+  { step = 1 }, { step = 6 }, { step = 3, window = 5 }, { step = 50, window = 3 },
+  { step = 4, causal = true, kv_heads = 2 },
 } do
   for i, dropout in ipairs { 0, 0.1 } do
     local entry = LAYOUTS[5 + i]
@@ -82,6 +99,7 @@ for _, variant in ipairs {
       variant)
   end
 end
+attention_case("513 and 7", LONG[2][2], 1, 64, 0.1, { step = 7 })
 -- on tensor cores: groups of short sequences, several sequences that a block owns each, and one that is split
 attention_case("around 16", LAYOUTS[3][2], 4, 32, 0.1, { kv_heads = 2, window = 5 })
 attention_case("around 48 and 64", LAYOUTS[4][2], 2, 64, 0, { causal = true, window = 20 })

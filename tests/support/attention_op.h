@@ -40,28 +40,47 @@ static sr_tensor tensor_of(sr_storage *s, sr_device *device, void *data, sr_dtyp
                        .stride = {cols, 1}};
 }
 
-/* The variants of the op: all rows; a window; a causal mask and one key head. */
-enum { VARIANTS = 3 };
+/* The variants of the op: all rows; a window; a causal mask and one key head; the first and the
+ * last with a list of queries. */
+enum { VARIANTS = 5 };
+
+static bool is_listed(int variant) {
+    return variant > 2;
+}
 
 static sr_attention_opts variant_of(int variant) {
+    bool last = variant == 2 || variant == 4;
     return (sr_attention_opts){.heads = HEADS,
-                               .kv_heads = variant == 2 ? 1 : HEADS,
+                               .kv_heads = last ? 1 : HEADS,
                                .window = variant == 1 ? 40 : -1,
-                               .causal = variant == 2,
+                               .causal = last,
                                .scale = 0.2,
                                .drop = {230, SR_PURPOSE_DROP_ATTENTION, 1}};
 }
 
+/* The rows that are queries, two of five but none of the fourth sequence; their number. */
+static int64_t list_rows(int32_t rows[ROWS], const sr_layout *l, int variant) {
+    int64_t count = 0;
+    for (int32_t r = 0; r < ROWS; r++)
+        if (!is_listed(variant) || (l->owner[r] >= 0 && l->owner[r] != 3 && l->position[r] % 5 < 2))
+            rows[count++] = r;
+    return count;
+}
+
 static sr_status run_op(sr_device *device, op *o, const sr_layout *layout, int variant) {
-    sr_storage s[4];
+    int32_t list[ROWS];
+    int64_t count = list_rows(list, layout, variant);
+    sr_storage s[5];
     sr_attention_opts opts = variant_of(variant);
     int64_t columns = (HEADS + 2 * opts.kv_heads) * SIZE;
     sr_tensor qkv = tensor_of(&s[0], device, o->qkv, SR_BF16, ROWS, columns);
-    sr_tensor out = tensor_of(&s[1], device, o->out, SR_BF16, ROWS, WIDTH);
+    sr_tensor out = tensor_of(&s[1], device, o->out, SR_BF16, count, WIDTH);
     sr_tensor dqkv = tensor_of(&s[2], device, o->dqkv, SR_BF16, ROWS, columns);
-    sr_tensor lse = tensor_of(&s[3], device, o->lse, SR_F32, HEADS, ROWS);
-    SR_TRY(sr_cpu_attention(&out, &lse, &qkv, layout, opts));
-    return sr_cpu_attention_backward(&dqkv, NULL, &out, &qkv, &out, &lse, layout, opts);
+    sr_tensor lse = tensor_of(&s[3], device, o->lse, SR_F32, HEADS, count);
+    sr_tensor listed = tensor_of(&s[4], device, list, SR_I32, count, 1);
+    const sr_tensor *rows = is_listed(variant) ? &listed : NULL;
+    SR_TRY(sr_cpu_attention(&out, &lse, &qkv, rows, layout, opts));
+    return sr_cpu_attention_backward(&dqkv, NULL, &out, &qkv, &out, &lse, rows, layout, opts);
 }
 
 /* The op on a device with these kernels. */
@@ -96,13 +115,16 @@ static op *op_new(const sr_layout *l, int variant, int spoiled) {
 
 static bool rows_equal(const op *a, const op *b, const sr_layout *l, int variant, int but) {
     int64_t columns = columns_of(variant);
-    for (int64_t r = 0; r < ROWS; r++) {
-        if (l->owner[r] == but) continue;
-        if (memcmp(a->out + r * WIDTH, b->out + r * WIDTH, WIDTH * sizeof(sr_bf16)) != 0 ||
-            memcmp(a->dqkv + r * columns, b->dqkv + r * columns,
-                   (size_t)columns * sizeof(sr_bf16)) != 0)
+    int32_t rows[ROWS];
+    int64_t count = list_rows(rows, l, variant);
+    for (int64_t m = 0; m < count; m++)
+        if (l->owner[rows[m]] != but &&
+            memcmp(a->out + m * WIDTH, b->out + m * WIDTH, WIDTH * sizeof(sr_bf16)) != 0)
             return false;
-    }
+    for (int64_t r = 0; r < ROWS; r++)
+        if (l->owner[r] != but && memcmp(a->dqkv + r * columns, b->dqkv + r * columns,
+                                         (size_t)columns * sizeof(sr_bf16)) != 0)
+            return false;
     return true;
 }
 

@@ -31,7 +31,7 @@ void SR_SIMD(pack_b)(float *out, const float *b, int64_t row, int64_t column, in
 /* ---- room ------------------------------------------------------------------------------------ */
 
 INLINE bool is_narrow(const sr_attention_unit *u) {
-    return sr_attention_is_partial(u) && u->before + u->after < 4 * STRIP;
+    return sr_attention_is_partial(u) && u->position == NULL && u->before + u->after < 4 * STRIP;
 }
 INLINE int64_t strip_rows(const sr_attention_unit *u, bool backward) {
     return is_narrow(u) ? LOW : backward ? STRIP : FORWARD;
@@ -44,12 +44,12 @@ INLINE int64_t group_rows(const sr_attention_unit *u) {
 
 INLINE int64_t most_packed(const sr_attention_unit *u, bool backward) {
     if (backward) return u->n < BLOCK ? u->n : BLOCK;
-    return span_most(u->n, group_rows(u), u->before, u->after);
+    return most_seen(u, group_rows(u));
 }
 
 /* Columns of a strip of scores. */
 INLINE int64_t strip_width(const sr_attention_unit *u, bool backward) {
-    int64_t most = span_most(u->n, strip_rows(u, backward), u->before, u->after);
+    int64_t most = most_seen(u, strip_rows(u, backward));
     return backward && most > BLOCK ? BLOCK : most;
 }
 
@@ -110,9 +110,9 @@ typedef struct strip {
 /* The strip of queries from `row` on. */
 static strip strip_at(const sr_attention_unit *u, const room *r, int64_t row, span packed,
                       bool backward) {
-    int64_t left = u->n - row, most = strip_rows(u, backward);
+    int64_t left = u->queries - row, most = strip_rows(u, backward);
     strip t = {.row = row, .rows = left < most ? left : most};
-    t.keys = span_in(span_of(u->n, row, t.rows, u->before, u->after), packed);
+    t.keys = span_in(keys_seen(u, row, t.rows), packed);
     t.first = packed.from, t.packed = packed.to - packed.from;
     t.width = t.keys.to - t.keys.from;
     t.groups = words_across(t.keys);
@@ -152,10 +152,10 @@ static void multiply_transposed(float *c, const sr_attention_unit *u, const room
 /* The strip's scores, -inf where they are not seen, and its draws. */
 static void scores(const sr_attention_unit *u, const room *r, const strip *t) {
     multiply_transposed(r->s, u, r, t, r->rows, r->kt, score_unit(u));
-    if (sr_attention_is_partial(u))
-        hide_unseen(r->s, r->ld, t->keys, t->row, t->rows, u->before, u->after);
+    hide_keys(u, r->s, r->ld, t->keys, t->row, t->rows);
     if (u->key.keep < 256)
-        drop_words(r->words, r->stride, &u->key, t->row, t->rows, words_from(t->keys), t->groups);
+        drop_words(r->words, r->stride, &u->key, u->position, t->row, t->rows, words_from(t->keys),
+                   t->groups);
 }
 
 /* c (rows, d) = or += alpha s x, given the panels of x */
@@ -185,7 +185,7 @@ static void scale_row(float *x, int64_t n, float factor) {
 static void forward_strip(const sr_attention_unit *u, const room *r, int64_t q, span packed) {
     strip t = strip_at(u, r, q, packed, false);
     float factor[STRIP], *out = u->out + q * u->ldo;
-    copy_strip(r->rows, u->q + q * u->ld, u->ld, t.rows, u->d);
+    copy_strip(r->rows, u->q + q * u->ldq, u->ldq, t.rows, u->d);
     scores(u, r, &t);
     score_rows s = {.s = r->s, .ld = r->ld, .n = t.width, .groups = t.groups, .words = r->words};
     softmax_rows(&s, &t.rule, t.rows, false, u->lse + q, factor, NULL, 0);
@@ -194,12 +194,12 @@ static void forward_strip(const sr_attention_unit *u, const room *r, int64_t q, 
 }
 
 void SR_SIMD(attention)(const sr_attention_unit *u) {
-    int64_t n = u->n, group = group_rows(u), step = strip_rows(u, false);
+    int64_t end = u->queries, group = group_rows(u), step = strip_rows(u, false);
     room r = lay_out(u->room, u, false);
     memset(r.s, 0, (size_t)(STRIP * r.ld) * sizeof *r.s);
-    for (int64_t from = 0; from < n; from += group) {
-        int64_t to = n - from < group ? n : from + group;
-        span keys = span_of(n, from, to - from, u->before, u->after);
+    for (int64_t from = 0; from < end; from += group) {
+        int64_t to = end - from < group ? end : from + group;
+        span keys = keys_seen(u, from, to - from);
         int64_t at = keys.from * u->ld, count = keys.to - keys.from;
         SR_SIMD(pack_b)(r.kt, u->k + at, 1, u->ld, u->d, count);
         SR_SIMD(pack_b)(r.panels, u->v + at, u->ld, 1, count, u->d);
@@ -237,16 +237,16 @@ static void backward_strip(const sr_attention_unit *u, const room *r, int64_t q,
     strip t = strip_at(u, r, q, block, true);
     if (t.width == 0) return;
     int64_t d = u->d, rows = t.rows;
-    bool begun = span_of(u->n, q, rows, u->before, u->after).from < block.from;
+    bool begun = keys_seen(u, q, rows).from < block.from;
     const float *dout = u->dout + q * u->ldo, *out = u->out + q * u->ldo;
-    copy_strip(r->rows, u->q + q * u->ld, u->ld, rows, d);
+    copy_strip(r->rows, u->q + q * u->ldq, u->ldq, rows, d);
     copy_strip(r->drows, dout, u->ldo, rows, d);
     scores(u, r, &t);
     multiply_transposed(r->ds, u, r, &t, r->drows, r->vt, 1);
     for (int64_t i = 0; i < rows; i++)
         derivatives(r->s + i * r->ld, r->ds + i * r->ld, t.width, u->lse[q + i],
                     dot(dout + i * u->ldo, out + i * u->ldo, d), &t.rule, r->words + i * t.groups);
-    mix(u->dq + q * u->ld, u->ld, u, r, &t, r->ds, u->scale, begun);
+    mix(u->dq + q * u->ldq, u->ldq, u, r, &t, r->ds, u->scale, begun);
     SR_SIMD(pack_b)(r->row_panels, r->rows, d, 1, rows, d);
     SR_SIMD(pack_b)(r->drow_panels, r->drows, d, 1, rows, d);
     add_transposed(r->dk, r->ds, r->row_panels, u, r, &t, u->scale, add);
@@ -277,7 +277,7 @@ static void give_block(const sr_attention_unit *u, const room *r, span block) {
 
 /* The strips that see any of the block's keys. */
 static void backward_block(const sr_attention_unit *u, const room *r, span block) {
-    span rows = span_of(u->n, block.from, block.to - block.from, u->after, u->before);
+    span rows = queries_seeing(u, block.from, block.to - block.from);
     int64_t step = strip_rows(u, true), first = rows.from / step * step;
     bool written = u->member > 0 || sr_attention_is_partial(u);
     begin_block(u, r, block);

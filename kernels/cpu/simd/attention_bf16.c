@@ -58,9 +58,7 @@ INLINE int64_t slab_size(const sr_attention_unit *u) {
 
 /* Columns of scores: of a strip of queries, or of a slab of keys. */
 INLINE int64_t most_columns(const sr_attention_unit *u, bool backward) {
-    if (!backward) return span_most(u->n, STRIP, u->before, u->after);
-    int64_t most = slab_size(u) + u->before + u->after + 2 * (BLOCK + EDGE);
-    return most < u->n ? most : u->n;
+    return most_seen(u, backward ? slab_size(u) + 2 * BLOCK : STRIP);
 }
 
 typedef struct bf16_room {
@@ -200,21 +198,20 @@ INLINE float late_unit(const sr_attention_unit *u) {
 /* ---- forward --------------------------------------------------------------------------------- */
 
 static void forward_strip(const sr_attention_unit *u, const bf16_room *r, int64_t q, feed *next) {
-    int64_t n = u->n, d = u->d, ld = r->ld, p_ld = r->p_ld, q_ld = u->ld;
-    int64_t rows = n - q < STRIP ? n - q : STRIP;
-    span keys = span_of(n, q, rows, u->before, u->after);
+    int64_t n = u->n, d = u->d, ld = r->ld, p_ld = r->p_ld, q_ld = u->ldq;
+    int64_t rows = u->queries - q < STRIP ? u->queries - q : STRIP;
+    span keys = keys_seen(u, q, rows);
     int64_t width = keys.to - keys.from, groups = words_across(keys);
     score_rule rule = {u->key, r->draws, true, late_unit(u), keys.from - words_from(keys)};
     float factor[STRIP];
     const sr_bf16 *q_rows = rows_to_read(r->rows, bf16_at(u->q, q * q_ld), &q_ld, rows, d);
     if (u->key.keep < 256)
-        drop_words(r->words, rule.stride, &u->key, q, rows, words_from(keys), groups);
+        drop_words(r->words, rule.stride, &u->key, u->position, q, rows, words_from(keys), groups);
     for (int64_t i = 0; i < rows; i += PART) {
         int64_t some = rows - i < PART ? rows - i : PART;
         multiply_strip(r->s, ld, q_rows + i * q_ld, q_ld, r->kt, (sr_part){d, n, 0, keys.from},
                        some, width, d, early_scale(u));
-        if (sr_attention_is_partial(u))
-            hide_unseen(r->s, ld, keys, q + i, some, u->before, u->after);
+        hide_keys(u, r->s, ld, keys, q + i, some);
         score_rows s = {r->s, ld, width, groups, r->words + i * groups, r->p + i * p_ld, p_ld};
         softmax_rows(&s, &rule, some, true, u->lse + q + i, factor + i, next, next->matrices);
     }
@@ -230,7 +227,7 @@ void SR_SIMD(attention_bf16)(const sr_attention_unit *u) {
     feed next = feed_of(u, false);
     SR_SIMD(pack_b_bf16)(r.kt, bf16_at(u->k, 0), 1, u->ld, u->d, u->n);
     SR_SIMD(pack_b_bf16)(r.v, bf16_at(u->v, 0), u->ld, 1, u->n, u->d);
-    for (int64_t q = 0; q < u->n; q += STRIP) forward_strip(u, &r, q, &next);
+    for (int64_t q = 0; q < u->queries; q += STRIP) forward_strip(u, &r, q, &next);
 }
 
 /* ---- backward -------------------------------------------------------------------------------- */
@@ -251,14 +248,14 @@ typedef struct strip {
 
 static slab slab_at(const sr_attention_unit *u, int64_t key) {
     int64_t n = u->n, size = slab_size(u), keys = n - key < size ? n - key : size;
-    span s = span_of(n, key, keys, u->after, u->before);
+    span s = queries_seeing(u, key, keys);
     int64_t to = (s.to + BLOCK - 1) / BLOCK * BLOCK;
-    return (slab){key, keys, {s.from / BLOCK * BLOCK, to < n ? to : n}};
+    return (slab){key, keys, {s.from / BLOCK * BLOCK, to < u->queries ? to : u->queries}};
 }
 
 static strip strip_of(const sr_attention_unit *u, const slab *s, int64_t at) {
     strip t = {.key = s->key + at, .rows = s->keys - at < STRIP ? s->keys - at : STRIP};
-    t.queries = span_of(u->n, t.key, t.rows, u->after, u->before);
+    t.queries = queries_seeing(u, t.key, t.rows);
     t.at = t.queries.from - s->queries.from;
     t.width = t.queries.to - t.queries.from;
     return t;
@@ -297,8 +294,8 @@ INLINE void keep_sum(float *x, const float *sum, int64_t d, bool first) {
 static void give_rows(const sr_attention_unit *u, const bf16_room *r, const strip *t, sr_bf16 *to,
                       float *sums, const sr_bf16 *p, const sr_bf16 *b, float factor) {
     int64_t ld = padded(u->d);
-    multiply_strip(r->result, ld, p, r->p_ld, b, (sr_part){u->n, u->d, t->queries.from, 0}, t->rows,
-                   u->d, t->width, 1);
+    multiply_strip(r->result, ld, p, r->p_ld, b, (sr_part){u->queries, u->d, t->queries.from, 0},
+                   t->rows, u->d, t->width, 1);
     for (int64_t i = 0; i < t->rows; i++) {
         float *sum = r->result + i * ld;
         if (u->members > 1) {
@@ -314,13 +311,12 @@ static void give_rows(const sr_attention_unit *u, const bf16_room *r, const stri
 static void strip_products(const sr_attention_unit *u, const bf16_room *r, const strip *t,
                            int64_t row, int64_t rows) {
     int64_t d = u->d, key = t->key + row, at = key * u->ld, k_ld = u->ld, v_ld = u->ld;
-    sr_part part = {d, u->n, 0, t->queries.from};
+    sr_part part = {d, u->queries, 0, t->queries.from};
     const sr_bf16 *keys = rows_to_read(r->rows, bf16_at(u->k, at), &k_ld, rows, d);
     multiply_strip(r->s, r->ld, keys, k_ld, r->qt, part, rows, t->width, d, early_scale(u));
     const sr_bf16 *values = rows_to_read(r->rows, bf16_at(u->v, at), &v_ld, rows, d);
     multiply_strip(r->dp, r->ld, values, v_ld, r->dout_t, part, rows, t->width, d, 1);
-    if (sr_attention_is_partial(u))
-        hide_unseen(r->s, r->ld, t->queries, key, rows, u->after, u->before);
+    hide_queries(u, r->s, r->ld, t->queries, key, rows);
 }
 
 /* Zeros in the columns of the slab that are not the strip's. */
@@ -336,7 +332,7 @@ static void backward_strip(const sr_attention_unit *u, const bf16_room *r, const
     strip t = strip_of(u, s, at);
     sr_bf16 *derivative = r->derivative + at * r->p_ld;
     if (u->key.keep < 256 && t.key % 64 == 0)
-        drop_words_of_columns(r->words, r->draws, &u->key, t.key, s->queries.from,
+        drop_words_of_columns(r->words, r->draws, &u->key, u->position, t.key, s->queries.from,
                               s->queries.to - s->queries.from);
     for (int64_t i = 0; i < t.rows; i++) {
         if (i % PART == 0) strip_products(u, r, &t, i, t.rows - i < PART ? t.rows - i : PART);
@@ -353,7 +349,7 @@ static void backward_strip(const sr_attention_unit *u, const bf16_room *r, const
 /* Rows q .. of dQ from the keys of a slab; `last`: they see no later slab. */
 static void add_queries(const sr_attention_unit *u, const bf16_room *r, int64_t q, const slab *s,
                         bool add, bool last) {
-    int64_t n = u->n, d = u->d, rows = n - q < BLOCK ? n - q : BLOCK;
+    int64_t d = u->d, rows = u->queries - q < BLOCK ? u->queries - q : BLOCK;
     float *dq = r->dq + q * padded(d);
     SR_SIMD(pack_a_bf16)(r->turned, r->derivative + q - s->queries.from, 1, r->p_ld, rows, s->keys);
     sr_gemm g = {.c = dq,
@@ -369,14 +365,14 @@ static void add_queries(const sr_attention_unit *u, const bf16_room *r, int64_t 
                  .spare = true};
     SR_SIMD(gemm_bf16)(&g);
     for (int64_t i = 0; last && i < rows; i++)
-        round_row((sr_bf16 *)u->dq + (q + i) * u->ld, dq + i * padded(d), d, u->scale);
+        round_row((sr_bf16 *)u->dq + (q + i) * u->ldq, dq + i * padded(d), d, u->scale);
 }
 
 /* `begun`: queries below have sums of earlier slabs. */
 static void backward_slab(const sr_attention_unit *u, const bf16_room *r, const slab *s,
                           int64_t begun, feed *next) {
     int64_t after = s->key + s->keys;
-    int64_t open = after < u->n ? slab_at(u, after).queries.from : u->n;
+    int64_t open = after < u->n ? slab_at(u, after).queries.from : u->queries;
     for (int64_t at = 0; at < s->keys; at += STRIP) backward_strip(u, r, s, at, next);
     SR_SIMD(pack_b_bf16)(r->k, bf16_at(u->k, s->key * u->ld), u->ld, 1, s->keys, u->d);
     for (int64_t q = s->queries.from; q < s->queries.to; q += BLOCK)
@@ -384,10 +380,10 @@ static void backward_slab(const sr_attention_unit *u, const bf16_room *r, const 
 }
 
 static void gather_statistics(const sr_attention_unit *u, const bf16_room *r) {
-    for (int64_t i = 0; i < padded(u->n); i += 4) {
+    for (int64_t i = 0; i < padded(u->queries); i += 4) {
         vf s[4];
         for (int64_t k = 0; k < 4; k++) {
-            bool live = i + k < u->n;
+            bool live = i + k < u->queries;
             int64_t at = (i + k) * u->ldo;
             r->lse[i + k] = live ? u->lse[i + k] * LOG2_E : 0;
             s[k] = live ? dot_bf16(bf16_at(u->dout, at), bf16_at(u->out, at), u->d) : v_zero();
@@ -400,10 +396,11 @@ static void gather_statistics(const sr_attention_unit *u, const bf16_room *r) {
 void SR_SIMD(attention_bf16_backward)(const sr_attention_unit *u) {
     bf16_room r = divide_room(u->room, u, true);
     feed next = feed_of(u, true);
-    SR_SIMD(pack_b_bf16)(r.qt, bf16_at(u->q, 0), 1, u->ld, u->d, u->n);
-    SR_SIMD(pack_b_bf16)(r.dout_t, bf16_at(u->dout, 0), 1, u->ldo, u->d, u->n);
-    SR_SIMD(pack_b_bf16)(r.q, bf16_at(u->q, 0), u->ld, 1, u->n, u->d);
-    SR_SIMD(pack_b_bf16)(r.dout, bf16_at(u->dout, 0), u->ldo, 1, u->n, u->d);
+    int64_t queries = u->queries;
+    SR_SIMD(pack_b_bf16)(r.qt, bf16_at(u->q, 0), 1, u->ldq, u->d, queries);
+    SR_SIMD(pack_b_bf16)(r.dout_t, bf16_at(u->dout, 0), 1, u->ldo, u->d, queries);
+    SR_SIMD(pack_b_bf16)(r.q, bf16_at(u->q, 0), u->ldq, 1, queries, u->d);
+    SR_SIMD(pack_b_bf16)(r.dout, bf16_at(u->dout, 0), u->ldo, 1, queries, u->d);
     gather_statistics(u, &r);
     int64_t begun = 0;
     for (int64_t key = 0; key < u->n; key += slab_size(u)) {

@@ -96,11 +96,12 @@ static float *part(room *r, int64_t floats) {
 
 /* Whole rows side by side, in f32, in a copy unless they are: rows of qkv compete for few sets of a
  * cache. */
-static matrix copied(room *room, const float *x, int64_t ld, const sr_attention_unit *u) {
+static matrix copied(room *room, const float *x, int64_t ld, int64_t rows,
+                     const sr_attention_unit *u) {
     int64_t to_ld = whole(u->d);
     if (!u->bf16 && ld == u->d && ld == to_ld) return (matrix){x, ld};
-    float *to = part(room, u->n * to_ld);
-    for (int64_t r = 0; r < u->n; r++)
+    float *to = part(room, rows * to_ld);
+    for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < u->d; c += VL)
             v_store(to + r * to_ld + c,
                     u->bf16 ? v_from_bf16(h_at((const sr_bf16 *)x + r * ld, c, u->d))
@@ -109,8 +110,9 @@ static matrix copied(room *room, const float *x, int64_t ld, const sr_attention_
 }
 
 /* For what is read once: in place, if it can be. */
-static matrix operand(room *room, const float *x, int64_t ld, const sr_attention_unit *u) {
-    return u->bf16 || u->d % 4 != 0 ? copied(room, x, ld, u) : (matrix){x, ld};
+static matrix operand(room *room, const float *x, int64_t ld, int64_t rows,
+                      const sr_attention_unit *u) {
+    return u->bf16 || u->d % 4 != 0 ? copied(room, x, ld, rows, u) : (matrix){x, ld};
 }
 
 /* to (d, ld) = x^T for VL rows of x; columns of x up to a multiple of 4 are readable. */
@@ -128,7 +130,7 @@ INLINE void transpose_rows(float *to, int64_t ld, matrix x, int64_t d) {
 
 typedef struct operands {
     room room;
-    int64_t n, d, ld; /* ld: of the scores, and of the transposed matrices */
+    int64_t n, queries, d, ld; /* ld: of the scores, and of the transposed matrices */
     matrix q, k, v;
     float *kt, *s, *result, *last; /* last: VL rows */
     uint32_t *words;
@@ -148,15 +150,16 @@ static void transpose(operands *o, float *to, matrix x) {
 }
 
 static operands gather(const sr_attention_unit *u, bool backward) {
-    operands o = {.room = {u->room, 0}, .n = u->n, .d = u->d, .ld = whole(u->n)};
-    int64_t groups = drop_groups(u->n), draws = (u->n * groups + 15) / 16 * 16;
-    o.q = (backward ? copied : operand)(&o.room, u->q, u->ld, u);
-    o.k = (backward ? copied : operand)(&o.room, u->k, u->ld, u);
-    o.v = (backward ? operand : copied)(&o.room, u->v, u->ld, u);
+    operands o = {
+        .room = {u->room, 0}, .n = u->n, .queries = u->queries, .d = u->d, .ld = whole(u->n)};
+    int64_t draws = (u->queries * drop_groups(u->n) + 15) / 16 * 16;
+    o.q = (backward ? copied : operand)(&o.room, u->q, u->ldq, u->queries, u);
+    o.k = (backward ? copied : operand)(&o.room, u->k, u->ld, u->n, u);
+    o.v = (backward ? operand : copied)(&o.room, u->v, u->ld, u->n, u);
     o.next = feed_of(u, backward);
     o.kt = part(&o.room, o.d * o.ld);
     o.last = part(&o.room, VL * whole(o.d));
-    o.s = part(&o.room, o.n * o.ld);
+    o.s = part(&o.room, o.queries * o.ld);
     o.result = part(&o.room, o.n * o.d);
     o.words = (uint32_t *)part(&o.room, 4 * draws);
     o.rule = (score_rule){u->key, draws, u->bf16, 1, 0};
@@ -189,10 +192,10 @@ static matrix rows_from(matrix x, int64_t row) {
     return (matrix){x.at + row * x.ld, x.ld};
 }
 static int64_t rows_at(const operands *o, int64_t row) {
-    return o->n - row < ROWS ? o->n - row : ROWS;
+    return o->queries - row < ROWS ? o->queries - row : ROWS;
 }
 static void all_scores(float *c, operands *o, matrix x, const float *yt, float alpha) {
-    for (int64_t i = 0; i < o->n; i += ROWS)
+    for (int64_t i = 0; i < o->queries; i += ROWS)
         scores(c + i * o->ld, o, rows_from(x, i), yt, alpha, rows_at(o, i));
 }
 
@@ -234,7 +237,7 @@ static void mix_rows(operands *o, float *to, int64_t ld, const float *p, matrix 
     deliver(o, to, ld, rows);
 }
 
-/* to (n, d) = alpha p^T x, in strips of rows of p and x. */
+/* to (n, d) = alpha p^T x, in strips of rows of p and x, which are of queries. */
 static void mix_columns(operands *o, float *to, int64_t ld, const float *p, matrix x, float alpha) {
     product m = {.ldc = ld,
                  .a_row = 1,
@@ -245,9 +248,9 @@ static void mix_columns(operands *o, float *to, int64_t ld, const float *p, matr
                  .alpha = alpha,
                  .next = &o->next};
     m.c = result_at(o, to, &m.ldc);
-    for (int64_t q = 0; q < o->n; q += STRIP) {
+    for (int64_t q = 0; q < o->queries; q += STRIP) {
         m.a = p + q * o->ld, m.b = x.at + q * x.ld, m.add = q > 0;
-        m.k = o->n - q < STRIP ? o->n - q : STRIP;
+        m.k = o->queries - q < STRIP ? o->queries - q : STRIP;
         multiply(&m);
     }
     deliver(o, to, ld, o->n);
@@ -255,17 +258,21 @@ static void mix_columns(operands *o, float *to, int64_t ld, const float *p, matr
 
 /* ---- the two passes -------------------------------------------------------------------------- */
 
+static void draw(const operands *o, const sr_attention_unit *u, int64_t groups) {
+    if (u->key.keep == 256) return;
+    drop_words(o->words, o->rule.stride, &u->key, u->position, 0, o->queries, 0, groups);
+}
+
 void SR_SIMD(attention_short)(const sr_attention_unit *u) {
     operands o = gather(u, false);
     int64_t n = o.n, groups = drop_groups(n);
     float factor[ROWS];
     transpose(&o, o.kt, o.k);
-    if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, 0, groups);
-    for (int64_t i = 0; i < n; i += ROWS) {
+    draw(&o, u, groups);
+    for (int64_t i = 0; i < o.queries; i += ROWS) {
         int64_t rows = rows_at(&o, i), at = i * u->ldo;
         scores(o.s, &o, rows_from(o.q, i), o.kt, score_unit(u), rows);
-        if (sr_attention_is_partial(u))
-            hide_unseen(o.s, o.ld, (span){0, n}, i, rows, u->before, u->after);
+        hide_keys(u, o.s, o.ld, (span){0, n}, i, rows);
         score_rows s = {
             .s = o.s, .ld = o.ld, .n = n, .groups = groups, .words = o.words + i * groups};
         softmax_rows(&s, &o.rule, rows, false, u->lse + i, factor, &o.next, 2);
@@ -276,22 +283,23 @@ void SR_SIMD(attention_short)(const sr_attention_unit *u) {
 
 void SR_SIMD(attention_short_backward)(const sr_attention_unit *u) {
     operands o = gather(u, true);
-    int64_t n = o.n, groups = drop_groups(n);
-    matrix out = operand(&o.room, u->out, u->ldo, u), dout = copied(&o.room, u->dout, u->ldo, u);
-    float *vt = part(&o.room, o.d * o.ld), *ds = part(&o.room, n * o.ld);
+    int64_t n = o.n, queries = o.queries, groups = drop_groups(n);
+    matrix out = operand(&o.room, u->out, u->ldo, queries, u);
+    matrix dout = copied(&o.room, u->dout, u->ldo, queries, u);
+    float *vt = part(&o.room, o.d * o.ld), *ds = part(&o.room, queries * o.ld);
     transpose(&o, o.kt, o.k);
     transpose(&o, vt, o.v);
     all_scores(o.s, &o, o.q, o.kt, score_unit(u));
-    if (sr_attention_is_partial(u)) hide_unseen(o.s, o.ld, (span){0, n}, 0, n, u->before, u->after);
+    hide_keys(u, o.s, o.ld, (span){0, n}, 0, queries);
     all_scores(ds, &o, dout, vt, 1);
-    if (u->key.keep < 256) drop_words(o.words, o.rule.stride, &u->key, 0, n, 0, groups);
-    for (int64_t i = 0; i < n; i++) {
+    draw(&o, u, groups);
+    for (int64_t i = 0; i < queries; i++) {
         take(&o.next, 2);
         derivatives(o.s + i * o.ld, ds + i * o.ld, n, u->lse[i],
                     dot(dout.at + i * dout.ld, out.at + i * out.ld, o.d), &o.rule,
                     o.words + i * groups);
     }
-    mix_rows(&o, u->dq, u->ld, ds, o.k, u->scale, NULL, n);
+    mix_rows(&o, u->dq, u->ldq, ds, o.k, u->scale, NULL, queries);
     mix_columns(&o, u->dk, u->ld, ds, o.q, u->scale);
     mix_columns(&o, u->dv, u->ld, o.s, dout, 1);
 }

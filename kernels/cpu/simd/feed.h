@@ -22,13 +22,14 @@ INLINE void feed_from(feed *f, const sr_attention_unit *u, const float *x, int64
 
 INLINE feed feed_of(const sr_attention_unit *u, bool backward) {
     feed f = {{NULL}, {0}, 0, 0, u->d * (u->bf16 ? 2 : 4), u->ahead == 0 ? 0 : u->n};
-    feed_from(&f, u, u->q, u->ld);
+    bool whole = u->position == NULL; /* else rows of q are copies, and there are few */
+    if (whole) feed_from(&f, u, u->q, u->ldq);
     feed_from(&f, u, u->k, u->ld);
     feed_from(&f, u, u->v, u->ld);
-    feed_from(&f, u, u->out, u->ldo);
+    if (whole) feed_from(&f, u, u->out, u->ldo);
     if (!backward) return f;
-    feed_from(&f, u, u->dout, u->ldo);
-    feed_from(&f, u, u->dq, u->ld);
+    if (whole) feed_from(&f, u, u->dout, u->ldo);
+    if (whole) feed_from(&f, u, u->dq, u->ldq);
     feed_from(&f, u, u->dk, u->ld);
     feed_from(&f, u, u->dv, u->ld);
     return f;

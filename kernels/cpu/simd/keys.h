@@ -39,11 +39,20 @@ INLINE int64_t drop_groups(int64_t columns) {
     return (columns + 63) / 64 * 4;
 }
 
+/* The positions in `position` that lanes of indices stand for; indices from `end` on are not read.
+ */
+INLINE vu u_positions(const int32_t *position, vu index, uint32_t end) {
+    uint32_t lanes[VL];
+    u_store(lanes, index);
+    for (int i = 0; i < VL; i++) lanes[i] = lanes[i] < end ? (uint32_t)position[lanes[i]] : 0;
+    return u_load(lanes);
+}
+
 /* Computes the words of `rows` rows starting at `row`, `groups` each (a multiple of 4), the first
  * of which has column `col` (a multiple of 64): words[w * stride + i * groups + g].  stride >= rows
- * * groups rounded up to 16. */
-INLINE void drop_words(uint32_t *words, int64_t stride, const sr_key *key, int64_t row,
-                       int64_t rows, int64_t col, int64_t groups) {
+ * * groups rounded up to 16.  Row i draws as position[i], or as i if that is NULL. */
+INLINE void drop_words(uint32_t *words, int64_t stride, const sr_key *key, const int32_t *position,
+                       int64_t row, int64_t rows, int64_t col, int64_t groups) {
     static const uint32_t lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     uint32_t across = (uint32_t)groups;
     vu first = u_set(sr_drop_group((uint32_t)col) << 16), lane = u_load(lanes), end = u_set(across);
@@ -51,8 +60,9 @@ INLINE void drop_words(uint32_t *words, int64_t stride, const sr_key *key, int64
     vu down = (vu) __builtin_convertvector(share, vi); /* lane / across */
     vu i = down + u_set((uint32_t)row), g = lane - down * end;
     for (int64_t at = 0; at < rows * groups; at += VL) {
-        vu c[4] = {(i & u_set(0xFFFF)) | ((g << 16) + first), u_set(key->uid), u_set(key->word2),
-                   u_set(key->epoch)};
+        vu drawn = position != NULL ? u_positions(position, i, (uint32_t)(row + rows)) : i;
+        vu c[4] = {(drawn & u_set(0xFFFF)) | ((g << 16) + first), u_set(key->uid),
+                   u_set(key->word2), u_set(key->epoch)};
         philox_lanes(c, key->seed, SR_ROUNDS_DROPOUT);
         for (int w = 0; w < 4; w++) u_store(words + w * stride + at, c[w]);
         g += u_set(VL % across);
@@ -70,14 +80,17 @@ INLINE vm drop_kept(const uint32_t *words, int64_t stride, int64_t col, uint32_t
 
 /* The other way round: the draws of columns col .. col + 63 (col a multiple of 64) for `rows` rows
  * starting at `first`, in 16 words a row: those that decide one column are contiguous. */
-INLINE void drop_words_of_columns(uint32_t *words, int64_t stride, const sr_key *key, int64_t col,
-                                  int64_t first, int64_t rows) {
+INLINE void drop_words_of_columns(uint32_t *words, int64_t stride, const sr_key *key,
+                                  const int32_t *position, int64_t col, int64_t first,
+                                  int64_t rows) {
     uint32_t lanes[VL];
     for (uint32_t lane = 0; lane < VL; lane++) lanes[lane] = (uint32_t)first + lane;
     for (uint32_t group = 0; group < 4; group++) {
         vu row = u_load(lanes), high = u_set((sr_drop_group((uint32_t)col) + group) << 16);
         for (int64_t at = 0; at < rows; at += VL, row += u_set(VL)) {
-            vu c[4] = {(row & u_set(0xFFFF)) | high, u_set(key->uid), u_set(key->word2),
+            vu drawn =
+                position != NULL ? u_positions(position, row, (uint32_t)(first + rows)) : row;
+            vu c[4] = {(drawn & u_set(0xFFFF)) | high, u_set(key->uid), u_set(key->word2),
                        u_set(key->epoch)};
             philox_lanes(c, key->seed, SR_ROUNDS_DROPOUT);
             for (int w = 0; w < 4; w++) u_store(words + (group * 4 + w) * stride + at, c[w]);

@@ -124,7 +124,7 @@ void SR_SIMD(scale_bf16)(sr_bf16 *x, int64_t n, float factor) {
 /* ---- dropout -------------------------------------------------------------------------------- */
 
 static void draw_row(uint32_t *words, const sr_key *key, int64_t row, int64_t n) {
-    drop_words(words, sr_drop_room(n) / 4, key, row, 1, 0, drop_groups(n));
+    drop_words(words, sr_drop_room(n) / 4, key, NULL, row, 1, 0, drop_groups(n));
 }
 
 /* x, from column i on, through the dropout whose draws of the row are `words`. */

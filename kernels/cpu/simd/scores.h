@@ -43,10 +43,45 @@ INLINE span span_of(int64_t n, int64_t row, int64_t rows, int64_t before, int64_
     return (span){from, to < n ? to : n};
 }
 
-/* The largest span of as many rows. */
-INLINE int64_t span_most(int64_t n, int64_t rows, int64_t before, int64_t after) {
-    int64_t most = rows + before + after + 2 * EDGE;
-    return most < n ? most : n;
+INLINE int64_t position_of(const sr_attention_unit *u, int64_t query) {
+    return u->position != NULL ? u->position[query] : query;
+}
+
+/* The queries before a position. */
+INLINE int64_t queries_below(const sr_attention_unit *u, int64_t position) {
+    if (u->position == NULL) return position;
+    int64_t low = 0, high = u->queries;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        if (u->position[middle] < position)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The keys that some queries see. */
+INLINE span keys_seen(const sr_attention_unit *u, int64_t query, int64_t queries) {
+    int64_t first = position_of(u, query), last = position_of(u, query + queries - 1);
+    return span_of(u->n, first, last - first + 1, u->before, u->after);
+}
+
+/* The queries that see some keys, and never none: where no listed one does, some whose scores are
+ * hidden. */
+INLINE span queries_seeing(const sr_attention_unit *u, int64_t key, int64_t keys) {
+    if (u->position == NULL) return span_of(u->n, key, keys, u->after, u->before);
+    int64_t from = queries_below(u, key - u->after), to = queries_below(u, key + keys + u->before);
+    if (from == u->queries) from--;
+    from = from / EDGE * EDGE;
+    to = to > from ? (to + EDGE - 1) / EDGE * EDGE : from + EDGE;
+    return (span){from, to < u->queries ? to : u->queries};
+}
+
+/* The most keys that as many queries see; listed ones may be far apart. */
+INLINE int64_t most_seen(const sr_attention_unit *u, int64_t queries) {
+    int64_t most = queries + u->before + u->after + 2 * EDGE;
+    return most < u->n && u->position == NULL ? most : u->n;
 }
 
 /* The columns of `c` that are in a block, possibly none. */
@@ -55,14 +90,30 @@ INLINE span span_in(span c, span block) {
     return s.from < s.to ? s : (span){block.from, block.from};
 }
 
-/* -inf where row i of `rows`, which is row + i of the unit, does not see the column. */
-INLINE void hide_unseen(float *s, int64_t ld, span c, int64_t row, int64_t rows, int64_t before,
-                        int64_t after) {
-    int64_t width = c.to - c.from;
-    for (int64_t i = 0; i < rows; i++, s += ld) {
-        int64_t first = row + i - before - c.from, end = row + i + after + 1 - c.from;
-        for (int64_t x = 0; x < first && x < width; x++) s[x] = -INFINITY;
-        for (int64_t x = end > 0 ? end : 0; x < width; x++) s[x] = -INFINITY;
+/* -inf in all of `width` columns but first .. end - 1 */
+INLINE void hide_but(float *s, int64_t width, int64_t first, int64_t end) {
+    for (int64_t x = 0; x < first && x < width; x++) s[x] = -INFINITY;
+    for (int64_t x = end > 0 ? end : 0; x < width; x++) s[x] = -INFINITY;
+}
+
+/* -inf in the scores of queries where they do not see a key of the span. */
+INLINE void hide_keys(const sr_attention_unit *u, float *s, int64_t ld, span keys, int64_t query,
+                      int64_t queries) {
+    if (!sr_attention_is_partial(u)) return;
+    for (int64_t i = query; i < query + queries; i++, s += ld) {
+        int64_t at = position_of(u, i) - keys.from;
+        hide_but(s, keys.to - keys.from, at - u->before, at + u->after + 1);
+    }
+}
+
+/* The same the other way round, in rows of keys. */
+INLINE void hide_queries(const sr_attention_unit *u, float *s, int64_t ld, span queries,
+                         int64_t key, int64_t keys) {
+    if (!sr_attention_is_partial(u)) return;
+    int64_t width = queries.to - queries.from;
+    for (int64_t k = key; k < key + keys; k++, s += ld) {
+        int64_t first = queries_below(u, k - u->after), end = queries_below(u, k + u->before + 1);
+        hide_but(s, width, first - queries.from, end - queries.from);
     }
 }
 

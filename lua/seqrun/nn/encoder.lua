@@ -140,8 +140,8 @@ local function embed(self, batch)
   return d.embedding ~= d.hidden and self:linear(x, self.prefix .. names.project) or x
 end
 
----What the heads of a layer read, side by side.
-local function attend(self, x, layout, i, name, places)
+---What the heads of a layer read, side by side; only for some rows, if there is a list of them.
+local function attend(self, x, layout, i, name, places, rows)
   local d = self.design
   local kv_heads = d.kv_heads ~= d.heads and d.kv_heads or nil
   local qkv = product(self, x, name, self.names.qkv, parameters.QKV)
@@ -151,10 +151,16 @@ local function attend(self, x, layout, i, name, places)
       positions = places and places.positions, limit = places and places.limit,
     })
   end
-  return (self.attention or ops.attention)(qkv, layout, {
+  local options = {
     heads = d.heads, kv_heads = kv_heads, window = d.window and d.window(i) or nil, causal = d.causal,
     dropout = dropout(self, "attention"), layer = i,
-  })
+  }
+  if self.attention then
+    local mixed = self.attention(qkv, layout, options)
+    return rows and ops.gather_rows(mixed, rows) or mixed
+  end
+  options.rows = rows
+  return ops.attention(qkv, layout, options)
 end
 
 ---x with dropout at a site of layer i.
@@ -188,7 +194,7 @@ end
 ---@param x seqrun.Tensor (T, H)
 ---@param layout seqrun.Layout
 ---@param i integer layer, from 0 as in the names
----@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor } go on with these rows after attention
+---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor } go on with these rows after the keys and values
 ---@param fed? seqrun.Tensor (T, H) what the layer below has yet to add to x
 ---@param places? { positions: seqrun.Tensor, limit: integer } rotary positions of the rows, where they do not follow
 ---@return seqrun.Tensor # (T, H), or the needed rows of it
@@ -203,11 +209,8 @@ function Encoder:layer(x, layout, i, needed, fed, places)
   elseif before and (d.first_norm or i > 0) then
     normed = self:norm(x, nil, name .. names.attention_norm, {})
   end
-  local mixed = attend(self, normed, layout, i, name, places)
-  if needed then
-    mixed, x = ops.gather_rows(mixed, needed.rows), ops.gather_rows(x, needed.rows)
-    layout = needed.layout
-  end
+  local mixed = attend(self, normed, layout, i, name, places, needed and needed.rows)
+  if needed then x, layout = ops.gather_rows(x, needed.rows), needed.layout end
   local projected = self:linear(mixed, name .. names.out)
   local attended, sum = self:norm(projected, x, name .. (before and names.feed_norm or names.attention_norm), {
     dropout = dropout(self, "projection"), layer = i, site = "projection", layout = layout, sum = before or nil,
@@ -293,8 +296,8 @@ function Encoder:both_sides()
   return setmetatable({ design = design }, { __index = self })
 end
 
----The last hidden state of all rows, or only of the needed ones: the others are dropped after the attention of the
----last layer, which saves three quarters of the products of that layer.
+---The last hidden state of all rows, or only of the needed ones: of the others the last layer computes no more than
+---what attention reads, which saves three quarters of its products and most of its attention.
 ---@param batch { ids: seqrun.Tensor, types: seqrun.Tensor, layout: seqrun.Layout,
 ---  positions?: { positions: seqrun.Tensor, limit: integer } } positions: of sequences that do not begin at 0
 ---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor }

@@ -36,7 +36,8 @@ local function attend(self, qkv, options)
     kept:narrow(1, now.firsts[i] + 1, count):copy_(qkv:narrow(1, at, count))
     at = at + count
   end
-  return ops.gather_rows(ops.attention(kept, now.layout, options), now.new)
+  options.rows = now.new
+  return ops.attention(kept, now.layout, options)
 end
 
 ---@param encoder seqrun.Encoder

@@ -14,6 +14,7 @@ local LINEAR = { act = true }
 local GROUPS = { groups = true, capacity = true }
 local ATTENTION = {
   heads = true, kv_heads = true, scale = true, window = true, causal = true, dropout = true, layer = true,
+  rows = true,
 }
 local ROTARY = { heads = true, kv_heads = true, theta = true, positions = true, limit = true, in_place = true }
 local GATED = { act = true, gate = true }
@@ -68,8 +69,9 @@ end
 ---  of q: query head a uses head a // (heads / kv_heads) of them
 ---@param layout seqrun.Layout
 ---@param options { heads: integer, kv_heads?: integer, scale?: number, window?: integer, causal?: boolean,
----  dropout?: number, layer?: integer }
----@return seqrun.Tensor # (T, H), zero on slack
+---  dropout?: number, layer?: integer, rows?: seqrun.Tensor } rows: i32 (M), ascending: only these rows attend, to all
+---  of their sequence
+---@return seqrun.Tensor # (T, H), zero on slack; with rows (M, H)
 function ops.attention(qkv, layout, options)
   options = check.options("attention", options, ATTENTION)
   if not options.heads then check.fail("attention: the option 'heads' is missing, as in { heads = 4 }") end
@@ -78,8 +80,8 @@ function ops.attention(qkv, layout, options)
     check.fail("attention: window is %s; must be an integer of at least 0, the largest |i - j|, or nil",
       tostring(window))
   end
-  return coarse.attention(qkv, layout, options.heads, options.kv_heads, options.scale, window, options.causal,
-    options.dropout, "attention", options.layer)
+  return coarse.attention(qkv, layout, options.rows, options.heads, options.kv_heads, options.scale, window,
+    options.causal, options.dropout, "attention", options.layer)
 end
 
 ---Rotary positions: qkv with its query and key heads turned by the position in the sequence.  Columns j and j + D/2 of
