@@ -1,5 +1,5 @@
-/* attention.c - packed self-attention: a task is one head of a sequence, or all heads of a short
- * one; longest first.
+/* attention.c - packed self-attention: a task is some heads of a sequence, all of a short one;
+ * longest first.
  *
  * Shapes    qkv, dqkv (T, (A + 2 K) D), out, dout (T, A D), lse (A, T); of M listed queries
  *           out, dout (M, A D), lse (A, M)
@@ -7,7 +7,7 @@
  *           after another, and adds up their dK and dV
  * Work      4 A D flops forward, 10 A D backward for each pair that is kept (sr_layout_scores())
  * Traffic   16 T H bytes forward, 32 T H backward, half of that in bf16: compute bound for
- *           len >= 64; a short task prefetches the rows of its next head
+ *           len >= 64; a task prefetches the rows of its next head
  * bf16      instruction sets that multiply bf16 read it in place (simd/attention_bf16.c); on others
  *           a unit converts its rows to f32 in its scratch, and rounds what it writes
  * Queries   that are listed are copied side by side, and their gradients put back
@@ -18,7 +18,7 @@
 #include "kernels/cpu/cpu.h"
 
 enum { WHOLE = 64 }; /* the longest sequences that are one task */
-enum { LINE_BYTES = 64 };
+enum { LINE_BYTES = 64, PARTS = 8 };
 
 typedef struct job {
     const sr_cpu_state *cpu;
@@ -32,6 +32,7 @@ typedef struct job {
     int32_t *first, *position; /* (N + 1) first one of each sequence; (M) in their sequences */
     int64_t d, long_sequences;
     int units, members; /* of a sequence; query heads of a unit */
+    int together;       /* units of a long sequence that are one task */
     bool bf16;
     size_t room; /* that a unit's functions need */
 } job;
@@ -233,15 +234,20 @@ static void compute_heads(const job *j, int32_t s, int first, int last, int work
     if (in_bf16(j)) simd->bf16_end();
 }
 
+/* Tasks of a long sequence. */
+static int64_t tasks_each(const job *j) {
+    return sr_blocks(j->units, j->together);
+}
+
 static sr_status task(void *context, int64_t i, int worker) {
     const job *j = context;
     const int32_t *order = j->layout->longest_first;
-    int64_t units = j->long_sequences * j->units;
-    int first = (int)(i % j->units) * j->members;
-    if (i < units)
-        compute_heads(j, order[i / j->units], first, first + j->members, worker);
+    int64_t each = tasks_each(j), tasks = j->long_sequences * each;
+    int64_t first = i % each * j->together, last = sr_least(first + j->together, j->units);
+    if (i < tasks)
+        compute_heads(j, order[i / each], (int)first * j->members, (int)last * j->members, worker);
     else
-        compute_heads(j, order[j->long_sequences + i - units], 0, j->opts->heads, worker);
+        compute_heads(j, order[j->long_sequences + i - tasks], 0, j->opts->heads, worker);
     return SR_OK;
 }
 
@@ -250,6 +256,15 @@ static int64_t long_sequences(const sr_layout *l) {
     int64_t count = l->sequences;
     while (count > 0 && l->len[l->longest_first[count - 1]] <= WHOLE) count--;
     return count;
+}
+
+/* As many as leave every thread PARTS tasks: each but the first finds its rows in the cache.  Tasks
+ * that are recorded stand for those on more threads. */
+static int units_together(const job *j, const sr_device *device) {
+    if (j->cpu->jobs != NULL) return 1;
+    int64_t parts = (int64_t)PARTS * sr_threads_count(device->threads);
+    int64_t most = j->long_sequences * j->units / parts;
+    return (int)(most < 1 ? 1 : sr_least(most, j->units));
 }
 
 static void clear_slack(const sr_tensor *t, const sr_layout *layout) {
@@ -278,11 +293,13 @@ static sr_status run(const sr_tensor *t, job *j, const sr_tensor *rows) {
     j->units = j->dqkv != NULL ? j->opts->kv_heads : j->opts->heads;
     j->members = j->opts->heads / j->units;
     j->long_sequences = long_sequences(l);
+    j->together = units_together(j, t->storage->device);
     j->queries = l->rows;
     if (rows != NULL) SR_TRY(take_queries(cpu, j, rows));
     j->room = (most_room(j) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
     SR_TRY(sr_cpu_reserve(cpu, j->room + copied_bytes(j), 0));
-    return sr_cpu_run(t, task, j, j->long_sequences * j->units + l->sequences - j->long_sequences);
+    return sr_cpu_run(t, task, j,
+                      j->long_sequences * tasks_each(j) + l->sequences - j->long_sequences);
 }
 
 sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,

@@ -182,13 +182,14 @@ static void scale_row(float *x, int64_t n, float factor) {
     for (int64_t i = 0; i < n; i += VL) v_put(x, i, n, v_at(x, i, n) * f);
 }
 
-static void forward_strip(const sr_attention_unit *u, const room *r, int64_t q, span packed) {
+static void forward_strip(const sr_attention_unit *u, const room *r, int64_t q, span packed,
+                          feed *next) {
     strip t = strip_at(u, r, q, packed, false);
     float factor[STRIP], *out = u->out + q * u->ldo;
     copy_strip(r->rows, u->q + q * u->ldq, u->ldq, t.rows, u->d);
     scores(u, r, &t);
     score_rows s = {.s = r->s, .ld = r->ld, .n = t.width, .groups = t.groups, .words = r->words};
-    softmax_rows(&s, &t.rule, t.rows, false, u->lse + q, factor, NULL, 0);
+    softmax_rows(&s, &t.rule, t.rows, false, u->lse + q, factor, next);
     mix(out, u->ldo, u, r, &t, r->s, 1, false);
     for (int64_t i = 0; i < t.rows; i++) scale_row(out + i * u->ldo, u->d, factor[i]);
 }
@@ -196,6 +197,7 @@ static void forward_strip(const sr_attention_unit *u, const room *r, int64_t q, 
 void SR_SIMD(attention)(const sr_attention_unit *u) {
     int64_t end = u->queries, group = group_rows(u), step = strip_rows(u, false);
     room r = lay_out(u->room, u, false);
+    feed next = feed_of(u, false);
     memset(r.s, 0, (size_t)(STRIP * r.ld) * sizeof *r.s);
     for (int64_t from = 0; from < end; from += group) {
         int64_t to = end - from < group ? end : from + group;
@@ -203,7 +205,7 @@ void SR_SIMD(attention)(const sr_attention_unit *u) {
         int64_t at = keys.from * u->ld, count = keys.to - keys.from;
         SR_SIMD(pack_b)(r.kt, u->k + at, 1, u->ld, u->d, count);
         SR_SIMD(pack_b)(r.panels, u->v + at, u->ld, 1, count, u->d);
-        for (int64_t q = from; q < to; q += step) forward_strip(u, &r, q, keys);
+        for (int64_t q = from; q < to; q += step) forward_strip(u, &r, q, keys, &next);
     }
 }
 
@@ -233,7 +235,7 @@ static void add_transposed(float *c, const float *s, const float *row_panels,
 
 /* `add`: to dK and dV; dQ is begun by the first keys that the strip sees. */
 static void backward_strip(const sr_attention_unit *u, const room *r, int64_t q, span block,
-                           bool add) {
+                           bool add, feed *next) {
     strip t = strip_at(u, r, q, block, true);
     if (t.width == 0) return;
     int64_t d = u->d, rows = t.rows;
@@ -243,9 +245,11 @@ static void backward_strip(const sr_attention_unit *u, const room *r, int64_t q,
     copy_strip(r->drows, dout, u->ldo, rows, d);
     scores(u, r, &t);
     multiply_transposed(r->ds, u, r, &t, r->drows, r->vt, 1);
-    for (int64_t i = 0; i < rows; i++)
+    for (int64_t i = 0; i < rows; i++) {
+        take(next, 1);
         derivatives(r->s + i * r->ld, r->ds + i * r->ld, t.width, u->lse[q + i],
                     dot(dout + i * u->ldo, out + i * u->ldo, d), &t.rule, r->words + i * t.groups);
+    }
     mix(u->dq + q * u->ldq, u->ldq, u, r, &t, r->ds, u->scale, begun);
     SR_SIMD(pack_b)(r->row_panels, r->rows, d, 1, rows, d);
     SR_SIMD(pack_b)(r->drow_panels, r->drows, d, 1, rows, d);
@@ -276,21 +280,22 @@ static void give_block(const sr_attention_unit *u, const room *r, span block) {
 }
 
 /* The strips that see any of the block's keys. */
-static void backward_block(const sr_attention_unit *u, const room *r, span block) {
+static void backward_block(const sr_attention_unit *u, const room *r, span block, feed *next) {
     span rows = queries_seeing(u, block.from, block.to - block.from);
     int64_t step = strip_rows(u, true), first = rows.from / step * step;
     bool written = u->member > 0 || sr_attention_is_partial(u);
     begin_block(u, r, block);
     for (int64_t q = first; q < rows.to; q += step)
-        backward_strip(u, r, q, block, q > first || written);
+        backward_strip(u, r, q, block, q > first || written, next);
     if (u->member == u->members - 1) give_block(u, r, block);
 }
 
 void SR_SIMD(attention_backward)(const sr_attention_unit *u) {
     int64_t n = u->n, step = n < BLOCK ? n : BLOCK;
     room r = lay_out(u->room, u, true);
+    feed next = feed_of(u, true);
     memset(r.s, 0, (size_t)(STRIP * r.ld) * sizeof *r.s);
     memset(r.ds, 0, (size_t)(STRIP * r.ld) * sizeof *r.ds);
     for (int64_t key = 0; key < n; key += step)
-        backward_block(u, &r, (span){key, n - key < step ? n : key + step});
+        backward_block(u, &r, (span){key, n - key < step ? n : key + step}, &next);
 }

@@ -213,7 +213,7 @@ static void forward_strip(const sr_attention_unit *u, const bf16_room *r, int64_
                        some, width, d, early_scale(u));
         hide_keys(u, r->s, ld, keys, q + i, some);
         score_rows s = {r->s, ld, width, groups, r->words + i * groups, r->p + i * p_ld, p_ld};
-        softmax_rows(&s, &rule, some, true, u->lse + q + i, factor + i, next, next->matrices);
+        softmax_rows(&s, &rule, some, true, u->lse + q + i, factor + i, next);
     }
     clear_behind(r->p, p_ld, rows, width);
     multiply_strip(r->result, padded(d), r->p, p_ld, r->v, (sr_part){n, d, keys.from, 0}, rows, d,
@@ -336,7 +336,7 @@ static void backward_strip(const sr_attention_unit *u, const bf16_room *r, const
                               s->queries.to - s->queries.from);
     for (int64_t i = 0; i < t.rows; i++) {
         if (i % PART == 0) strip_products(u, r, &t, i, t.rows - i < PART ? t.rows - i : PART);
-        take(next, next->matrices);
+        take(next, 1);
         derivatives_of_key(u, r, &t, derivative + i * r->p_ld + t.at, i);
         clear_unseen(derivative + i * r->p_ld, s, &t);
     }

@@ -5,8 +5,8 @@
  * of strips, rows side by side instead of panels, and tiles that fit the number of rows.
  *
  * Short sequences do few multiply-adds per byte (n / 4 forward in f32), so they wait for memory
- * unless the rows of the next head arrive while this one is computed: every tile and every row of
- * scores prefetches a few of them.  All at once would delay this head's own loads.
+ * unless the rows of the next head arrive while this one is computed: every row of scores, and
+ * backward every tile, prefetches a row of them.  More at once would delay this head's own loads.
  */
 #include "kernels/cpu/simd/feed.h"
 #include "kernels/cpu/simd/scores.h"
@@ -37,7 +37,7 @@ INLINE void tile(const product *p, int64_t i, int64_t j, const int rows, const i
     enum { ROWS = 16, VECTORS = 3 };
     vf acc[ROWS][VECTORS];
     const float *a = p->a + i * p->a_row, *b = p->b + j;
-    take(p->next, 2);
+    if (p->next != NULL) take(p->next, 1);
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < vectors; v++) acc[r][v] = v_zero();
     for (int64_t k = p->k; k > 0; k--, a += p->a_k, b += p->ldb) {
@@ -136,6 +136,7 @@ typedef struct operands {
     uint32_t *words;
     score_rule rule;
     feed next;
+    bool spread; /* tiles prefetch as well as rows of scores */
 } operands;
 
 /* to (d, whole(n)) = x^T, with zeros in the columns n and up. */
@@ -157,6 +158,7 @@ static operands gather(const sr_attention_unit *u, bool backward) {
     o.k = (backward ? copied : operand)(&o.room, u->k, u->ld, u->n, u);
     o.v = (backward ? operand : copied)(&o.room, u->v, u->ld, u->n, u);
     o.next = feed_of(u, backward);
+    o.spread = backward;
     o.kt = part(&o.room, o.d * o.ld);
     o.last = part(&o.room, VL * whole(o.d));
     o.s = part(&o.room, o.queries * o.ld);
@@ -186,7 +188,7 @@ static void scores(float *c, operands *o, matrix x, const float *yt, float alpha
                         .n = o->ld,
                         .k = o->d,
                         .alpha = alpha,
-                        .next = &o->next});
+                        .next = o->spread ? &o->next : NULL});
 }
 static matrix rows_from(matrix x, int64_t row) {
     return (matrix){x.at + row * x.ld, x.ld};
@@ -231,7 +233,7 @@ static void mix_rows(operands *o, float *to, int64_t ld, const float *p, matrix 
                  .n = o->d,
                  .k = o->n,
                  .alpha = alpha,
-                 .next = &o->next};
+                 .next = o->spread ? &o->next : NULL};
     m.c = result_at(o, to, &m.ldc);
     multiply(&m);
     deliver(o, to, ld, rows);
@@ -246,7 +248,7 @@ static void mix_columns(operands *o, float *to, int64_t ld, const float *p, matr
                  .m = o->n,
                  .n = o->d,
                  .alpha = alpha,
-                 .next = &o->next};
+                 .next = o->spread ? &o->next : NULL};
     m.c = result_at(o, to, &m.ldc);
     for (int64_t q = 0; q < o->queries; q += STRIP) {
         m.a = p + q * o->ld, m.b = x.at + q * x.ld, m.add = q > 0;
@@ -275,7 +277,7 @@ void SR_SIMD(attention_short)(const sr_attention_unit *u) {
         hide_keys(u, o.s, o.ld, (span){0, n}, i, rows);
         score_rows s = {
             .s = o.s, .ld = o.ld, .n = n, .groups = groups, .words = o.words + i * groups};
-        softmax_rows(&s, &o.rule, rows, false, u->lse + i, factor, &o.next, 2);
+        softmax_rows(&s, &o.rule, rows, false, u->lse + i, factor, &o.next);
         float *to = u->bf16 ? (float *)((sr_bf16 *)u->out + at) : u->out + at;
         mix_rows(&o, to, u->ldo, o.s, o.v, 1, factor, rows);
     }
@@ -294,7 +296,7 @@ void SR_SIMD(attention_short_backward)(const sr_attention_unit *u) {
     all_scores(ds, &o, dout, vt, 1);
     draw(&o, u, groups);
     for (int64_t i = 0; i < queries; i++) {
-        take(&o.next, 2);
+        take(&o.next, 1);
         derivatives(o.s + i * o.ld, ds + i * o.ld, n, u->lse[i],
                     dot(dout.at + i * dout.ld, out.at + i * out.ld, o.d), &o.rule,
                     o.words + i * groups);

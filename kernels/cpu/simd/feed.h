@@ -10,7 +10,7 @@
 typedef struct feed {
     const char *at[8]; /* first rows of its matrices */
     int64_t step[8];   /* bytes between rows */
-    int matrices, turn;
+    int matrices;
     int64_t bytes, rows; /* of a row; rows left */
 } feed;
 
@@ -21,7 +21,7 @@ INLINE void feed_from(feed *f, const sr_attention_unit *u, const float *x, int64
 }
 
 INLINE feed feed_of(const sr_attention_unit *u, bool backward) {
-    feed f = {{NULL}, {0}, 0, 0, u->d * (u->bf16 ? 2 : 4), u->ahead == 0 ? 0 : u->n};
+    feed f = {{NULL}, {0}, 0, u->d * (u->bf16 ? 2 : 4), u->ahead == 0 ? 0 : u->n};
     bool whole = u->position == NULL; /* else rows of q are copies, and there are few */
     if (whole) feed_from(&f, u, u->q, u->ldq);
     feed_from(&f, u, u->k, u->ld);
@@ -35,15 +35,15 @@ INLINE feed feed_of(const sr_attention_unit *u, bool backward) {
     return f;
 }
 
-/* Prefetches `count` rows of one matrix each, in turn. */
-INLINE void take(feed *f, int count) {
+/* Prefetches the next rows of all matrices. */
+INLINE void take(feed *f, int rows) {
     enum { LINE = 64 };
-    for (int i = 0; i < count && f->rows > 0; i++) {
-        int m = f->turn;
-        for (int64_t b = 0; b < f->bytes; b += LINE) __builtin_prefetch(f->at[m] + b, 0, 2);
-        f->at[m] += f->step[m];
-        if (++f->turn == f->matrices) f->turn = 0, f->rows--;
-    }
+    for (; rows > 0 && f->rows > 0; rows--, f->rows--)
+        for (int m = 0; m < f->matrices; m++) {
+            const char *p = f->at[m];
+            f->at[m] = p + f->step[m];
+            for (int64_t b = 0; b < f->bytes; b += LINE) __builtin_prefetch(p + b, 0, 2);
+        }
 }
 
 #endif

@@ -220,27 +220,27 @@ INLINE void exp_rows(const score_rows *given, const score_rule *given_rule, int6
 }
 
 INLINE void exp_all(const score_rows *t, const score_rule *rule, int64_t rows, const bool low,
-                    const bool drop, float *most, float *sum, feed *next, const int fetch) {
+                    const bool drop, float *most, float *sum, feed *next) {
     int64_t i = 0;
     for (; i + TOGETHER <= rows; i += TOGETHER) {
-        take(next, TOGETHER * fetch);
+        take(next, TOGETHER);
         exp_rows(t, rule, i, TOGETHER, low, drop, most + i, sum + i);
     }
     for (; i < rows; i++) {
-        take(next, fetch);
+        take(next, 1);
         exp_rows(t, rule, i, 1, low, drop, most + i, sum + i);
     }
 }
 
 /* Softmax with dropout of `rows` rows (at most MOST_ROWS), but for the factors of rows.  Each
- * prefetches `fetch` rows of the next head. */
+ * prefetches a row of the next head. */
 INLINE void softmax_rows(const score_rows *t, const score_rule *rule, int64_t rows, const bool low,
-                         float *lse, float *factor, feed *next, const int fetch) {
+                         float *lse, float *factor, feed *next) {
     UNSET float most[MOST_ROWS], sum[MOST_ROWS];
     if (rule->key.keep < 256)
-        exp_all(t, rule, rows, low, true, most, sum, next, fetch);
+        exp_all(t, rule, rows, low, true, most, sum, next);
     else
-        exp_all(t, rule, rows, low, false, most, sum, next, fetch);
+        exp_all(t, rule, rows, low, false, most, sum, next);
     vf scale = v_set(256.0f / (float)rule->key.keep);
     for (int64_t i = 0; i < rows; i += VL) {
         vf s = v_at(sum, i, rows);
