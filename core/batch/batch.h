@@ -27,7 +27,7 @@ typedef struct sr_batch {
     sr_target *target;     /* one per collator, in order */
     int targets;
     sr_layout *last;    /* the rows that targets read, whole sequences for spans: all that the
-                           last layer must compute after its keys; NULL without targets */
+                           last layer must compute but keys and values; NULL without targets */
     int32_t *last_rows; /* (rows of last) position of each in `layout` */
     int64_t sequences, tokens; /* real ones */
     int64_t slots;             /* T */

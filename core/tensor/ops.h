@@ -108,7 +108,8 @@ sr_status sr_op_group_rows(sr_tensor **rows, sr_tensor **place, sr_tensor **star
 /* starts as of group_rows; b may be NULL */
 sr_status sr_op_grouped_linear(sr_tensor **out, sr_tensor *x, sr_tensor *w, sr_tensor *b,
                                sr_tensor *starts, sr_act act);
-/* rows: of the queries, or NULL: all; kv_heads 0: heads; scale 0: 1 / sqrt(D) */
+/* rows: of the queries, or NULL: all; must ascend, which devices without `attends_rows` do not
+ * check. kv_heads 0: heads; scale 0: 1 / sqrt(D) */
 sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, sr_tensor *rows, const sr_layout *layout,
                           sr_attention_opts opts);
 

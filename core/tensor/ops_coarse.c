@@ -21,7 +21,10 @@ sr_status sr_coarse_inputs(sr_tensor **held, int count, sr_tensor *const *given)
 }
 
 void sr_coarse_drop(sr_tensor **held, int count) {
-    for (int i = 0; i < count; i++) sr_tensor_release(held[i]);
+    for (int i = 0; i < count; i++) {
+        sr_tensor_release(held[i]);
+        held[i] = NULL;
+    }
 }
 
 sr_status sr_coarse_dy(sr_node *node, sr_tensor **dy, int k) {
@@ -240,7 +243,8 @@ static sr_status record_attention(sr_tensor *y, sr_tensor *lse, sr_tensor *qkv, 
     return sr_node_save(node, ATTENTION_ROWS, rows);
 }
 
-/* Where a device does not take a list of queries: all rows, of which these are gathered. */
+/* Where a device does not take a list of queries: all rows, of which these are gathered.  Their
+ * order does not matter there. */
 static sr_status attend_and_gather(sr_tensor **out, sr_tensor *qkv, sr_tensor *rows,
                                    const sr_layout *layout, sr_attention_opts opts) {
     sr_tensor *all;

@@ -84,9 +84,8 @@ SR_SLOT(grouped_linear_backward, OUT(dx), OUT(dw), OUT(db), IN(dy), IN(x), IN(w)
 /* Packed self-attention, flash style: nothing of size len^2 is kept.
  * out (T, H), lse (A, T), qkv (T, (A + 2 K) D): [q heads | k heads | v heads] in a row; dropout has
  * the query head as the counter's.  The cost of a window is linear in the rows.
- * rows (M) i32, or NULL, always so where the device does not `attends_rows`: only these rows of
- * sequences, ascending, are queries: out (M, H), lse (A, M); checked here.  dqkv has zeros in q of
- * the others.
+ * rows (M) i32, ascending, or NULL; only given to devices with `attends_rows`, which check them: only
+ * these rows of sequences are queries: out (M, H), lse (A, M).  dqkv has zeros in q of the others.
  * dbias += the sums of dqkv over rows, of a bias that was added to qkv; NULL, and always where the
  * device does not `adds`. */
 SR_SLOT(attention, OUT(out), OUT(lse), IN(qkv), IN(rows), LAYOUT(layout),

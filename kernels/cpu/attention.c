@@ -17,8 +17,8 @@
 
 #include "kernels/cpu/cpu.h"
 
-enum { WHOLE = 64 }; /* the longest sequences that are one task */
-enum { LINE_BYTES = 64, PARTS = 8 };
+enum { WHOLE = 64 };                 /* the longest sequences that are one task */
+enum { LINE_BYTES = 64, PARTS = 8 }; /* PARTS: tasks of a thread, at least */
 
 typedef struct job {
     const sr_cpu_state *cpu;
@@ -27,9 +27,10 @@ typedef struct job {
     const void *qkv, *dout; /* of one dtype, like out and dqkv */
     void *out, *dqkv;
     float *lse;
-    const int32_t *rows;       /* listed queries, or NULL: all rows */
-    int64_t queries;           /* rows of out; in the order of `rows`: */
-    int32_t *first, *position; /* (N + 1) first one of each sequence; (M) in their sequences */
+    const int32_t *rows; /* listed queries, or NULL: all rows */
+    int64_t queries;     /* rows of out */
+    int32_t *first;      /* (N + 1) of `rows`: the first of each sequence */
+    int32_t *position;   /* (M) of `rows`: positions in their sequences */
     int64_t d, long_sequences;
     int units, members; /* of a sequence; query heads of a unit */
     int together;       /* units of a long sequence that are one task */
@@ -89,7 +90,7 @@ static sr_attention_unit unit(const job *j, int32_t s, int head, int worker) {
 
 /* ---- bf16 that is multiplied in f32 ---------------------------------------------------------- */
 
-enum { LINE = 16, MATRICES = 8 }; /* floats; q, k, v, out, dout, dq, dk, dv */
+enum { LINE = LINE_BYTES / sizeof(float), MATRICES = 8 }; /* q, k, v, out, dout, dq, dk, dv */
 
 /* Floats between the f32 copies of a unit's matrices. */
 static int64_t copy_step(int64_t n, int64_t d) {
@@ -111,7 +112,7 @@ static void narrow(const sr_simd *simd, float *bf16, int64_t ld, const float *fr
 static void run_bf16(const sr_simd *simd, const sr_attention_unit *bf16, float *copies) {
     int64_t n = bf16->n, queries = bf16->queries, d = bf16->d, step = copy_step(n, d);
     sr_attention_unit u = *bf16;
-    u.ld = u.ldq = u.ldo = d;
+    u.ld = u.ldq = u.ldo = d, u.ahead = 0;
     u.q = widen(simd, bf16->q, bf16->ldq, copies, queries, d);
     u.k = widen(simd, bf16->k, bf16->ld, copies + step, n, d);
     u.v = widen(simd, bf16->v, bf16->ld, copies + 2 * step, n, d);
@@ -258,12 +259,15 @@ static int64_t long_sequences(const sr_layout *l) {
     return count;
 }
 
-/* As many as leave every thread PARTS tasks: each but the first finds its rows in the cache.  Tasks
- * that are recorded stand for those on more threads. */
+/* As many as leave every thread PARTS tasks of the longest sequence's size: each but the first
+ * finds its rows in the cache.  Query heads that share keys do not ask for them.  Tasks that are
+ * recorded stand for those on more threads. */
 static int units_together(const job *j, const sr_device *device) {
-    if (j->cpu->jobs != NULL) return 1;
+    const sr_layout *l = j->layout;
+    if (j->cpu->jobs != NULL || j->opts->heads != j->opts->kv_heads || l->longest == 0) return 1;
     int64_t parts = (int64_t)PARTS * sr_threads_count(device->threads);
-    int64_t most = j->long_sequences * j->units / parts;
+    int64_t sequences = l->squares / ((int64_t)l->longest * l->longest);
+    int64_t most = sequences * j->units / parts;
     return (int)(most < 1 ? 1 : sr_least(most, j->units));
 }
 

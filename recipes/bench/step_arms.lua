@@ -28,7 +28,7 @@ local function fill(sequences, starts, rows, vocabulary)
 end
 
 ---The rows that the targets read, as batches of a loader have them: the last layer computes only these after its
----keys.  Adds the places of each target's rows among them.
+---queries, keys and values.  Adds the places of each target's rows among them.
 ---@return { layout: seqrun.Layout, rows: seqrun.Tensor }
 local function last_of(lens, starts, uids, targets, seed)
   local wanted, place, rows, kept, int = {}, {}, {}, {}, { dtype = "i32" }

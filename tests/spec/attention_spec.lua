@@ -156,26 +156,30 @@ describe("attention", function()
   -- a device that takes no list attends all rows
   each_device("of a list of rows is what they get among all, in both directions", function(device)
     local layout = sr.layout { lens = { 150, 9, 40 }, starts = { 3, 160, 170 }, rows = 220, seed = 7 }
-    local list = {}
-    for r = 3, 209, 7 do
-      if layout:owners()[r + 1] == 0 or layout:owners()[r + 1] == 2 then list[#list + 1] = r end
+    local owners, lists = layout:owners(), { {}, {} } -- one of seven rows, and a cluster with the last row
+    for r = 3, 209 do
+      local first = owners[r + 1] == 0
+      if (first or owners[r + 1] == 2) and r % 7 == 3 then table.insert(lists[1], r) end
+      if first and (r >= 33 and r < 97 or r == 152) then table.insert(lists[2], r) end
     end
-    local rows = sr.tensor(list, { dtype = "i32" })
-    for _, dtype in ipairs(device == "ref" and { "f64" } or { "f32", "bf16" }) do
-      for _, v in ipairs { {}, { window = 40 }, { kv_heads = 1, causal = true } } do
-        local options = with(v, { heads = 2, dropout = 0.1, layer = 1 })
-        local x = sr.randn(220, (2 + 2 * (v.kv_heads or 2)) * 32, { seed = 1 }):to(dtype)
-        local dy, results = sr.randn(#list, 64, { seed = 2 }):to(dtype), {}
-        for i, listed in ipairs { false, true } do
-          local qkv = x:detach():requires_grad_()
-          local y = listed and sr.ops.attention(qkv, layout, with(options, { rows = rows }))
-            or sr.ops.gather_rows(sr.ops.attention(qkv, layout, options), rows)
-          y:backward(dy)
-          results[i] = { y:totable(), qkv:grad():to("f32") }
+    for _, list in ipairs(lists) do
+      local rows = sr.tensor(list, { dtype = "i32" })
+      for _, dtype in ipairs(device == "ref" and { "f64" } or { "f32", "bf16" }) do
+        for _, v in ipairs { {}, { window = 2 }, { window = 40 }, { kv_heads = 1, causal = true } } do
+          local options = with(v, { heads = 2, dropout = 0.1, layer = 1 })
+          local x = sr.randn(220, (2 + 2 * (v.kv_heads or 2)) * 32, { seed = 1 }):to(dtype)
+          local dy, results = sr.randn(#list, 64, { seed = 2 }):to(dtype), {}
+          for i, listed in ipairs { false, true } do
+            local qkv = x:detach():requires_grad_()
+            local y = listed and sr.ops.attention(qkv, layout, with(options, { rows = rows }))
+              or sr.ops.gather_rows(sr.ops.attention(qkv, layout, options), rows)
+            y:backward(dy)
+            results[i] = { y:totable(), qkv:grad():to("f32") }
+          end
+          assert.same(results[1][1], results[2][1])
+          local most = results[1][2]:abs():max():item() * (dtype == "bf16" and 2e-2 or 1e-5)
+          assert.is_true((results[1][2] - results[2][2]):abs():max():item() < most)
         end
-        assert.same(results[1][1], results[2][1])
-        local most = results[1][2]:abs():max():item() * (dtype == "bf16" and 2e-2 or 1e-5)
-        assert.is_true((results[1][2] - results[2][2]):abs():max():item() < most)
       end
     end
   end)
@@ -191,7 +195,13 @@ describe("attention", function()
     fails({ -1 }, "attention: rows[0] is -1, which is in no sequence of the layout (rows are counted from 0)")
     fails({ 4, 2 }, "attention: rows[1] is 2 after 4; rows must ascend")
     fails({ 4, 4 }, "attention: rows[1] is 4 after 4; rows must ascend")
+    for given, shown in pairs { [false] = "false", [{}] = "a table" } do
+      assert.has_error(function() sr.ops.attention(qkv, layout, { heads = 2, rows = given }) end,
+        "attention: rows is " .. shown .. "; must be an i32 tensor of rows in ascending order, or nil")
+    end
     assert.has_error(function() sr.ops.attention(qkv, layout, { heads = 2, rows = sr.randn(2) }) end)
+    local none = sr.ops.attention(qkv, layout, { heads = 2, rows = sr.zeros(0, { dtype = "i32" }) })
+    assert.equal(0, none:size(1))
   end)
 
   it("refuses options that fit no tensor in one sentence", function()

@@ -34,14 +34,16 @@ static int64_t rows_of(const unit *u, int m) {
     return m == Q || m == OUT || m == DOUT || m == DQ ? u->queries : u->n;
 }
 
-/* Lists two of `step` rows as the queries, or all without a list if that is 1. */
+/* Lists two of `step` rows as the queries, a cluster and the last one if it is 0, or all without a
+ * list if it is 1. */
 static void list_queries(unit *u, int64_t step) {
     u->queries = u->n;
     if (step == 1) return;
     u->position = malloc((size_t)u->n * sizeof *u->position);
     u->queries = 0;
     for (int64_t i = 0; i < u->n; i++)
-        if (i % step < 2) u->position[u->queries++] = (int32_t)i;
+        if (step > 0 ? i % step < 2 : (i >= 30 && i < 94) || i == u->n - 1)
+            u->position[u->queries++] = (int32_t)i;
 }
 
 /* The last row ends where the memory does. */
@@ -220,10 +222,10 @@ int main(void) {
                                   33, 48, 64, 65, 100, 128, 129, 300};
     static const int sizes[] = {1, 5, 16, 20, 32, 64, 80, 128};
     static const sight all = {FAR, FAR, 1, 1},
-                       some[] = {{FAR, FAR, 2, 1}, {0, 0, 1, 1},   {5, 5, 1, 1},  {64, 64, 2, 1},
-                                 {FAR, 0, 1, 1},   {40, 0, 3, 1},  {0, 33, 1, 1}, {270, 270, 1, 1},
-                                 {FAR, FAR, 1, 7}, {FAR, 0, 2, 9}, {40, 5, 1, 3}, {3, 3, 1, 60},
-                                 {0, 70, 2, 100}};
+                       some[] = {{FAR, FAR, 2, 1}, {0, 0, 1, 1},   {5, 5, 1, 1},   {64, 64, 2, 1},
+                                 {FAR, 0, 1, 1},   {40, 0, 3, 1},  {0, 33, 1, 1},  {270, 270, 1, 1},
+                                 {FAR, FAR, 1, 7}, {FAR, 0, 2, 9}, {40, 5, 1, 3},  {3, 3, 1, 60},
+                                 {0, 70, 2, 100},  {2, 2, 1, 0},   {64, 64, 2, 0}, {FAR, 0, 1, 0}};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         check_unit(lengths[i], sizes[i % 8], 256, 0.2f, all);
         check_unit(lengths[i], sizes[(i + 3) % 8], 230, 0.3f, all);

@@ -197,7 +197,7 @@ static void forward_strip(const sr_attention_unit *u, const room *r, int64_t q, 
 void SR_SIMD(attention)(const sr_attention_unit *u) {
     int64_t end = u->queries, group = group_rows(u), step = strip_rows(u, false);
     room r = lay_out(u->room, u, false);
-    feed next = feed_of(u, false);
+    feed next = feed_of(u, false, u->queries);
     memset(r.s, 0, (size_t)(STRIP * r.ld) * sizeof *r.s);
     for (int64_t from = 0; from < end; from += group) {
         int64_t to = end - from < group ? end : from + group;
@@ -293,7 +293,7 @@ static void backward_block(const sr_attention_unit *u, const room *r, span block
 void SR_SIMD(attention_backward)(const sr_attention_unit *u) {
     int64_t n = u->n, step = n < BLOCK ? n : BLOCK;
     room r = lay_out(u->room, u, true);
-    feed next = feed_of(u, true);
+    feed next = feed_of(u, true, u->queries);
     memset(r.s, 0, (size_t)(STRIP * r.ld) * sizeof *r.s);
     memset(r.ds, 0, (size_t)(STRIP * r.ld) * sizeof *r.ds);
     for (int64_t key = 0; key < n; key += step)

@@ -157,7 +157,7 @@ static operands gather(const sr_attention_unit *u, bool backward) {
     o.q = (backward ? copied : operand)(&o.room, u->q, u->ldq, u->queries, u);
     o.k = (backward ? copied : operand)(&o.room, u->k, u->ld, u->n, u);
     o.v = (backward ? operand : copied)(&o.room, u->v, u->ld, u->n, u);
-    o.next = feed_of(u, backward);
+    o.next = feed_of(u, backward, u->queries);
     o.spread = backward;
     o.kt = part(&o.room, o.d * o.ld);
     o.last = part(&o.room, VL * whole(o.d));

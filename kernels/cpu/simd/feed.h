@@ -12,6 +12,7 @@ typedef struct feed {
     int64_t step[8];   /* bytes between rows */
     int matrices;
     int64_t bytes, rows; /* of a row; rows left */
+    int64_t each;        /* rows of a step of the work */
 } feed;
 
 INLINE void feed_from(feed *f, const sr_attention_unit *u, const float *x, int64_t ld) {
@@ -20,9 +21,12 @@ INLINE void feed_from(feed *f, const sr_attention_unit *u, const float *x, int64
     f->step[f->matrices++] = ld * element;
 }
 
-INLINE feed feed_of(const sr_attention_unit *u, bool backward) {
-    feed f = {{NULL}, {0}, 0, u->d * (u->bf16 ? 2 : 4), u->ahead == 0 ? 0 : u->n};
-    bool whole = u->position == NULL; /* else rows of q are copies, and there are few */
+/* All rows of the next head, in as many steps.  Where queries are listed, only those of k and v. */
+INLINE feed feed_of(const sr_attention_unit *u, bool backward, int64_t steps) {
+    feed f = {{NULL}, {0}, 0, u->d * (u->bf16 ? 2 : 4), 0, 1};
+    if (u->ahead == 0) return f;
+    f.rows = u->n, f.each = (u->n + steps - 1) / steps;
+    bool whole = u->position == NULL;
     if (whole) feed_from(&f, u, u->q, u->ldq);
     feed_from(&f, u, u->k, u->ld);
     feed_from(&f, u, u->v, u->ld);
@@ -35,10 +39,10 @@ INLINE feed feed_of(const sr_attention_unit *u, bool backward) {
     return f;
 }
 
-/* Prefetches the next rows of all matrices. */
-INLINE void take(feed *f, int rows) {
+/* Prefetches the rows of some steps. */
+INLINE void take(feed *f, int64_t steps) {
     enum { LINE = 64 };
-    for (; rows > 0 && f->rows > 0; rows--, f->rows--)
+    for (int64_t rows = steps * f->each; rows > 0 && f->rows > 0; rows--, f->rows--)
         for (int m = 0; m < f->matrices; m++) {
             const char *p = f->at[m];
             f->at[m] = p + f->step[m];

@@ -5,6 +5,7 @@
 -- the same sequence.  Slack rows are zero.
 
 local check = require("seqrun.base.check")
+local ops = require("seqrun.tensor.ops")
 local tensor = require("seqrun.tensor")
 
 local dense = {}
@@ -30,8 +31,8 @@ end
 ---@param qkv seqrun.Tensor (T, (A + 2 K) D): [q heads | k heads | v heads] in a row
 ---@param layout seqrun.Layout no sequence crosses a multiple of `slots`
 ---@param options { heads: integer, kv_heads?: integer, scale?: number, window?: integer, causal?: boolean,
----  dropout?: number, slots?: integer } slots: rows that share one score matrix, default all T
----@return seqrun.Tensor # (T, H)
+---  dropout?: number, slots?: integer, rows?: seqrun.Tensor } slots: rows that share one score matrix, default all T
+---@return seqrun.Tensor # (T, H), or its rows
 function dense.attention(qkv, layout, options)
   if (options.dropout or 0) > 0 then
     check.fail("dense_attention: dropout is not supported; set it to 0, or use ops.attention")
@@ -48,7 +49,8 @@ function dense.attention(qkv, layout, options)
   local scores = q:matmul(k:transpose(3, 4)) * (options.scale or size ^ -0.5)
   local masked = tensor.where(seen, scores, -1e30)
   local mixed = masked:softmax(-1):matmul(v):permute(1, 3, 2, 4):reshape(rows, heads * size)
-  return tensor.where(owned:reshape(rows, 1), mixed, 0)
+  local all = tensor.where(owned:reshape(rows, 1), mixed, 0)
+  return options.rows and ops.gather_rows(all, options.rows) or all
 end
 
 return dense

@@ -296,8 +296,8 @@ function Encoder:both_sides()
   return setmetatable({ design = design }, { __index = self })
 end
 
----The last hidden state of all rows, or only of the needed ones: of the others the last layer computes no more than
----what attention reads, which saves three quarters of its products and most of its attention.
+---The last hidden state of all rows, or only of the needed ones: of the others the last layer computes queries, keys
+---and values, no more, which saves three quarters of its products and, on a CPU, most of its attention.
 ---@param batch { ids: seqrun.Tensor, types: seqrun.Tensor, layout: seqrun.Layout,
 ---  positions?: { positions: seqrun.Tensor, limit: integer } } positions: of sequences that do not begin at 0
 ---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor }

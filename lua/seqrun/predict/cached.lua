@@ -1,8 +1,8 @@
 -- cached.lua - a causal encoder that reads texts as they grow: of the tokens before, it keeps what attention reads.
 --
 -- Each text has rows of its own, in which the queries, keys and values of each layer stay.  Products, which take nearly
--- all of the time, run over the new tokens; attention runs over the rows of all, by the same op as without, so that a
--- text has the bits of a pass over all of it.
+-- all of the time, run over the new tokens; these attend to the rows of all, by the same op as without, so that a text
+-- has the bits of a pass over all of it.
 
 local frames = require("seqrun.text.frames")
 local ops = require("seqrun.tensor.ops")

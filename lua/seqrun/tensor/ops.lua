@@ -70,7 +70,7 @@ end
 ---@param layout seqrun.Layout
 ---@param options { heads: integer, kv_heads?: integer, scale?: number, window?: integer, causal?: boolean,
 ---  dropout?: number, layer?: integer, rows?: seqrun.Tensor } rows: i32 (M), ascending: only these rows attend, to all
----  of their sequence
+---  of their sequence (on GPUs all do, and these are gathered)
 ---@return seqrun.Tensor # (T, H), zero on slack; with rows (M, H)
 function ops.attention(qkv, layout, options)
   options = check.options("attention", options, ATTENTION)
@@ -79,6 +79,10 @@ function ops.attention(qkv, layout, options)
   if window ~= nil and not (math.type(window) == "integer" and window >= 0) then
     check.fail("attention: window is %s; must be an integer of at least 0, the largest |i - j|, or nil",
       tostring(window))
+  end
+  if options.rows ~= nil and not tensor.is_tensor(options.rows) then
+    check.fail("attention: rows is %s; must be an i32 tensor of rows in ascending order, or nil",
+      check.show(options.rows))
   end
   return coarse.attention(qkv, layout, options.rows, options.heads, options.kv_heads, options.scale, window,
     options.causal, options.dropout, "attention", options.layer)
