@@ -128,6 +128,16 @@ describe("data", function()
     local input = program.write(folder, "twice.txt", "the cat\n")
     refused(2, { "recipes/prepare.lua", "inputs=[" .. input .. "," .. input .. "]", "out=" .. folder .. "/twice.sqr" },
       "inputs has " .. input .. " twice")
+    local texts = folder .. "/texts"
+    assert(sys.make_dirs(texts))
+    input = program.write(texts, "a.txt", "the cat\n")
+    for again, message in pairs {
+      [input] = " twice; name it once", [texts .. "/*.txt"] = " twice; name it once",
+      [texts .. "/../texts/a.txt"] = ", which are one file; leave one out",
+    } do
+      refused(2, { "recipes/prepare.lua", "inputs=[" .. texts .. "," .. again .. "]", "out=" .. folder .. "/twice.sqr" },
+        message)
+    end
   end)
 
   it("are not overwritten by what is made of them", function()

@@ -59,8 +59,8 @@ local function begins(cfg)
     end
     list[i] = math.floor(at < 1 and at * total or at) + (at < 1 and 1 or 0)
     if last and list[i] > last then
-      failure.raise("config", "concept.stages: stage %d begins with update %d, but the run ends with %d; give fractions "
-        .. "of the run, or leave the stage out", i, list[i], last)
+      failure.raise("config", "concept.stages: stage %d begins with update %d, but the run ends with %d; give "
+        .. "fractions of the run, or leave the stage out", i, list[i], last)
     end
     if i > 1 and list[i] <= list[i - 1] then
       failure.raise("config", "concept.stages: stages %d and %d both begin with update %d of the run; set them further "
