@@ -135,8 +135,8 @@ describe("data", function()
       [input] = " twice; name it once", [texts .. "/*.txt"] = " twice; name it once",
       [texts .. "/../texts/a.txt"] = ", which are one file; leave one out",
     } do
-      refused(2, { "recipes/prepare.lua", "inputs=[" .. texts .. "," .. again .. "]", "out=" .. folder .. "/twice.sqr" },
-        message)
+      local given = ("inputs=[%s,%s]"):format(texts, again)
+      refused(2, { "recipes/prepare.lua", given, "out=" .. folder .. "/twice.sqr" }, message)
     end
   end)
 
