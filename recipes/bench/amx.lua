@@ -4,7 +4,7 @@
 --
 -- Runs ops.lua on one thread, in processor time, with the sizes of BERT-base and MiniLM, and step.lua on all threads
 -- with the small model, BERT-base and MiniLM on 8 to 64 tokens; prints their figures as one table in Markdown, to be
--- committed to docs/evidence/amx.md.  It takes less than ten minutes, and half of that without PyTorch, which is
+-- committed to docs/evidence/amx.md.  It takes ten minutes or less, and half of that without PyTorch, which is
 -- measured where $PYTHON (python3 by default) has torch: peer=false leaves it out.
 -- A program that takes longer than `seconds` is stopped, and the table says so; a ratio to those arrangements of
 -- PyTorch that ended before is given as a bound.  Without AMX it refuses;
@@ -69,7 +69,7 @@ local ARRANGEMENTS = { "sequence", "mask", "sorted" } -- of PyTorch, in its orde
 ---Real tokens per second of packed, and of PyTorch's best arrangement.
 local function step(name, words)
   local peer = has_peer and " peer=" .. table.concat(ARRANGEMENTS, ",") or ""
-  local text = run("step.lua", ("precision=bf16 only=packed %s%s"):format(words, peer))
+  local text, ended = run("step.lua", ("precision=bf16 only=packed %s%s"):format(words, peer))
   local best, how, missing = nil, nil, {}
   for _, arrangement in ipairs(ARRANGEMENTS) do
     local rate = tonumber(text:match("\n" .. arrangement .. " +(%d+) tokens/s"))
@@ -77,10 +77,10 @@ local function step(name, words)
     if rate and (not best or rate > best) then best, how = rate, arrangement end
   end
   local own, late = tonumber(text:match("\npacked +(%d+)")), table.concat(missing, ", ")
-  local bound = late ~= "" and "at most " or ""
-  if late ~= "" then late = "; not in time: " .. late end
-  row(name, own and ("%d"):format(own) or "did not end in time",
-    best and ("%d (%s%s)"):format(best, how, late) or has_peer and "not in time" or "-",
+  local bound, why = late ~= "" and "at most " or "", ended and "failed" or "not in time"
+  if late ~= "" then late = ("; %s: %s"):format(why, late) end
+  row(name, own and ("%d"):format(own) or why,
+    best and ("%d (%s%s)"):format(best, how, late) or has_peer and why or "-",
     own and best and ("%s%.2f times"):format(bound, own / best) or "-")
 end
 

@@ -271,8 +271,6 @@ describe("what a run on concepts refuses", function()
       "concept.stages=[1,9,5]")
     refused("config", "stages 1 and 2 both begin with update 7 of the run; set them further apart",
       "concept.stages=[0.1,0.101]", SEED)
-    refused("config", "concept.stages: stage 2 begins with update 5000, but the run ends with",
-      "concept.stages=[0.1,5000]", SEED)
     refused("missing", "/none/data.noun is missing; install it (apt-get install wordnet-base), set concept.wordnet",
       "concept.wordnet=" .. folder .. "/none")
     refused("missing", "corpus.sqr/data.noun", "concept.wordnet=" .. corpus)

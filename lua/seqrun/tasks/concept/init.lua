@@ -49,19 +49,13 @@ concept.rules = table.move(pretraining.rules, 1, #pretraining.rules, 2, { {
 
 ---The updates with which the stages begin.
 local function begins(cfg)
-  local scheduled, list = cfg.rate.by == "step" and cfg.rate.total or nil, {}
-  local total = cfg.steps or scheduled
-  local last = total and math.max(total, scheduled or 0) -- `steps` may be a first part of the schedule
+  local total, list = cfg.steps or cfg.rate.by == "step" and cfg.rate.total, {}
   for i, at in ipairs(cfg.concept.stages) do
     if at < 1 and not total then
       failure.raise("config", "concept.stages: %g is a fraction of the run, whose steps are not known with rate.by=%s; "
         .. "give updates", at, cfg.rate.by)
     end
     list[i] = math.floor(at < 1 and at * total or at) + (at < 1 and 1 or 0)
-    if last and list[i] > last then
-      failure.raise("config", "concept.stages: stage %d begins with update %d, but the run ends with %d; give "
-        .. "fractions of the run, or leave the stage out", i, list[i], last)
-    end
     if i > 1 and list[i] <= list[i - 1] then
       failure.raise("config", "concept.stages: stages %d and %d both begin with update %d of the run; set them further "
         .. "apart", i - 1, i, list[i])
