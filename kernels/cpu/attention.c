@@ -190,22 +190,24 @@ static void list_queries(job *j) {
     j->first[l->sequences] = m;
 }
 
+static size_t row_bytes(bool bf16, int64_t d) {
+    return (size_t)d * (bf16 ? sizeof(sr_bf16) : sizeof(float));
+}
+
 /* Bytes of copies of the longest sequence's queries and of their gradients. */
 static size_t copied_bytes(const job *j) {
-    size_t size = j->bf16 ? sizeof(sr_bf16) : sizeof(float);
-    return j->rows == NULL ? 0 : 2 * (size_t)(j->layout->longest * j->d) * size;
+    return j->rows == NULL ? 0 : 2 * (size_t)j->layout->longest * row_bytes(j->bf16, j->d);
 }
 
 static void clear_rows(const sr_attention_unit *u, float *x) {
-    size_t size = u->bf16 ? sizeof(sr_bf16) : sizeof(float);
     for (int64_t i = 0; i < u->n; i++)
-        memset((void *)sr_operand_at(x, u->bf16, i * u->ld), 0, (size_t)u->d * size);
+        memset((void *)sr_operand_at(x, u->bf16, i * u->ld), 0, row_bytes(u->bf16, u->d));
 }
 
 /* Computes a unit, whose q and dq are rows of its sequence, on copies of its queries. */
 static void compute_listed(const job *j, const sr_attention_unit *given) {
     sr_attention_unit u = *given;
-    size_t row = (size_t)u.d * (u.bf16 ? sizeof(sr_bf16) : sizeof(float));
+    size_t row = row_bytes(u.bf16, u.d);
     char *copy = (char *)u.room + j->room, *made = copy + copied_bytes(j) / 2;
     for (int64_t i = 0; i < u.queries; i++)
         memcpy(copy + (size_t)i * row, sr_operand_at(u.q, u.bf16, u.position[i] * u.ld), row);

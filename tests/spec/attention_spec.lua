@@ -31,6 +31,17 @@ end
 local on = require("tests.support.devices").on
 
 describe("attention on ref", function()
+  it("of a list of rows equals rows of scores that are written out", function()
+    on("ref", function()
+      local layout, qkv = sr.layout { lens = { 5, 17 }, starts = { 2, 8 }, rows = 26 }, sr.randn(26, 36)
+      local rows = sr.tensor({ 2, 6, 9, 24 }, { dtype = "i32" })
+      local options = { heads = 2, window = 4, rows = rows }
+      local y, written = sr.ops.attention(qkv, layout, options), sr.nn.dense_attention(qkv, layout, options)
+      assert.same({ 4, 12 }, written:shape())
+      assert.is_true((y - written):abs():max():item() < 1e-12)
+    end)
+  end)
+
   for _, v in ipairs(VARIANTS) do
     it("with " .. name_of(v) .. " equals scores that are written out, in both directions", function()
       on("ref", function()
@@ -199,7 +210,8 @@ describe("attention", function()
       assert.has_error(function() sr.ops.attention(qkv, layout, { heads = 2, rows = given }) end,
         "attention: rows is " .. shown .. "; must be an i32 tensor of rows in ascending order, or nil")
     end
-    assert.has_error(function() sr.ops.attention(qkv, layout, { heads = 2, rows = sr.randn(2) }) end)
+    local _, message = pcall(sr.ops.attention, qkv, layout, { heads = 2, rows = sr.randn(2) })
+    assert.matches("attention: rows is .*; expected .*i32", tostring(message))
     local none = sr.ops.attention(qkv, layout, { heads = 2, rows = sr.zeros(0, { dtype = "i32" }) })
     assert.equal(0, none:size(1))
   end)

@@ -127,13 +127,14 @@ describe("data", function()
   it("named twice are refused", function()
     local input = program.write(folder, "twice.txt", "the cat\n")
     refused(2, { "recipes/prepare.lua", "inputs=[" .. input .. "," .. input .. "]", "out=" .. folder .. "/twice.sqr" },
-      "inputs has " .. input .. " twice")
+      input .. " is among the inputs twice")
+    refused(2, { "vocab", input, input, "--out", folder .. "/twice.vocab" }, input .. " is among the inputs twice")
     local texts = folder .. "/texts"
     assert(sys.make_dirs(texts))
     input = program.write(texts, "a.txt", "the cat\n")
     for again, message in pairs {
       [input] = " twice; name it once", [texts .. "/*.txt"] = " twice; name it once",
-      [texts .. "/../texts/a.txt"] = ", which are one file; leave one out",
+      [texts .. "/../texts/a.txt"] = " are one file; leave one out",
     } do
       local given = ("inputs=[%s,%s]"):format(texts, again)
       refused(2, { "recipes/prepare.lua", given, "out=" .. folder .. "/twice.sqr" }, message)

@@ -175,6 +175,10 @@ int64_t SR_SIMD(attention_short_room)(int64_t d, bool backward) {
            (((backward ? 8 : 5) * N + VL) * row + 2 * square + WORDS + 256);
 }
 
+static feed *feed_of_tiles(operands *o) {
+    return o->spread ? &o->next : NULL;
+}
+
 /* c (rows, n) = alpha x y^T for some rows of x, given y^T. */
 static void scores(float *c, operands *o, matrix x, const float *yt, float alpha, int64_t rows) {
     multiply(&(product){.c = c,
@@ -188,7 +192,7 @@ static void scores(float *c, operands *o, matrix x, const float *yt, float alpha
                         .n = o->ld,
                         .k = o->d,
                         .alpha = alpha,
-                        .next = o->spread ? &o->next : NULL});
+                        .next = feed_of_tiles(o)});
 }
 static matrix rows_from(matrix x, int64_t row) {
     return (matrix){x.at + row * x.ld, x.ld};
@@ -233,7 +237,7 @@ static void mix_rows(operands *o, float *to, int64_t ld, const float *p, matrix 
                  .n = o->d,
                  .k = o->n,
                  .alpha = alpha,
-                 .next = o->spread ? &o->next : NULL};
+                 .next = feed_of_tiles(o)};
     m.c = result_at(o, to, &m.ldc);
     multiply(&m);
     deliver(o, to, ld, rows);
@@ -248,7 +252,7 @@ static void mix_columns(operands *o, float *to, int64_t ld, const float *p, matr
                  .m = o->n,
                  .n = o->d,
                  .alpha = alpha,
-                 .next = o->spread ? &o->next : NULL};
+                 .next = feed_of_tiles(o)};
     m.c = result_at(o, to, &m.ldc);
     for (int64_t q = 0; q < o->queries; q += STRIP) {
         m.a = p + q * o->ld, m.b = x.at + q * x.ld, m.add = q > 0;

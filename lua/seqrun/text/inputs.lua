@@ -51,6 +51,17 @@ local function add(found, given)
   return true
 end
 
+---What is said of a file that is there twice: by name, through a directory, a pattern or a link.
+local function named_twice(files)
+  local seen = {}
+  for _, path in ipairs(files) do
+    local real = sys.real_path(path) or path
+    if seen[real] == path then return ("%s is among the inputs twice; name it once"):format(path) end
+    if seen[real] then return ("%s and %s are one file; leave one out"):format(seen[real], path) end
+    seen[real] = path
+  end
+end
+
 ---Takes the inputs apart.
 ---@param given string[] files, directories, patterns, "-"
 ---@return seqrun.PrepareInputs?
@@ -62,6 +73,8 @@ function inputs.find(given)
     local done, message, code = add(found, path)
     if not done then return nil, message, code end
   end
+  local twice = named_twice(found.files)
+  if twice then return nil, twice, "config" end
   return found
 end
 

@@ -242,24 +242,11 @@ local function prepare(options, given, records)
   return counts
 end
 
----What is said of a file that is there twice: by name, through a directory, a pattern or a link.
-local function named_twice(files)
-  local seen = {}
-  for _, path in ipairs(files) do
-    local real = sys.real_path(path) or path
-    if seen[real] == path then return ("inputs has %s twice; name it once"):format(path) end
-    if seen[real] then return ("inputs has %s and %s, which are one file; leave one out"):format(seen[real], path) end
-    seen[real] = path
-  end
-end
-
 ---Looks at what the inputs are, and makes the data set.
 local function prepare_inputs(options, given)
   if #given == 0 then return nil, "prepare: inputs is empty; give files or directories, or - for stdin", "config" end
   local found, message, code = inputs.find(given)
   if not found then return nil, message, code end
-  local twice = named_twice(found.files)
-  if twice then return nil, "prepare: " .. twice, "config" end
   if found.kind ~= "text" then return import_ids(options, found, table.concat(given, " "):sub(1, 4096)) end
   local records
   records, message, code = inputs.records(found, options, "prepare")
