@@ -4,7 +4,7 @@
 --
 -- Runs ops.lua on one thread, in processor time, with the sizes of BERT-base and MiniLM, and step.lua on all threads
 -- with the small model, BERT-base and MiniLM on 8 to 64 tokens; prints their figures as one table in Markdown, to be
--- committed to docs/evidence/amx.md.  It takes ten minutes or less, and half of that without PyTorch, which is
+-- committed to docs/evidence/measured.md.  It takes ten minutes or less, and half of that without PyTorch, which is
 -- measured where $PYTHON (python3 by default) has torch: peer=false leaves it out.
 -- A program that takes longer than `seconds` is stopped, and the table says so; a ratio to those arrangements of
 -- PyTorch that ended before is given as a bound.  Without AMX it refuses;
