@@ -315,6 +315,9 @@ lint-deps: deps
 lint: lint-deps ## check warnings, formatting, clang-tidy, luacheck, headers and layers
 	@MAKE="$(MAKE)" sh .make/lint.sh
 
+size: ## count lines of code and words of docs by room, against .make/size.txt (SINCE=REVISION: and what changed)
+	@sh .make/size.sh $(SINCE)
+
 format: ## format the C sources
 	clang-format -i $(wildcard core/*/*.c core/*/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c \
 	  kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu) $(HEADERS)
@@ -347,5 +350,5 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:
-.PHONY: FORCE all ctests test test-long test-valgrind test-report fuzz bench bench-amx demo deps test-deps lint-deps lint format compdb install deb manual uninstall clean help
+.PHONY: FORCE all ctests test test-long test-valgrind test-report fuzz bench bench-amx demo deps test-deps lint-deps lint size format compdb install deb manual uninstall clean help
 -include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)

@@ -65,6 +65,9 @@ wc -l $sources $headers $gpu_sources $(find $lua_folders -name '*.lua' ! -path '
     awk '$2 != "total" && $1 > 600 { print "  " $2 ": " $1 " lines"; n = 1 } END { exit n }' ||
     bad "long files"
 
+begin "no room exceeds its budget of lines"
+sh .make/size.sh || bad size
+
 [ -z "$failed" ] || {
     echo "lint: failed:$failed" >&2
     exit 1
