@@ -11,7 +11,7 @@
 --
 -- Prints every violation and exits with 1 if there is any.
 
-local core = { "base", "text", "data", "pack", "batch", "loader", "tensor", "train", "store" }
+local core = { "base", "unicode", "text", "tokenizer", "data", "pack", "batch", "loader", "tensor", "train", "store" }
 
 --- What a directory may include: "core/base" -> { ["core/base"] = true }.
 local allowed, so_far = {}, {}

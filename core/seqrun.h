@@ -2,15 +2,17 @@
  *
  * A directory uses itself and those before it.  Nothing here knows Lua, prints or exits.
  *
- *   base     status, memory, files, threads, keyed randomness
- *   text     bytes to sentences, words to token ids
- *   data     data sets: token ids and typed columns in a file; the examples of an epoch
- *   pack     lengths to a plan, a plan to packs, lower bounds and their proofs; pack/lp the simplex
- *   batch    sequences collated into one buffer: layout, masks, targets, tiles of attention
- *   loader   what comes next (epochs, orders, stages, samplers), and making updates of it ahead
- *   tensor   views of device memory, ops through a backend's table, gradients, plug-ins
- *   train    parameters, gradients summed over shares, optimizers
- *   store    files that survive a power cut: checkpoints, safetensors, logs
+ *   base       status, memory, files, threads, keyed randomness
+ *   unicode    UTF-8, classes and normal forms of code points
+ *   text       files to lines, documents and sentences
+ *   tokenizer  words to token ids
+ *   data       data sets: token ids and typed columns in a file; the examples of an epoch
+ *   pack       lengths to a plan, a plan to packs, lower bounds and their proofs; lp/ the simplex
+ *   batch      sequences collated into one buffer: layout, masks, targets, tiles of attention
+ *   loader     what comes next (epochs, orders, stages, samplers), and making updates of it ahead
+ *   tensor     views of device memory, ops through a backend's table, gradients, plug-ins
+ *   train      parameters, gradients summed over shares, optimizers
+ *   store      files that survive a power cut: checkpoints, safetensors, logs
  *
  * Included here is what programs and plug-ins use; other headers are internal to core, the kernels
  * and the bindings.
@@ -46,16 +48,18 @@
 #include "core/base/system.h"
 #include "core/base/thread.h"
 
-#include "core/text/bpe_train.h"
-#include "core/text/count.h"
-#include "core/text/encode.h"
+#include "core/unicode/utf8.h"
+
 #include "core/text/rows.h"
 #include "core/text/sentence.h"
 #include "core/text/source.h"
-#include "core/text/tokenizer.h"
-#include "core/text/train.h"
-#include "core/text/utf8.h"
-#include "core/text/vocab.h"
+
+#include "core/tokenizer/bpe_train.h"
+#include "core/tokenizer/count.h"
+#include "core/tokenizer/encode.h"
+#include "core/tokenizer/tokenizer.h"
+#include "core/tokenizer/train.h"
+#include "core/tokenizer/vocab.h"
 
 #include "core/data/dataset.h"
 #include "core/data/examples.h"

@@ -31,7 +31,7 @@
 #include "core/data/carried.h"
 #include "core/data/field.h"
 #include "core/data/shard.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {

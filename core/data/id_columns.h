@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "core/data/shard.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -15,7 +15,7 @@
 #define SR_DATA_INDEXED_H
 
 #include "core/data/shard.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -18,7 +18,7 @@
 #include "core/base/thread.h"
 #include "core/data/shard.h"
 #include "core/text/sentence.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "core/text/utf8.h"
+#include "core/unicode/utf8.h"
 
 static bool is_punctuation(int32_t cp) {
     return (cp >= '!' && cp <= '/') || (cp >= ':' && cp <= '@') || (cp >= '[' && cp <= '`') ||

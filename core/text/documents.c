@@ -7,7 +7,7 @@
 #include "core/base/json.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
-#include "core/text/utf8.h"
+#include "core/unicode/utf8.h"
 
 /* ---- which files ---- */
 

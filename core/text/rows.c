@@ -5,7 +5,7 @@
 
 #include "core/base/mem.h"
 #include "core/text/source.h"
-#include "core/text/utf8.h"
+#include "core/unicode/utf8.h"
 
 enum { SLACK = 2 }; /* bytes beyond the limit: CR and LF */
 

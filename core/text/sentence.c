@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/text/chars.h"
+#include "core/unicode/chars.h"
 #include "core/text/spaced.h"
-#include "core/text/utf8.h"
+#include "core/unicode/utf8.h"
 
 enum { LISTED = 8 }; /* bytes of a listed word, with a zero byte */
 

@@ -15,7 +15,7 @@
 #include "core/base/io.h"
 #include "core/base/mem.h"
 #include "core/text/unpack.h"
-#include "core/text/utf8.h"
+#include "core/unicode/utf8.h"
 
 enum { BLOCK = 64 << 10 };
 

@@ -3,8 +3,8 @@
 #include <emmintrin.h>
 #include <stdbool.h>
 
-#include "core/text/chars.h"
-#include "core/text/utf8.h"
+#include "core/unicode/chars.h"
+#include "core/unicode/utf8.h"
 
 enum { STEP = 16 };
 

@@ -13,7 +13,7 @@
 #include "core/base/json.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
-#include "core/text/utf8.h"
+#include "core/unicode/utf8.h"
 #include "lua/bind/lcheck.h"
 
 int luaopen_seqrun_core_json(lua_State *L);

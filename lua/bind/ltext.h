@@ -5,8 +5,8 @@
 #include <lua.h>
 
 #include "core/text/source.h"
-#include "core/text/vocab.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/vocab.h"
+#include "core/tokenizer/tokenizer.h"
 
 #define LSR_VOCAB "seqrun.core.Vocab"
 

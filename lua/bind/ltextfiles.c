@@ -7,10 +7,10 @@
 
 #include "core/base/io.h"
 #include "core/base/thread.h"
-#include "core/text/bpe_train.h"
-#include "core/text/encode.h"
+#include "core/tokenizer/bpe_train.h"
+#include "core/tokenizer/encode.h"
 #include "core/text/sentence.h"
-#include "core/text/train.h"
+#include "core/tokenizer/train.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/ltext.h"
 

@@ -1,6 +1,6 @@
 /* score.c - numbers as `tokenizers` 0.23.3 reads them: written to a tokenizer.json by Python, read
  * and written again by it. */
-#include "core/text/score.h"
+#include "core/tokenizer/score.h"
 
 #include <math.h>
 

@@ -5,11 +5,11 @@
 
 #include "core/base/file.h"
 #include "core/base/mem.h"
-#include "core/text/chars.h"
-#include "core/text/encode.h"
+#include "core/unicode/chars.h"
+#include "core/tokenizer/encode.h"
 #include "core/text/sentence.h"
-#include "core/text/train.h"
-#include "core/text/utf8.h"
+#include "core/tokenizer/train.h"
+#include "core/unicode/utf8.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
 

@@ -10,7 +10,7 @@
 #include "core/base/directory.h"
 #include "core/base/io.h"
 #include "core/base/mem.h"
-#include "core/text/encode.h"
+#include "core/tokenizer/encode.h"
 #include "core/text/sentence.h"
 #include "tests/support/check.h"
 

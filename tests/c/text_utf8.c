@@ -1,6 +1,6 @@
 /* text_utf8.c - decoding against a slow oracle: all strings of one to three bytes, samples of four.
  */
-#include "core/text/utf8.h"
+#include "core/unicode/utf8.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include "core/base/file.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 #include "tests/support/check.h"
 
 #define START "{\"version\":\"1.0\",\"added_tokens\":[],"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/text/utf8.h"
+#include "core/unicode/utf8.h"
 #include "tests/support/fuzz.h"
 
 static bool is_article(const uint8_t *word, size_t size) {

@@ -4,8 +4,8 @@
  * normal form stays as it is. */
 #include <string.h>
 
-#include "core/text/normalizer.h"
-#include "core/text/utf8.h"
+#include "core/tokenizer/normalizer.h"
+#include "core/unicode/utf8.h"
 #include "tests/support/fuzz_tokenizer.h"
 
 enum { MOST = 4096 };

@@ -5,8 +5,8 @@
  * places are kept.  The programs of known patterns find what PCRE2 finds. */
 #include <string.h>
 
-#include "core/text/pretokenizer.h"
-#include "core/text/utf8.h"
+#include "core/tokenizer/pretokenizer.h"
+#include "core/unicode/utf8.h"
 #include "tests/support/fuzz_tokenizer.h"
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"

@@ -4,7 +4,7 @@
  * match over sr_words(), must be the same. */
 #include <string.h>
 
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 #include "tests/support/fuzz.h"
 
 static const char tokens[] =

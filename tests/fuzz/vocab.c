@@ -1,10 +1,10 @@
 /* vocab.c - a vocabulary, a blank line, then text: every id is in the vocabulary, every span in the
  * text, and invalid UTF-8 does no harm. */
-#include "core/text/vocab.h"
+#include "core/tokenizer/vocab.h"
 
 #include <string.h>
 
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 #include "tests/support/fuzz.h"
 
 static void tokenize(sr_vocab *vocab, const sr_tokenizer_opts *opts, const uint8_t *text,

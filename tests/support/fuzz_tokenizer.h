@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "core/text/tokenizer.h"
+#include "core/tokenizer/tokenizer.h"
 #include "tests/support/fuzz.h"
 
 /* ---- checks ---- */

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Generates core/text/hf_classes.inc: what Hugging Face's tokenizers takes each code point for.
+"""Generates core/unicode/hf_classes.inc: what Hugging Face's tokenizers takes each code point for.
 
     pip install tokenizers==0.23.3
-    python3 tests/support/hf_classes.py > core/text/hf_classes.inc      (--check compares instead)
+    python3 tests/support/hf_classes.py > core/unicode/hf_classes.inc      (--check compares instead)
 
 Every scalar value goes through the package's own normalisers and pre-tokenisers: its libraries have
 tables of several Unicode versions.  Outside `make test`: it needs the package.
@@ -16,7 +16,7 @@ import sys
 import tokenizers
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
-OUT = os.path.join(os.path.dirname(__file__), "../../core/text/hf_classes.inc")
+OUT = os.path.join(os.path.dirname(__file__), "../../core/unicode/hf_classes.inc")
 SCALARS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 BLOCK = 4096
 
@@ -129,7 +129,7 @@ def text():
             flags[cp] = flags.get(cp, 0) | 1 << bit
     yield "/* Made by tests/support/hf_classes.py from tokenizers %s: code point << 8 | flags, from there on." % (
         tokenizers.__version__)
-    yield " * The flags are those of core/text/classes.h. */"
+    yield " * The flags are those of core/unicode/classes.h. */"
     yield "static const uint32_t class_steps[] = {"
     yield from steps(flags)
     yield "};"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Generates core/text/hf_unicode.inc: where the Unicode tables of Hugging Face and utf8proc differ.
+"""Generates core/unicode/hf_unicode.inc: where the Unicode tables of Hugging Face and utf8proc differ.
 
     pip install tokenizers==0.23.3
-    python3 tests/support/hf_unicode.py > core/text/hf_unicode.inc      (--check compares instead)
+    python3 tests/support/hf_unicode.py > core/unicode/hf_unicode.inc      (--check compares instead)
 
 Every scalar value goes through the package's own normalisers, each with one thing switched on, and
 through libutf8proc.  What differs is written as ranges.  Outside `make test`: it needs the package.
@@ -15,7 +15,7 @@ import sys
 import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
-OUT = os.path.join(os.path.dirname(__file__), "../../core/text/hf_unicode.inc")
+OUT = os.path.join(os.path.dirname(__file__), "../../core/unicode/hf_unicode.inc")
 u8 = ctypes.CDLL("libutf8proc.so.2")
 u8.utf8proc_category_string.restype = ctypes.c_char_p
 u8.utf8proc_version.restype = ctypes.c_char_p

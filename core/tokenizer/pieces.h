@@ -1,0 +1,53 @@
+/* pieces.h - strings and their ids: the vocabulary of a model, looked up by string or by id.
+ *
+ * Ids may have holes.  Strings are added once each, and found by a hash that is keyed at random, so
+ * that files with colliding strings cannot be constructed.
+ */
+#ifndef SR_TOKENIZER_PIECES_H
+#define SR_TOKENIZER_PIECES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sr_pieces {
+    char *text;       /* all strings */
+    uint32_t *start;  /* of each id in text, by id; UINT32_MAX where an id has none */
+    uint32_t *length; /* of each id */
+    int32_t *slots;   /* ids plus one, open addressing; 0: empty */
+    size_t text_size, text_room;
+    int32_t size, room; /* largest id plus one */
+    uint32_t mask;
+    int32_t count;
+    uint64_t seed;
+} sr_pieces;
+
+/* Room for ids below `size` and about `count` strings. */
+sr_status sr_pieces_init(sr_pieces *p, int32_t size, size_t count);
+void sr_pieces_free(sr_pieces *p);
+
+/* Adds a string with an id below the size; *known is its id if it is there already, else -1. */
+sr_status sr_pieces_add(sr_pieces *p, const void *bytes, size_t size, int32_t id, int32_t *known);
+
+/* The id of a string, -1 if it is not there. */
+int32_t sr_pieces_find(const sr_pieces *p, const void *bytes, size_t size);
+
+/* The id of the token that stands for a byte, such as <0x0A>, -1 if there is none. */
+int32_t sr_pieces_find_byte(const sr_pieces *p, uint8_t byte);
+
+/* The string of an id, NULL if it has none. */
+static inline const char *sr_pieces_text(const sr_pieces *p, int32_t id, size_t *size) {
+    if (id < 0 || id >= p->size || p->start[id] == UINT32_MAX) return NULL;
+    *size = p->length[id];
+    return p->text + p->start[id];
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
