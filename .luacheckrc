@@ -7,8 +7,6 @@ unused_args = false
 -- 581, 582: `not (x <= y)` is meant so, it holds for NaN.  The names are held until the end of their
 -- block by <close>.
 ignore = { "581", "582", "211/scope", "211/no_grad", "211/guard", "211/quiet" }
-files["lua/seqrun/meta"] = { ignore = { "211", "212", "111", "112", "113", "241" } }
-files["lua/seqrun/meta"].max_line_length = false
 files["lua/seqrun/cli/init.lua"] = { globals = { "arg" } } -- a script sees its own words
 files["lua/seqrun/help/examples"] = { max_line_length = false }
 files["tests/spec"] = { std = "lua54+busted" }

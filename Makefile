@@ -102,7 +102,7 @@ say     = $(if $(V),,@echo "  $(1)";)
 jobs    = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # ---- build -------------------------------------------------------------------------------------------
-all: $(BUILD)/seqrun $(PLUGINS:%=$(BUILD)/seqrun_%.so) ## build the program and report which optional parts were found
+all: $(BUILD)/seqrun $(PLUGINS:%=$(BUILD)/seqrun_%.so) $(BUILD)/meta ## build the program and report which optional parts were found
 
 $(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
 	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(call obj,$(BIND)) -Wl,--whole-archive $(BUILD)/libseqrun.a \
@@ -112,6 +112,11 @@ $(BUILD)/seqrun: $(call obj,$(BIND)) $(BUILD)/libseqrun.a
 $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
 	@rm -f $@
 	@ar rcs $@ $^
+
+# What the comments of lua/bind say of the C modules, for help and editors.
+$(BUILD)/meta: $(BIND) .make/annotations.lua | $(BUILD)/seqrun
+	@rm -rf $@ && mkdir -p $@
+	$(call say,meta $@)$(BUILD)/seqrun .make/annotations.lua $@
 
 # The program's version and build flags; rewritten only when they change.
 $(BUILD)/version.h: FORCE

@@ -26,6 +26,7 @@ for f in "$build"/seqrun_*.so; do
 done
 find lua/seqrun recipes -type f ! -name '*.o' | while read -r f; do copy "$share/seqrun" "$f"; done
 chmod 755 "$share/seqrun/recipes/demo.sh"
+for f in "$build"/meta/*.lua; do install -D -m 644 "$f" "$share/seqrun/lua/seqrun/meta/${f##*/}"; done
 copy "$prefix/include/seqrun" core/*.h core/*/*.h core/*/*/*.h
 copy "$doc" README.md LICENSE docs/*.md docs/*/*
 "$build/seqrun" help --html >"$doc/api.html"

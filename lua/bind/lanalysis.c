@@ -31,6 +31,11 @@ static sr_progress *check_progress(lua_State *L) {
     return a->progress;
 }
 
+/* @class seqrun.core.metric.analysis
+ * Metrics being computed, over the examples of one epoch. */
+
+/* analysis:close()
+ * Closes it; progress is kept. */
 static int analysis_close(lua_State *L) {
     analysis *a = lsr_checkbox(L, 1, ANALYSIS);
     sr_stream_close(&a->stream);
@@ -42,8 +47,11 @@ static int analysis_close(lua_State *L) {
     return 0;
 }
 
-/* analysis(dataset, options, threads) -> analysis | nil, message, code: of the examples that a
- * loader with these options draws */
+/* analysis(dataset: Dataset, options: table, threads?: integer) -> Analysis analysis | nil,
+ *     message, code
+ * Metrics over the examples that a loader with these options draws.
+ *   options  part, max_len, nsp, short_seq_prob, seed, epoch, too_long
+ *   threads  0: all processors */
 int lsr_metric_analysis(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     sr_examples_opts opts = {0};
@@ -60,13 +68,15 @@ int lsr_metric_analysis(lua_State *L) {
     return 1;
 }
 
-/* analysis:parts() -> number of parts */
+/* analysis:parts() -> integer
+ * How many parts the examples have; parts are the unit of progress. */
 static int analysis_parts(lua_State *L) {
     lua_pushinteger(L, check_analysis(L)->stream.parts);
     return 1;
 }
 
-/* analysis:subject() -> what the examples are, in one line */
+/* analysis:subject() -> string
+ * What the examples are, in one line. */
 static int analysis_subject(lua_State *L) {
     const analysis *a = check_analysis(L);
     char subject[SR_METRIC_SUBJECT];
@@ -75,8 +85,10 @@ static int analysis_subject(lua_State *L) {
     return 1;
 }
 
-/* analysis:counts() -> occurrences of each token, by id + 1; sequences; tokens | nil, message, code
- */
+/* analysis:counts() -> integer[]? counts, integer|string sequences, integer|string tokens
+ * Occurrences of each token by id + 1, [CLS] and [SEP] included, and the numbers of sequences and
+ * tokens.
+ *   sequences  the message on failure */
 static int analysis_counts(lua_State *L) {
     const analysis *a = check_analysis(L);
     int32_t size = sr_tokenizer_size(a->d->tokenizer);
@@ -114,8 +126,10 @@ static void push_ids(lua_State *L, const sr_stream *s, const sr_segments *t) {
     append_ids(L, f->tail.ids, f->tail.count);
 }
 
-/* analysis:read(part) -> sequences | nil, message, code: { ids, length, a_tokens, b_tokens } of
- * each example of a part, from 0 */
+/* analysis:read(part: integer) -> { ids: integer[], length: integer, a_tokens: integer, b_tokens:
+ *     integer }[] sequences | nil, message, code
+ * The examples of a part: ids with [CLS] and [SEP], length, a_tokens, b_tokens.
+ *   part  from 0 */
 static int analysis_read(lua_State *L) {
     analysis *a = check_analysis(L);
     int64_t part = lsr_checkrange(L, 2, 0, a->stream.parts - 1);
@@ -171,8 +185,11 @@ static sr_status make_measure(lua_State *L, analysis *a, sr_measure_kind kind) {
     }
 }
 
-/* analysis:measure(name [, { counts, slots, most | corpus, part }]) -> { denominator, coefficient }
- * | nil, message, code: what step() computes */
+/* analysis:measure(name:
+ *     "length"|"rarity"|"rarity_integer"|"length_rarity"|"tfidf"|"compressibility", options?: {
+ *     counts?: integer[], slots?: integer, most?: integer, corpus?: Dataset, part?: string }) -> {
+ *     denominator: number, coefficient: number } facts | nil, message, code
+ * Chooses what step() computes. */
 static int analysis_measure(lua_State *L) {
     analysis *a = check_analysis(L);
     sr_measure_kind kind = (sr_measure_kind)measure_kind(L, 2);
@@ -195,7 +212,12 @@ static int analysis_measure(lua_State *L) {
 
 /* ---- progress ---- */
 
-/* analysis:begin(path, identity) -> values so far, next | nil, message, code */
+/* analysis:begin(path: string, identity: string) -> integer? count, integer|string next, string?
+ *     code
+ * Opens the file of progress; values that an earlier call of the same identity has computed are
+ * kept.
+ *   count  values so far
+ *   next   what append() stored, or parts so far */
 static int analysis_begin(lua_State *L) {
     analysis *a = check_analysis(L);
     sr_progress_close(a->progress);
@@ -207,7 +229,10 @@ static int analysis_begin(lua_State *L) {
     return 2;
 }
 
-/* analysis:step() -> done, values so far, parts so far | nil, message, code */
+/* analysis:step() -> boolean? done, integer|string count, integer|string parts
+ * Computes the values of some more parts, on all threads.
+ *   count  values so far
+ *   parts  so far */
 static int analysis_step(lua_State *L) {
     analysis *a = check_analysis(L);
     sr_progress *p = check_progress(L);
@@ -221,7 +246,8 @@ static int analysis_step(lua_State *L) {
     return 3;
 }
 
-/* analysis:append(values, next) -> true | nil, message, code: values of the next sequences */
+/* analysis:append(values: number[], next: integer) -> true done | nil, message, code
+ * Appends values of the next sequences, and a number to go on from. */
 static int analysis_append(lua_State *L) {
     sr_progress *p = check_progress(L);
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -235,7 +261,8 @@ static int analysis_append(lua_State *L) {
     return lsr_done(L, sr_progress_append(p, value, n, next));
 }
 
-/* analysis:drop(): removes the progress of the metric that was begun */
+/* analysis:drop()
+ * Removes the progress of the metric that was begun. */
 static int analysis_drop(lua_State *L) {
     analysis *a = check_analysis(L);
     sr_progress_remove(a->progress);
@@ -263,8 +290,8 @@ static sr_metric_about about_of(lua_State *L, const analysis *a) {
                              .options = luaL_checkstring(L, 4)};
 }
 
-/* analysis:finish(path, name, options) -> true | nil, message, code: writes the metric that was
- * begun and removes its progress */
+/* analysis:finish(path: string, name: string, options: string) -> true done | nil, message, code
+ * Writes the metric that was begun, and removes its progress. */
 static int analysis_finish(lua_State *L) {
     analysis *a = check_analysis(L);
     sr_progress *p = check_progress(L);
@@ -285,8 +312,9 @@ static int analysis_finish(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* analysis:totals(path, name, options, totals) -> true | nil, message, code: writes an accumulated
- * metric */
+/* analysis:totals(path: string, name: string, options: string, totals: number[]) -> true done |
+ *     nil, message, code
+ * Writes an accumulated metric. */
 static int analysis_totals(lua_State *L) {
     analysis *a = check_analysis(L);
     sr_metric_about about = about_of(L, a);
@@ -313,7 +341,13 @@ static int analysis_totals(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* rarity(counts, slots) -> { -ln p of each token }, denominator, largest */
+/* rarity(counts: integer[], slots?: integer) -> number[] weights, number denominator, number
+ *     largest
+ * The weights of rarity, -ln p of each of `slots` tokens: unseen tokens count once, before counts
+ * are normalised.
+ *   counts   by id + 1
+ *   slots    at least #counts; the others are unseen
+ *   largest  weight */
 int lsr_metric_rarity(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     int64_t n = (int64_t)lua_rawlen(L, 1), slots = lsr_optrange(L, 2, n, n, INT32_MAX);
@@ -332,7 +366,9 @@ int lsr_metric_rarity(lua_State *L) {
     return 3;
 }
 
-/* rarity_coefficient(largest, most) -> C of length_rarity */
+/* rarity_coefficient(largest: number, most: integer) -> number
+ * The factor of the length in length_rarity, for sequences of at most `most` tokens.
+ *   largest  weight of a token */
 int lsr_metric_coefficient(lua_State *L) {
     lua_pushnumber(L, sr_rarity_coefficient(luaL_checknumber(L, 1), luaL_checkinteger(L, 2)));
     return 1;

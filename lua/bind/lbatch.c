@@ -39,7 +39,11 @@ static const sr_update *check_update(lua_State *L, int arg) {
 
 LSR_RELEASE(update_gc, LSR_UPDATE, sr_update, sr_update_free)
 
-/* update:info() -> table */
+/* @class seqrun.core.batch.update
+ * An update: batches whose weights carry the denominators of the whole. */
+
+/* update:info() -> table
+ * Its tallies, and the cursors before (from) and after it (upto). */
 static int update_info(lua_State *L) {
     const sr_update *u = check_update(L, 1);
     lua_newtable(L);
@@ -65,7 +69,9 @@ static const sr_batch *check_batch(lua_State *L) {
     return u->batch[lsr_checkrange(L, 2, 1, u->batches) - 1];
 }
 
-/* update:batch(i) -> table of counts, and of facts about each target */
+/* update:batch(i: integer) -> table
+ * The tallies of batch i, from 1, its epoch, and the facts of its targets: { name, reads, count,
+ * denominator }. */
 static int update_batch(lua_State *L) {
     const sr_batch *b = check_batch(L);
     lua_newtable(L);
@@ -84,14 +90,16 @@ static int update_batch(lua_State *L) {
     return 1;
 }
 
-/* update:layout(i) -> layout */
+/* update:layout(i: integer) -> Layout
+ * The layout of batch i. */
 static int update_layout(lua_State *L) {
     const sr_batch *b = check_batch(L);
     lsr_pushlayout(L, sr_layout_retain(b->layout));
     return 1;
 }
 
-/* update:last_layout(i) -> layout of the rows that targets need | nil */
+/* update:last_layout(i: integer) -> Layout?
+ * The layout of the rows that the targets of batch i need; nothing without targets. */
 static int update_last_layout(lua_State *L) {
     const sr_batch *b = check_batch(L);
     if (b->last == NULL) return 0;
@@ -116,8 +124,11 @@ static void push_target(lua_State *L, const sr_target_on *t) {
     set_tensor(L, "weights", t->weights);
 }
 
-/* update:upload(i) -> tensors on the current device, in the open scope, sent at once:
- * { ids, types, original_ids, last_rows, targets = { { rows, places, labels, weights }, ... } } */
+/* update:upload(i: integer) -> { ids: Tensor, types: Tensor, original_ids?: Tensor, last_rows?:
+ *     Tensor, targets: { rows: Tensor, places: Tensor, labels: Tensor, weights: Tensor }[] }
+ * The tensors of batch i, on the current device in the open scope, transferred as one block: ids,
+ * types, original_ids (when the loader keeps them), last_rows (with targets), and for each target
+ * its rows, places, labels, weights. */
 static int update_upload(lua_State *L) {
     const sr_batch *b = check_batch(L);
     sr_batch_on **box = lsr_newbox(L, sizeof(sr_batch_on *), UPLOAD);
@@ -138,7 +149,10 @@ static int update_upload(lua_State *L) {
     return 1;
 }
 
-/* update:set_target(i, number, rows, labels): lists of a deferred target */
+/* update:set_target(i: integer, number: integer, rows: integer[], labels: number[])
+ * Sets a target that a Lua function makes; then finish().
+ *   i       the batch, from 1
+ *   number  of the target, from 1 */
 static int update_set_target(lua_State *L) {
     const sr_update *u = check_update(L, 1);
     sr_batch *b = u->batch[lsr_checkrange(L, 2, 1, u->batches) - 1];
@@ -147,7 +161,8 @@ static int update_set_target(lua_State *L) {
     return 0;
 }
 
-/* update:finish(): deferred targets are all set */
+/* update:finish()
+ * Weighs targets that Lua functions made, and finds the rows they need. */
 static int update_finish(lua_State *L) {
     check_update(L, 1);
     lsr_check(L, sr_update_finish(*(sr_update **)lua_touserdata(L, 1)));
@@ -179,7 +194,9 @@ static int push_separators(lua_State *L, const sr_batch *b) {
     return 1;
 }
 
-/* update:host(i, "ids" | "types" | "original_ids" | "separators") -> { numbers } | nil */
+/* update:host(i: integer, what: "ids"|"types"|"original_ids"|"separators") -> integer[]?
+ * Numbers of a micro-batch, without a device; nil if it has none.  separators: the last row of
+ * each segment. */
 static int update_host(lua_State *L) {
     static const char *const names[] = {"ids", "types", "original_ids", "separators", NULL};
     const sr_batch *b = check_batch(L);
@@ -189,7 +206,8 @@ static int update_host(lua_State *L) {
     return all[what] != NULL ? push_rows(L, all[what], b->slots) : 0;
 }
 
-/* update:host_rows(i, target) -> { rows } that a target reads; nil without such a target */
+/* update:host_rows(i: integer, target: string) -> integer[]?
+ * Rows that a target reads, without a device; nil without such a target. */
 static int update_host_rows(lua_State *L) {
     const sr_batch *b = check_batch(L);
     const char *name = luaL_checkstring(L, 3);

@@ -13,7 +13,9 @@
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
-/* run_dir(path) -> RunDir | nil, message, code ("lock", "storage") */
+/* run_dir(path: string) -> RunDir | nil, message, code
+ * Makes a run's directory, takes its lock and removes leftovers of dead runs.
+ *   code  "lock" when another run holds it */
 static int train_run_dir(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     sr_run_dir **box = lsr_newbox(L, sizeof *box, RUN_DIR);
@@ -21,7 +23,8 @@ static int train_run_dir(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* run_held(path) -> boolean | nil, message, code */
+/* run_held(path: string) -> boolean held | nil, message, code
+ * Whether a live process holds the lock of a run's directory. */
 static int train_run_held(lua_State *L) {
     bool held;
     sr_status st = sr_run_dir_held(&held, luaL_checkstring(L, 1));
@@ -32,12 +35,18 @@ static int train_run_held(lua_State *L) {
 
 LSR_RELEASE(run_dir_close, RUN_DIR, sr_run_dir, sr_run_dir_close)
 
+/* @class seqrun.core.RunDir
+ * A run's directory, locked. */
+
+/* runDir:close()
+ * Releases the lock. */
 static const luaL_Reg run_dir_methods[] = {
     {"close", run_dir_close},
     {NULL, NULL},
 };
 
-/* checkpoint_path(run, step) -> path */
+/* checkpoint_path(run: string, step: integer) -> string
+ * The directory of a step's checkpoint. */
 static int train_path(lua_State *L) {
     const char *run = luaL_checkstring(L, 1);
     int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
@@ -47,7 +56,8 @@ static int train_path(lua_State *L) {
     return 1;
 }
 
-/* checkpoint_list(run) -> ascending steps | nil, message, code */
+/* checkpoint_list(run: string) -> integer[] | nil, message, code
+ * The steps of which a run has a directory, ascending, verified or not. */
 static int train_list(lua_State *L) {
     size_t count;
     const char *run = luaL_checkstring(L, 1);
@@ -62,7 +72,8 @@ static int train_list(lua_State *L) {
     return 1;
 }
 
-/* checkpoint_verify(path) -> step | nil, message, code */
+/* checkpoint_verify(path: string) -> integer step | nil, message, code
+ * Reads a whole checkpoint and compares it with its manifest. */
 static int train_verify(lua_State *L) {
     int64_t step;
     sr_status st = sr_checkpoint_verify(&step, luaL_checkstring(L, 1));
@@ -71,7 +82,10 @@ static int train_verify(lua_State *L) {
     return 1;
 }
 
-/* checkpoint_latest(run) -> path, step | nil, message, code */
+/* checkpoint_latest(run: string) -> string|nil path, integer|string step, string? code
+ * The newest checkpoint that verifies; newer ones that are damaged are named by warnings, one that
+ * cannot be read is an error.
+ *   step  or message */
 static int train_latest(lua_State *L) {
     int64_t step;
     const char *run = luaL_checkstring(L, 1);
@@ -83,7 +97,10 @@ static int train_latest(lua_State *L) {
     return 2;
 }
 
-/* checkpoint_retain(run, newest, keep [, every]) -> true | nil, message, code */
+/* checkpoint_retain(run: string, newest: integer, keep: integer, every?: integer) -> true | nil,
+ *     message, code
+ * Removes checkpoints older than `newest`, except the newest `keep` and the multiples of `every`.
+ *   keep  at least 2 */
 static int train_retain(lua_State *L) {
     sr_status st =
         sr_checkpoint_retain(luaL_checkstring(L, 1), lsr_checkrange(L, 2, 0, SR_MAX_STEP),
@@ -91,7 +108,8 @@ static int train_retain(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* checkpoint_set_aside(run, step) -> true | nil, message, code */
+/* checkpoint_set_aside(run: string, step: integer) -> true | nil, message, code
+ * Renames the checkpoints after `step`, so that nothing loads them. */
 static int train_set_aside(lua_State *L) {
     return lsr_done(
         L, sr_checkpoint_set_aside(luaL_checkstring(L, 1), lsr_checkrange(L, 2, 0, SR_MAX_STEP)));
@@ -103,7 +121,9 @@ static sr_saving *check_saving(lua_State *L) {
     return lsr_checkobject(L, 1, SAVING, "the save has ended");
 }
 
-/* saving(run, step, bytes) -> Saving | nil, message, code */
+/* saving(run: string, step: integer, bytes: integer) -> Saving | nil, message, code
+ * Begins a checkpoint in a run's directory.
+ *   bytes  of all its files */
 static int train_saving(lua_State *L) {
     const char *run = luaL_checkstring(L, 1);
     int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
@@ -113,7 +133,9 @@ static int train_saving(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* saving_join(draft, step) -> Saving | nil, message, code */
+/* saving_join(draft: string, step: integer) -> Saving | nil, message, code
+ * Takes part in a checkpoint that another process has begun.
+ *   draft  its temporary directory */
 static int train_saving_join(lua_State *L) {
     const char *draft = luaL_checkstring(L, 1);
     int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
@@ -124,7 +146,12 @@ static int train_saving_join(lua_State *L) {
 
 LSR_RELEASE(saving_end, SAVING, sr_saving, sr_saving_end)
 
-/* saving:file(name, bytes) -> true | nil, message, code */
+/* @class seqrun.core.Saving
+ * A checkpoint being written; it is removed unless committed. */
+
+/* saving:file(name: string, bytes: string) -> true | nil, message, code
+ * Adds a file with these bytes.
+ *   name  such as "trainer/state.json" */
 static int saving_file(lua_State *L) {
     sr_saving *s = check_saving(L);
     size_t size;
@@ -132,7 +159,8 @@ static int saving_file(lua_State *L) {
     return lsr_done(L, sr_saving_file(s, name, bytes, size));
 }
 
-/* saving:safetensors(name, plan) -> true | nil, message, code */
+/* saving:safetensors(name: string, plan: SafetensorsPlan) -> true | nil, message, code
+ * Adds a safetensors file. */
 static int saving_safetensors(lua_State *L) {
     sr_saving *s = check_saving(L);
     const char *name = luaL_checkstring(L, 2);
@@ -143,18 +171,21 @@ static int saving_safetensors(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* saving:commit() -> true | nil, message, code: from here on it is durable */
+/* saving:commit() -> true | nil, message, code
+ * Commits the checkpoint: from here on it survives a power cut. */
 static int saving_commit(lua_State *L) {
     return lsr_done(L, sr_saving_commit(check_saving(L)));
 }
 
-/* saving:draft() -> path of the temporary directory */
+/* saving:draft() -> string
+ * The temporary directory of the checkpoint. */
 static int saving_draft(lua_State *L) {
     lua_pushstring(L, sr_saving_draft(check_saving(L)));
     return 1;
 }
 
-/* saving:report() -> text | nil, message, code: the files written, for adopt() */
+/* saving:report() -> string | nil, message, code
+ * The files written so far, for adopt() in the process that began the checkpoint. */
 static int saving_report(lua_State *L) {
     size_t size;
     sr_saving *s = check_saving(L);
@@ -165,7 +196,8 @@ static int saving_report(lua_State *L) {
     return 1;
 }
 
-/* saving:adopt(report) -> true | nil, message, code */
+/* saving:adopt(report: string) -> true | nil, message, code
+ * Adds the files of another process to the checkpoint. */
 static int saving_adopt(lua_State *L) {
     size_t size;
     sr_saving *s = check_saving(L);
@@ -173,6 +205,8 @@ static int saving_adopt(lua_State *L) {
     return lsr_done(L, sr_saving_adopt(s, report, size));
 }
 
+/* saving:finish()
+ * Ends the save. */
 static const luaL_Reg saving_methods[] = {
     {"file", saving_file},     {"safetensors", saving_safetensors},
     {"commit", saving_commit}, {"draft", saving_draft},
@@ -186,7 +220,8 @@ static sr_background *check_background(lua_State *L) {
     return lsr_checkobject(L, 1, BACKGROUND, "the save has ended");
 }
 
-/* background(run) -> Background */
+/* background(run: string) -> Background
+ * For checkpoints of a run that are written in the background. */
 static int train_background(lua_State *L) {
     const char *run = luaL_checkstring(L, 1);
     sr_background **box = lsr_newbox(L, sizeof *box, BACKGROUND);
@@ -194,7 +229,12 @@ static int train_background(lua_State *L) {
     return 1;
 }
 
-/* background:begin(step, bytes) -> true | nil, message, code ("memory") */
+/* @class seqrun.core.Background
+ * Checkpoints that a thread writes, one at a time: the files are copied into memory first. */
+
+/* background:begin(step: integer, bytes: integer) -> true | nil, message, code
+ * Begins a checkpoint; the code is "memory" if there is none for a copy.
+ *   bytes  of all its files */
 static int background_begin(lua_State *L) {
     sr_background *b = check_background(L);
     int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
@@ -204,7 +244,9 @@ static int background_begin(lua_State *L) {
 
 LSR_RELEASE(background_free, BACKGROUND, sr_background, sr_background_free)
 
-/* background:file(name, bytes) -> true | nil, message, code */
+/* background:file(name: string, bytes: string) -> true | nil, message, code
+ * Copies a file with these bytes.
+ *   name  such as "trainer/state.json" */
 static int background_file(lua_State *L) {
     sr_background *b = check_background(L);
     size_t size;
@@ -212,27 +254,33 @@ static int background_file(lua_State *L) {
     return lsr_done(L, sr_background_file(b, name, bytes, size));
 }
 
-/* background:safetensors(name, plan) -> true | nil, message, code */
+/* background:safetensors(name: string, plan: SafetensorsPlan) -> true | nil, message, code
+ * Copies the tensors of a safetensors file. */
 static int background_safetensors(lua_State *L) {
     sr_background *b = check_background(L);
     const char *name = luaL_checkstring(L, 2);
     return lsr_done(L, sr_background_safetensors(b, name, lsr_checkplan(L, 3)));
 }
 
-/* background:start(keep [, every]) -> true | nil, message, code */
+/* background:start(keep: integer, every?: integer) -> true | nil, message, code
+ * Starts the thread, which removes older checkpoints as checkpoint_retain() does.
+ *   keep  at least 2 */
 static int background_start(lua_State *L) {
     sr_background *b = check_background(L);
     int keep = (int)lsr_checkrange(L, 2, 2, 1 << 30);
     return lsr_done(L, sr_background_start(b, keep, luaL_optinteger(L, 3, 0)));
 }
 
-/* background:done() -> boolean */
+/* background:done() -> boolean
+ * Whether the thread has ended. */
 static int background_done(lua_State *L) {
     lua_pushboolean(L, sr_background_done(check_background(L)));
     return 1;
 }
 
-/* background:wait() -> true [, warning] | nil, message, code */
+/* background:wait() -> true | nil, message, code
+ * Waits for the thread; from here on the checkpoint survives a power cut.
+ *   message  of a failure, or the warning that an older checkpoint could not be removed */
 static int background_wait(lua_State *L) {
     const char *warning;
     sr_status st = sr_background_wait(check_background(L), &warning);
@@ -242,6 +290,8 @@ static int background_wait(lua_State *L) {
     return 2;
 }
 
+/* background:finish()
+ * Waits for the thread and frees the copy. */
 static const luaL_Reg background_methods[] = {
     {"begin", background_begin},
     {"file", background_file},

@@ -1,4 +1,5 @@
-/* lcoarse.c - the coarse ops, with positional arguments; lua/seqrun/tensor/ops.lua names them. */
+/* lcoarse.c - the coarse ops of seqrun.core.ops, with positional arguments;
+ * lua/seqrun/tensor/ops.lua names them. */
 #include <string.h>
 
 #include "core/tensor/ops.h"
@@ -33,7 +34,7 @@ static const sr_layout *opt_layout(lua_State *L, int arg) {
 #define NAME_OF(NAME, name, keeps_input) #name,
 static const char *const acts[] = {"none", SR_ACTIVATIONS(NAME_OF) NULL};
 
-/* linear(x, w, b or nil, act) */
+/* coarse.linear(x, w, b or nil, act) */
 static int op_linear(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *w = lsr_checktensor(L, 2), *b = lsr_opttensor(L, 3);
     sr_act act = (sr_act)lsr_checkoption(L, 4, "linear: act", "none", acts);
@@ -41,7 +42,7 @@ static int op_linear(lua_State *L) {
     return 1;
 }
 
-/* group_rows(items, layout, groups, capacity or nil) -> rows, place, starts */
+/* coarse.group_rows(items, layout, groups, capacity or nil) -> rows, place, starts */
 static int op_group_rows(lua_State *L) {
     sr_tensor *items = lsr_checktensor(L, 1);
     const sr_layout *layout = lsr_checklayout(L, 2);
@@ -52,7 +53,7 @@ static int op_group_rows(lua_State *L) {
     return 3;
 }
 
-/* grouped_linear(x, w, b or nil, starts, act) */
+/* coarse.grouped_linear(x, w, b or nil, starts, act) */
 static int op_grouped_linear(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *w = lsr_checktensor(L, 2), *b = lsr_opttensor(L, 3);
     sr_tensor *starts = lsr_checktensor(L, 4);
@@ -61,8 +62,8 @@ static int op_grouped_linear(lua_State *L) {
     return 1;
 }
 
-/* attention(qkv, layout, rows or nil, heads, kv_heads or nil, scale or nil, window or nil, causal,
- * p, site, layer) */
+/* coarse.attention(qkv, layout, rows or nil, heads, kv_heads or nil, scale or nil, window or
+ *     nil, causal, p, site, layer) */
 static int op_attention(lua_State *L) {
     sr_tensor *qkv = lsr_checktensor(L, 1);
     const sr_layout *layout = lsr_checklayout(L, 2);
@@ -77,7 +78,8 @@ static int op_attention(lua_State *L) {
     return 1;
 }
 
-/* rotary(qkv, layout, heads, kv_heads or nil, theta, positions or nil, limit or nil, in_place) */
+/* coarse.rotary(qkv, layout, heads, kv_heads or nil, theta, positions or nil, limit or nil,
+ *     in_place) */
 static int op_rotary(lua_State *L) {
     sr_tensor *qkv = lsr_checktensor(L, 1), *positions = lsr_opttensor(L, 6);
     const sr_layout *layout = lsr_checklayout(L, 2);
@@ -90,7 +92,7 @@ static int op_rotary(lua_State *L) {
     return 1;
 }
 
-/* gated(x, act, gate or nil) */
+/* coarse.gated(x, act, gate or nil) */
 static int op_gated(lua_State *L) {
     static const char *const gates[] = {"second", "first", NULL};
     sr_tensor *x = lsr_checktensor(L, 1);
@@ -108,8 +110,8 @@ static sr_norm check_norm(lua_State *L, int arg, const char *what) {
     return norm;
 }
 
-/* residual_norm(x, residual or nil, gamma, beta or nil, layout or nil, eps, kind, p, site, layer,
- * sum) -> y, and the sum if `sum` */
+/* coarse.residual_norm(x, residual or nil, gamma, beta or nil, layout or nil, eps, kind, p,
+ *     site, layer, sum) -> y, and the sum if `sum` */
 static int op_residual_norm(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *residual = lsr_opttensor(L, 2);
     sr_tensor *gamma = lsr_checktensor(L, 3), *beta = lsr_opttensor(L, 4);
@@ -122,8 +124,8 @@ static int op_residual_norm(lua_State *L) {
     return both ? 2 : 1;
 }
 
-/* embed(ids, types, positions, word, position, type, gamma, beta, layout, eps, kind, p, site,
- * layer), of which all but ids, word, layout and eps may be nil */
+/* coarse.embed(ids, types, positions, word, position, type, gamma, beta, layout, eps, kind, p,
+ *     site, layer), of which all but ids, word, layout and eps may be nil */
 static int op_embed(lua_State *L) {
     sr_tensor *ids = lsr_checktensor(L, 1), *types = lsr_opttensor(L, 2);
     sr_tensor *positions = lsr_opttensor(L, 3);
@@ -136,7 +138,7 @@ static int op_embed(lua_State *L) {
     return 1;
 }
 
-/* dropout(x, layout, p, site, layer) */
+/* coarse.dropout(x, layout, p, site, layer) */
 static int op_dropout(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     const sr_layout *layout = lsr_checklayout(L, 2);
@@ -145,7 +147,7 @@ static int op_dropout(lua_State *L) {
     return 1;
 }
 
-/* sequence_mean(x, layout) */
+/* coarse.sequence_mean(x, layout) */
 static int op_sequence_mean(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     const sr_layout *layout = lsr_checklayout(L, 2);
@@ -153,7 +155,7 @@ static int op_sequence_mean(lua_State *L) {
     return 1;
 }
 
-/* mlm_loss(x, word, bias or nil, labels, weights) -> total, nll, correct */
+/* coarse.mlm_loss(x, word, bias or nil, labels, weights) -> total, nll, correct */
 static int op_mlm_loss(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *word = lsr_checktensor(L, 2);
     sr_tensor *bias = lsr_opttensor(L, 3), *labels = lsr_checktensor(L, 4);
@@ -163,7 +165,7 @@ static int op_mlm_loss(lua_State *L) {
     return 3;
 }
 
-/* cross_entropy(logits, labels, weights) -> total, nll, correct */
+/* coarse.cross_entropy(logits, labels, weights) -> total, nll, correct */
 static int op_cross_entropy(lua_State *L) {
     sr_tensor *logits = lsr_checktensor(L, 1), *labels = lsr_checktensor(L, 2);
     sr_tensor *weights = lsr_checktensor(L, 3);
@@ -172,7 +174,7 @@ static int op_cross_entropy(lua_State *L) {
     return 3;
 }
 
-/* sample(logits, keys, seed) -> ids */
+/* coarse.sample(logits, keys, seed) -> ids */
 static int op_sample(lua_State *L) {
     sr_tensor *logits = lsr_checktensor(L, 1), *keys = lsr_checktensor(L, 2);
     uint64_t seed = (uint64_t)luaL_checkinteger(L, 3);
@@ -180,7 +182,8 @@ static int op_sample(lua_State *L) {
     return 1;
 }
 
-/* keep_probability(p) -> n/256, the probability that dropout uses */
+/* keep_probability(p: number) -> number
+ * The keep probability of dropout with probability p: n/256. */
 static int keep_probability(lua_State *L) {
     lua_pushnumber(L, check_dropout(L, 1).keep / 256.0);
     return 1;

@@ -24,7 +24,10 @@ static void set_number(lua_State *L, const char *key, int n) {
     if (n >= 0) lsr_set_integer(L, key, n);
 }
 
-/* launch() -> { name, bound, rank, ranks, local_rank, local_ranks } | nil: no launcher */
+/* launch() -> { name: "mpirun"|"srun", bound: boolean, rank?: integer, ranks?: integer,
+ *     local_rank?: integer, local_ranks?: integer }?
+ * The launcher that started this process, by its environment; a number that it does not tell is
+ * absent. */
 static int launch(lua_State *L) {
     sr_launch found = sr_launch_find();
     if (found.name == NULL) return 0;
@@ -70,7 +73,8 @@ static sr_status choose(const sr_comm_engine **engine, const char *name, const s
     return sr_fail(SR_EDEVICE, "no communication engine '%s'", name);
 }
 
-/* engines() -> { { name, facts | problem } } of the plug-in | nil, message, code */
+/* engines() -> { name: string, facts?: string, problem?: string }[] | nil, message, code
+ * The engines of the plug-in: what they are, or why one cannot be used. */
 static int engines(lua_State *L) {
     sr_launch found = {.name = NULL};
     sr_status st = sr_plugin_find("mpi");
@@ -88,7 +92,9 @@ static int engines(lua_State *L) {
     return 1;
 }
 
-/* open(device, { engine=, timeout= }) -> World | nil, message, code */
+/* open(device: string, options?: { engine?: "auto"|"self"|"mpi"|"nccl", timeout?: number }) ->
+ *     World | nil, message, code
+ * Opens the world that the launcher has started, or one of this process alone. */
 static int world_open(lua_State *L) {
     static const char *const known[] = {"engine", "timeout", NULL};
     sr_device *device = lsr_device_named(L, luaL_checkstring(L, 1));
@@ -106,12 +112,18 @@ static int world_open(lua_State *L) {
     return 1;
 }
 
+/* @class seqrun.core.World
+ * An open world.  Calls return true, or nil, message, code when another rank failed. */
+
+/* world:close()
+ * Leaves the world. */
 static int world_close(lua_State *L) {
     sr_comm_close(lsr_checkbox(L, 1, WORLD));
     return 0;
 }
 
-/* facts() -> engine, rank, ranks, device */
+/* world:facts() -> string engine, integer rank, integer ranks, string device
+ * The engine, this rank from 0, the number of ranks, and the device. */
 static int world_facts(lua_State *L) {
     const sr_comm *comm = lsr_checkworld(L, 1);
     lua_pushstring(L, comm->engine->name);
@@ -123,10 +135,14 @@ static int world_facts(lua_State *L) {
 
 /* ---- calls: errors in the program raise; nil, message, code when another rank failed --------- */
 
+/* world:wait()
+ * Waits until all calls are done. */
 static int world_wait(lua_State *L) {
     return lsr_done(L, sr_comm_wait(lsr_checkworld(L, 1)));
 }
 
+/* world:barrier()
+ * Waits until all ranks have come here. */
 static int world_barrier(lua_State *L) {
     return lsr_done(L, sr_comm_barrier(lsr_checkworld(L, 1)));
 }
@@ -135,35 +151,49 @@ static int rank_argument(lua_State *L, int arg) {
     return (int)lsr_checkrange(L, arg, 0, INT32_MAX);
 }
 
+/* world:broadcast(t: Tensor, root: integer)
+ * Copies the root's tensor to all ranks. */
 static int world_broadcast(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     return lsr_done(L, sr_comm_broadcast(comm, lsr_checktensor(L, 2), rank_argument(L, 3)));
 }
 
+/* world:all_reduce(t: Tensor)
+ * Sets a tensor to its sum over ranks. */
 static int world_all_reduce(lua_State *L) {
     return lsr_done(L, sr_comm_all_reduce(lsr_checkworld(L, 1), lsr_checktensor(L, 2)));
 }
 
+/* world:reduce(t: Tensor, root: integer)
+ * Sets the root's tensor to its sum over ranks; that of the others is undefined afterwards. */
 static int world_reduce(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     return lsr_done(L, sr_comm_reduce(comm, lsr_checktensor(L, 2), rank_argument(L, 3)));
 }
 
+/* world:reduce_scatter(part: Tensor, x: Tensor)
+ * Sets `part` to this rank's piece of the sum of `x` over ranks. */
 static int world_reduce_scatter(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     return lsr_done(L, sr_comm_reduce_scatter(comm, lsr_checktensor(L, 2), lsr_checktensor(L, 3)));
 }
 
+/* world:all_gather(x: Tensor, part: Tensor)
+ * Sets `x` to the parts of all ranks. */
 static int world_all_gather(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     return lsr_done(L, sr_comm_all_gather(comm, lsr_checktensor(L, 2), lsr_checktensor(L, 3)));
 }
 
+/* world:send(t: Tensor, to: integer)
+ * Sends a tensor to another rank. */
 static int world_send(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     return lsr_done(L, sr_comm_send(comm, lsr_checktensor(L, 2), rank_argument(L, 3)));
 }
 
+/* world:receive(t: Tensor, from: integer)
+ * Receives a tensor from another rank. */
 static int world_receive(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     return lsr_done(L, sr_comm_receive(comm, lsr_checktensor(L, 2), rank_argument(L, 3)));
@@ -214,7 +244,8 @@ static const char *check_text(lua_State *L, int arg, size_t *size) {
     return text;
 }
 
-/* broadcast_text(text, root) -> the root's text | nil, message, code; others may give nil */
+/* world:broadcast_text(text: string?, root: integer) -> string
+ * The root's text on every rank. */
 static int world_broadcast_text(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     size_t size;
@@ -242,7 +273,8 @@ static sr_status gather_words(lua_State *L, sr_comm *comm, int32_t *all, const i
     return sr_tensor_read(x, all, SR_I32);
 }
 
-/* gather_text(text) -> the texts of all ranks, rank 0 first, on every rank | nil, message, code */
+/* world:gather_text(text: string) -> string[]
+ * The texts of all ranks, rank 0 first. */
 static int world_gather_text(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     size_t size;
@@ -267,7 +299,9 @@ static int world_gather_text(lua_State *L) {
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* tell(code, message) -> whether this rank is to print the message; tells the other ranks */
+/* world:tell(code: string, message: string) -> boolean
+ * Tells the other ranks why this one ends; true on the rank that is to print it.
+ *   code  a status name */
 static int world_tell(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     const char *code = luaL_checkstring(L, 2), *message = luaL_checkstring(L, 3);
@@ -278,13 +312,16 @@ static int world_tell(lua_State *L) {
     return 1;
 }
 
-/* abort(code): ends the processes of all ranks; does not return */
+/* world:abort(code: integer)
+ * Ends the processes of all ranks. */
 static int world_abort(lua_State *L) {
     sr_comm *comm = lsr_checkworld(L, 1);
     comm->engine->abort(comm, (int)lsr_checkrange(L, 2, 0, 255));
     return 0;
 }
 
+/* world:set_timeout(seconds: number)
+ * Sets how many seconds a wait gives the other ranks; 0: for ever. */
 static int world_set_timeout(lua_State *L) {
     lsr_checkworld(L, 1)->timeout = luaL_checknumber(L, 2);
     return 0;

@@ -1,4 +1,5 @@
-/* lconcepts.c - concepts, which loaders mask as a whole; see core/batch/concepts.h. */
+/* lconcepts.c - concepts, which loaders mask as a whole (core/batch/concepts.h); part of
+ * seqrun.core.batch. */
 #include "lua/bind/lconcepts.h"
 
 #include "lua/bind/lcheck.h"
@@ -37,7 +38,12 @@ int lsr_batch_concepts(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* concepts:counts(dataset [, part]) -> { how often each form is found } | nil, message, code */
+/* @class seqrun.core.batch.concepts
+ * Words and phrases that loaders mask as a whole. */
+
+/* concepts:counts(dataset: Dataset, part?: "train"|"held") -> integer[] counts | nil, message,
+ *     code
+ * How often each form is found in a part of a data set: the longest one at each word. */
 static int concepts_counts(lua_State *L) {
     const sr_concepts *c = check_concepts(L, 1);
     const sr_dataset *d = lsr_checkdataset(L, 2);

@@ -18,8 +18,10 @@ sr_dataset *lsr_checkdataset(lua_State *L, int arg) {
 
 LSR_RELEASE(dataset_gc, LSR_DATASET, sr_dataset, sr_dataset_close)
 
-/* open(path, { held, split, seed, folds, fold, vocab, tokenizer, cache }) -> dataset | nil,
- * message, code */
+/* open(path: string, options: { held?: number, split?: "tail"|"keyed", seed?: integer, folds?:
+ *     integer, fold?: integer, vocab?: Vocab, cache?: integer }) -> Dataset dataset | nil,
+ *     message, code
+ * Opens a data set and splits off the held-out part. */
 static int data_open(lua_State *L) {
     static const char *const splits[] = {"tail", "keyed", NULL};
     const char *path = luaL_checkstring(L, 1);
@@ -48,7 +50,13 @@ void lsr_readexamples(lua_State *L, int table, sr_examples_opts *t) {
     t->epoch = (uint32_t)lsr_field_range(L, table, "epoch", 0, 0, UINT32_MAX);
 }
 
-/* dataset:info() -> table */
+/* @class seqrun.core.data.dataset
+ * An opened data set; it lives as long as the loaders that use it. */
+
+/* dataset:info() -> table
+ * Its contents: kind, tokens, sentences, documents or examples, vocab_size, tokenizer (its model),
+ * fingerprint (of it), lowercase, cut, labelled, digest, bytes, and for train and held { units,
+ * tokens, words }; words only where they were counted. */
 static int dataset_info(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     lua_newtable(L);
@@ -79,7 +87,8 @@ static int dataset_info(lua_State *L) {
     return 1;
 }
 
-/* dataset:meta() -> { key = value } */
+/* dataset:meta() -> table<string, string>
+ * The metadata of the file. */
 static int dataset_meta(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     lua_newtable(L);
@@ -92,7 +101,9 @@ static int dataset_meta(lua_State *L) {
     return 1;
 }
 
-/* dataset:columns() -> { { name, type, count, bytes [, per, size] }, ... } */
+/* dataset:columns() -> { name: string, type: string, count: integer, bytes: integer, per?: string,
+ *     size?: integer }[]
+ * The columns of the file. */
 static int dataset_columns(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     lua_newtable(L);
@@ -113,7 +124,8 @@ static int dataset_columns(lua_State *L) {
     return 1;
 }
 
-/* dataset:counts(part) -> { how often each token occurs, counts[id + 1] } | nil, message, code */
+/* dataset:counts(part?: "train"|"held") -> integer[] counts | nil, message, code
+ * How often each token occurs in a part: counts[id + 1]. */
 static int dataset_counts(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     int part = luaL_checkoption(L, 2, "train", lsr_part_names);
@@ -129,7 +141,8 @@ static int dataset_counts(lua_State *L) {
     return 1;
 }
 
-/* dataset:units(part) -> { numbers of its documents (examples), from 1 } */
+/* dataset:units(part?: "train"|"held") -> integer[]
+ * The numbers of a part's documents (examples), from 1. */
 static int dataset_units(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     const sr_portion *p = &d->part[luaL_checkoption(L, 2, "train", lsr_part_names)];
@@ -141,7 +154,9 @@ static int dataset_units(lua_State *L) {
     return 1;
 }
 
-/* dataset:repeats() -> sentences, documents | nil, message, code */
+/* dataset:repeats() -> integer? sentences, integer|string documents, string? code
+ * How many sentences and documents repeat an earlier one, token by token.
+ *   documents  the message on failure */
 static int dataset_repeats(lua_State *L) {
     sr_repeats r;
     sr_status st = sr_scan_repeats(&r, lsr_checkdataset(L, 1));
@@ -159,7 +174,11 @@ static void push_unit(lua_State *L, int64_t unit) {
         lua_pushinteger(L, unit + 1);
 }
 
-/* dataset:overlap(other) -> count, first, twin | nil, message, code */
+/* dataset:overlap(other: Dataset) -> integer? count, integer|string|nil first, integer|string|nil
+ *     twin
+ * Examples of `other` that this one has too, word for word: how many, the first of them and its
+ * twin here, from 1.
+ *   first  the message on failure */
 static int dataset_overlap(lua_State *L) {
     sr_overlap o;
     sr_status st = sr_scan_overlap(&o, lsr_checkdataset(L, 1), lsr_checkdataset(L, 2));
@@ -170,7 +189,10 @@ static int dataset_overlap(lua_State *L) {
     return 3;
 }
 
-/* dataset:longer(max_len) -> count, first, longest */
+/* dataset:longer(max_len: integer) -> integer count, integer? first, integer longest
+ * Fixed examples of more than `max_len` tokens, [CLS] and [SEP] included.
+ *   first    from 1
+ *   longest  tokens of the longest of all examples */
 static int dataset_longer(lua_State *L) {
     sr_longer longer = sr_scan_longer(lsr_checkdataset(L, 1), luaL_checkinteger(L, 2));
     lua_pushinteger(L, longer.count);
@@ -179,19 +201,23 @@ static int dataset_longer(lua_State *L) {
     return 3;
 }
 
-/* dataset:verify() -> true | nil, message, code */
+/* dataset:verify() -> true good | nil, message, code
+ * Reads every block and checks it. */
 static int dataset_verify(lua_State *L) {
     sr_status st = sr_shard_verify(lsr_checkdataset(L, 1)->shard);
     return lsr_done(L, st);
 }
 
-/* dataset:tokenizer() -> Tokenizer */
+/* dataset:tokenizer() -> Tokenizer
+ * The tokenizer inside; special tokens written in a text are plain text to it. */
 static int dataset_tokenizer(lua_State *L) {
     lsr_pushtokenizer(L, lsr_checkdataset(L, 1)->tokenizer);
     return 1;
 }
 
-/* dataset:unit(i) -> { ids }, { sentence lengths }: document (example) i, from 1 */
+/* dataset:unit(i: integer) -> integer[]? ids, integer[]|string lengths, string? code
+ * Document (or example) i, from 1: its ids, and the lengths of its sentences (of A and B).
+ *   lengths  the message on failure */
 static int dataset_unit(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     int64_t i = lsr_checkrange(L, 2, 1, d->units) - 1;
@@ -238,7 +264,8 @@ static void push_number(lua_State *L, const sr_field *f, const char *at) {
     }
 }
 
-/* dataset:value(name, i) -> number, list or string of example i, from 1 | nil, message, code */
+/* dataset:value(name: string, i: integer) -> number|number[]|string value | nil, message, code
+ * The value of a column for example i, from 1: a number, a list, or a string. */
 static int dataset_value(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     const char *name = luaL_checkstring(L, 2);
@@ -285,6 +312,8 @@ static const luaL_Reg dataset_methods[] = {
 static const luaL_Reg data_functions[] = {
     {"open", data_open}, {"ingest", lsr_data_ingest}, {"writer", lsr_data_writer}, {NULL, NULL}};
 
+/* @class seqrun.core.data
+ * Data sets: .sqr files written and read. */
 int luaopen_seqrun_core_data(lua_State *L) {
     lsr_class(L, LSR_DATASET, dataset_methods, dataset_gc);
     lsr_open_prepare(L);

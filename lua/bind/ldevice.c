@@ -88,7 +88,8 @@ sr_device *lsr_device_named(lua_State *L, const char *name) {
     return open_device(L, all, place_of(L, all, name));
 }
 
-/* use(name [, threads]): makes a device the current one */
+/* use(name: string, threads?: integer)
+ * Makes a device the current one. */
 static int use(lua_State *L) {
     devices *all = registry(L);
     int i = place_of(L, all, luaL_checkstring(L, 1));
@@ -107,6 +108,8 @@ static int use(lua_State *L) {
     return 0;
 }
 
+/* device() -> string
+ * The current device. */
 static int current(lua_State *L) {
     lua_pushstring(L, lsr_device(L)->name);
     return 1;
@@ -116,13 +119,17 @@ static sr_device *opt_device(lua_State *L, int arg) {
     return lua_isnoneornil(L, arg) ? lsr_device(L) : lsr_device_named(L, luaL_checkstring(L, arg));
 }
 
-/* element_size([device]): bytes of an element of the dtype that the device computes in */
+/* element_size(device?: string) -> integer
+ * Bytes of an element in the dtype that the device computes in: of f64 on ref, of f32 on the
+ * others. */
 static int element_size(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)sr_dtype_size(opt_device(L, 1)->real));
     return 1;
 }
 
-/* memory([device]) -> { used=, held=, peak=, allocations= } in bytes and blocks */
+/* memory(device?: string) -> { used: integer, held: integer, peak: integer, allocations: integer }
+ * Bytes in live tensors (used), with the pool (held), and at the peak; blocks allocated from the
+ * system. */
 static int memory(lua_State *L) {
     const sr_device *device = opt_device(L, 1);
     lua_createtable(L, 0, 4);
@@ -133,31 +140,40 @@ static int memory(lua_State *L) {
     return 1;
 }
 
+/* trim(device?: string)
+ * Returns the pool's free blocks to the system. */
 static int trim(lua_State *L) {
     sr_device_trim(opt_device(L, 1));
     return 0;
 }
 
-/* poison(on [, device]): for tests; new tensors are full of NaN */
+/* poison(on: boolean, device?: string)
+ * For tests: new tensors are full of NaN. */
 static int poison(lua_State *L) {
     opt_device(L, 2)->poison = lua_toboolean(L, 1);
     return 0;
 }
 
+/* threads(device?: string) -> integer
+ * The number of threads of the device. */
 static int threads(lua_State *L) {
     sr_threads *threads = opt_device(L, 1)->threads;
     lua_pushinteger(L, threads != NULL ? sr_threads_count(threads) : 1);
     return 1;
 }
 
-/* synchronize([device]): waits until the work of the device is done; raises its first error */
+/* synchronize(device?: string)
+ * Waits until all work given to the device is done.  Raises the first error since the last wait,
+ * such as an index out of range.
+ *   device  default: the current device */
 static int synchronize(lua_State *L) {
     lsr_check(L, sr_device_wait(opt_device(L, 1)));
     return 0;
 }
 
-/* transfers([device]) -> { waits=, uploads= }: how often the host waited for the device and sent it
- * data */
+/* transfers(device?: string) -> { waits: integer, uploads: integer }
+ * How often the host waited for the device so far (to read from it, or by `synchronize`), and sent
+ * memory to it. */
 static int transfers(lua_State *L) {
     const sr_device *device = opt_device(L, 1);
     lua_createtable(L, 0, 2);
@@ -168,7 +184,8 @@ static int transfers(lua_State *L) {
     return 1;
 }
 
-/* option(name, on) -> true | nil, message, code: an option of the current device, such as "tf32" */
+/* option(name: "tf32"|"any_order", on: boolean) -> true | nil, message, code
+ * Turns an option of the current device on or off. */
 static int option(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     sr_device *device = lsr_device(L);
@@ -177,9 +194,11 @@ static int option(lua_State *L) {
     return lsr_done(L, device->backend->option(device, name, lua_toboolean(L, 2)));
 }
 
-/* choices([from]) -> text, count: the kernels that the current device has chosen by timing, all or
- * from number `from` on; text is nil if there are none.  Returns nothing for devices that do not
- * choose */
+/* choices(from?: integer) -> string|nil text, integer|nil count
+ * What the current device has chosen by timing, where that changes bits (core/base/choices.h).
+ *   from   only those after the first `from`
+ *   text   nil if there are none after the first `from`, and for a device that chooses nothing
+ *   count  of all; nil for a device that chooses nothing */
 static int choices(lua_State *L) {
     bool whole = lua_isnoneornil(L, 1);
     lua_Integer from = luaL_optinteger(L, 1, 0);
@@ -196,9 +215,10 @@ static int choices(lua_State *L) {
     return 2;
 }
 
-/* pin_choices(text) -> true | nil, message, code: fixes the choices of the current device to those
- * of the text
- */
+/* pin_choices(text: string) -> true | nil, message, code
+ * Makes the current device choose as a text says, whatever its cache says.
+ *   text  of `choices`
+ *   code  "device": these choices are for another GPU or library */
 static int pin_choices(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size);
@@ -211,8 +231,9 @@ static int pin_choices(lua_State *L) {
     return lsr_done(L, sr_choices_pin(all, text, size));
 }
 
-/* capture("begin" | "run" | "drop") -> true | nil, message, code: records the work of the current
- * device, and queues or drops the recording */
+/* capture(what: "begin"|"run"|"drop") -> true | nil, message, code
+ * Records the work of the current device, and queues or drops it as one piece.
+ *   what  the last two do nothing without a "begin" */
 static int capture(lua_State *L) {
     static const char *const names[] = {"begin", "run", "drop", NULL};
     int what = lsr_checkoption(L, 1, "capture", NULL, names);
@@ -222,7 +243,10 @@ static int capture(lua_State *L) {
     return lsr_done(L, device->backend->capture(device, (sr_capture)what));
 }
 
-/* plugin(path) -> the names of the devices it added | nil, message, code */
+/* plugin(path: string) -> string[] devices | nil, message, code
+ * Loads a plug-in, a shared library that adds devices or engines of ranks; loading it again does
+ * nothing.
+ *   devices  that it added */
 static int plugin(lua_State *L) {
     int before = sr_backend_count();
     sr_status st = sr_plugin_load(luaL_checkstring(L, 1));
@@ -235,7 +259,8 @@ static int plugin(lua_State *L) {
     return 1;
 }
 
-/* comms() -> the names of the communication engines */
+/* comms() -> string[]
+ * The engines of ranks: "self", a world of one, then those of plug-ins. */
 static int comms(lua_State *L) {
     lua_newtable(L);
     for (int i = 0; i < sr_comm_count(); i++) {
@@ -253,9 +278,10 @@ static sr_device *open_cpu(lua_State *L) {
     return NULL;
 }
 
-/* instructions([set]) -> the instruction set of the cpu device: "plain" | "avx2" | "avx512" |
- * "avx512_bf16" | "amx"; and why each higher one is not used, or nil.  With a name: makes the
- * device use that set. */
+/* instructions(set?: string) -> "plain"|"avx2"|"avx512"|"avx512_bf16"|"amx" | nil, message, code
+ * The instruction set of the cpu device; results are bit-exact within one.
+ *   set      makes the device use this one from now on, if the processor and SEQRUN_ISA allow it
+ *   message  why each higher one is not used; or why `set` cannot be */
 static int instructions(lua_State *L) {
     if (!lua_isnoneornil(L, 1)) {
         sr_status st = sr_cpu_use(lsr_device_named(L, "cpu"), luaL_checkstring(L, 1));
@@ -271,8 +297,10 @@ static int instructions(lua_State *L) {
     return 2;
 }
 
-/* burst(rounds, "f32" | "bf16") -> flops: multiply-adds on all threads of the current device, cpu
- */
+/* burst(rounds: integer, dtype?: "f32"|"bf16") -> number flops | nil, message, code
+ * Multiply-adds in registers on all threads of the current device, which must be cpu; to be timed.
+ *   rounds  12 vectors each
+ *   flops   0 if the instruction set has no such probe */
 static int burst(lua_State *L) {
     static const char *const names[] = {"f32", "bf16", NULL};
     lua_Integer rounds = luaL_checkinteger(L, 1);
@@ -308,8 +336,9 @@ static int pushed_jobs(lua_State *L) {
     return 1;
 }
 
-/* jobs(fn) -> { { seconds, ..., whole = seconds }, ... }: calls fn; the processor time of each task
- * of each job that the current device, a cpu with one thread, ran during the call */
+/* jobs(fn: fun()) -> number[][] seconds | nil, message, code
+ * Calls fn; the processor time of each task of each job that the current device, cpu with one
+ * thread, ran meanwhile. `whole` of a job is its time together with that of the recording. */
 static int jobs(lua_State *L) {
     const sr_device *device = lsr_device(L);
     sr_cpu_jobs record = {0};
@@ -333,6 +362,8 @@ static int jobs(lua_State *L) {
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
+/* scope(device?: string) -> Scope
+ * Opens a scope inside the innermost one. */
 static int scope_open(lua_State *L) {
     sr_device *device = opt_device(L, 1);
     sr_scope **box = lsr_newbox(L, sizeof *box, LSR_SCOPE);
@@ -340,7 +371,11 @@ static int scope_open(lua_State *L) {
     return 1;
 }
 
-/* __close and scope:close(): twice is allowed. */
+/* @class seqrun.Scope
+ * Owns the tensors that are made while it is the innermost one. */
+
+/* scope:close()
+ * Expires its tensors and frees their memory; closing twice is harmless. */
 static int scope_close(lua_State *L) {
     sr_scope **box = lsr_checkbox(L, 1, LSR_SCOPE);
     if (*box != NULL) sr_scope_close(*box);
@@ -355,17 +390,27 @@ static const luaL_Reg scope_methods[] = {
 
 /* ---- recording ------------------------------------------------------------------------------- */
 
+/* recording() -> boolean
+ * Whether ops are recorded. */
 static int recording(lua_State *L) {
     lua_pushboolean(L, sr_grad_recording());
     return 1;
 }
 
+/* set_recording(on: boolean) -> boolean before
+ * Turns recording on or off; returns the previous state. */
 static int set_recording(lua_State *L) {
     luaL_checktype(L, 1, LUA_TBOOLEAN);
     lua_pushboolean(L, sr_grad_set_recording(lua_toboolean(L, 1)));
     return 1;
 }
 
+/* describe(name: string) -> { model?: string, arch?: string, driver?: string, runtime?: string,
+ *     memory?: integer, free?: integer, reserved?: integer, problem?: string } | nil, message,
+ *     code
+ * What is known of a device, open or not; the table is empty where its backend reports nothing. */
+/* devices() -> string[]
+ * The devices of all loaded backends; others, such as "cuda", are loaded when they are named. */
 static const luaL_Reg functions[] = {
     {"use", use},
     {"device", current},

@@ -13,8 +13,9 @@
 
 /* ---- the history file ------------------------------------------------------------------------ */
 
-/* keep(path, text[, replace]) -> true | nil, message, code: appends to a file that only its owner
- * may read */
+/* keep(path: string, text: string, replace?: boolean) -> true | nil, message, code
+ * Appends to a file that only its owner may read, created if missing.
+ *   replace  empty the file first */
 static int edit_keep(lua_State *L) {
     size_t size;
     const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &size);
@@ -173,7 +174,11 @@ static editor *check_editor(lua_State *L) {
     return e;
 }
 
-/* Editor:read(prompt) -> line | nil at the end of the input | false after Ctrl-C */
+/* @class seqrun.core.Editor
+ * Edits lines of a terminal, with history and completion; its __close restores the terminal. */
+
+/* editor:read(prompt: string) -> string|false|nil
+ * The next line: nil at the end of the input, false after Ctrl-C. */
 static int editor_read(lua_State *L) {
     editor *e = check_editor(L);
     struct sigaction action = {.sa_handler = on_signal}, before[SERVED];
@@ -197,7 +202,9 @@ static int editor_read(lua_State *L) {
     return 1;
 }
 
-/* Editor:remember(line): for the up key and ^R */
+/* editor:remember(line: string)
+ * Adds a line to the history of this editor.
+ *   line  valid UTF-8 */
 static int editor_remember(lua_State *L) {
     editor *e = check_editor(L);
     HistEvent event;
@@ -226,7 +233,10 @@ static bool set_up(editor *e) {
     return true;
 }
 
-/* open(complete) -> Editor | nil: of the terminal that is the standard input and output */
+/* open(complete: fun(before: string): string?, string?) -> Editor|nil
+ * The editor of the standard input and output; nil if they are not a terminal or the build has no
+ * libedit.
+ *   complete  from the text before the cursor: what to insert, what to list */
 static int edit_open(lua_State *L) {
     luaL_checktype(L, 1, LUA_TFUNCTION);
     editor *e = lsr_newbox_with(L, sizeof *e, EDITOR, 1);
@@ -267,6 +277,8 @@ static const luaL_Reg functions[] = {
 };
 
 int luaopen_seqrun_core_edit(lua_State *L);
+/* @class seqrun.core.edit
+ * Lines that a person types. */
 int luaopen_seqrun_core_edit(lua_State *L) {
     open_class(L);
     luaL_newlib(L, functions);

@@ -1,4 +1,5 @@
-/* lexchange.c - the gradient of an update summed over ranks; for lua/seqrun/tensor/params.lua. */
+/* lexchange.c - the gradient of an update summed over ranks; part of seqrun.core.train,
+ * wrapped by lua/seqrun/tensor/params.lua. */
 #include "core/train/exchange.h"
 
 #include "lua/bind/lcomm.h"
@@ -16,7 +17,10 @@ static sr_exchange *check_exchange(lua_State *L) {
     return exchange;
 }
 
-/* exchange(shares, world, { library=, sharded=, overlap=, bucket= }) -> Exchange */
+/* exchange(shares: Shares, world: World, options: { library?: boolean, sharded?: boolean,
+ *     overlap?: boolean, bucket?: integer }) -> Exchange
+ * The sum of shares over ranks; see Params:share_with.
+ *   options  bucket: elements */
 static int train_exchange(lua_State *L) {
     sr_shares *shares = lsr_checkshares(L, 1);
     sr_comm *comm = lsr_checkworld(L, 2);
@@ -44,29 +48,42 @@ static int64_t share_argument(lua_State *L, int arg) {
     return luaL_optinteger(L, arg, 0) - 1;
 }
 
-/* exchange:batch(total [, last]) -> true, or nil, message, code */
+/* @class seqrun.core.Exchange
+ * The gradient of an update, summed over the ranks of a world; all of them make the same calls. */
+
+/* exchange:batch(total: integer, last?: integer) -> true | nil, message, code
+ * A micro-batch begins; `last` is the last share of this rank, if it ends with it.
+ *   total  shares of the update
+ *   last   from 1 */
 static int exchange_batch(lua_State *L) {
     sr_exchange *x = check_exchange(L);
     return lsr_done(L, sr_exchange_batch(x, luaL_checkinteger(L, 2), share_argument(L, 3)));
 }
 
-/* exchange:rest(total [, last]) -> true, or nil, message, code */
+/* exchange:rest(total: integer, last?: integer) -> true | nil, message, code
+ * The micro-batches of this rank have ended: sends what has not been sent, with the share that is
+ * in the gradients.
+ *   last  from 1 */
 static int exchange_rest(lua_State *L) {
     sr_exchange *x = check_exchange(L);
     return lsr_done(L, sr_exchange_rest(x, luaL_checkinteger(L, 2), share_argument(L, 3)));
 }
 
-/* exchange:reduce(total) -> true, or nil, message, code */
+/* exchange:reduce(total: integer) -> true | nil, message, code
+ * Ends an update of `total` shares: the gradients of this rank's piece of the store are its sum. */
 static int exchange_reduce(lua_State *L) {
     sr_exchange *x = check_exchange(L);
     return lsr_done(L, sr_exchange_reduce(x, luaL_checkinteger(L, 2)));
 }
 
-/* exchange:gather() -> true, or nil, message, code */
+/* exchange:gather() -> true | nil, message, code
+ * After reduce: all gradients, on all ranks. */
 static int exchange_gather(lua_State *L) {
     return lsr_done(L, sr_exchange_gather(check_exchange(L)));
 }
 
+/* exchange:release()
+ * Frees the memory. */
 static const luaL_Reg methods[] = {
     {"reduce", exchange_reduce}, {"gather", exchange_gather},   {"batch", exchange_batch},
     {"rest", exchange_rest},     {"release", exchange_release}, {NULL, NULL},

@@ -3,7 +3,8 @@
 #include "lua/bind/lops.h"
 #include "lua/bind/ltensor.h"
 
-/* call(name, outputs, inputs [, numbers]): runs a plug-in's function, which writes the outputs */
+/* call(name: string, outputs: Tensor[], inputs: Tensor[], numbers?: number[])
+ * Runs a function that a plug-in added; it writes the outputs. */
 static int call(lua_State *L) {
     int64_t outputs, inputs;
     double number[SR_FUNCTION_TENSORS];

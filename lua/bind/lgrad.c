@@ -15,7 +15,9 @@ static bool retain_option(lua_State *L, int arg) {
     return lsr_field_bool(L, arg, "retain", false);
 }
 
-/* tensor:backward([gradient] [, { retain=boolean }]) */
+/* tensor:backward(gradient?: Tensor|table, options?: { retain?: boolean })
+ * Adds the gradient of this scalar (or of its product with `gradient`) to grad() of every leaf
+ * that it depends on. */
 static int tensor_backward(lua_State *L) {
     sr_tensor *root = lsr_checktensor(L, 1), *seed = NULL;
     bool options_first = lua_istable(L, 2);
@@ -25,7 +27,8 @@ static int tensor_backward(lua_State *L) {
     return 0;
 }
 
-/* backward(roots, gradients [, { retain=boolean }]): from several at once */
+/* backward(roots: Tensor[], gradients: Tensor[], options?: { retain?: boolean })
+ * Backpropagates from several tensors at once. */
 static int backward(lua_State *L) {
     int64_t roots, seeds;
     lua_settop(L, 3);
@@ -135,11 +138,10 @@ static void push_outputs(lua_State *L, sr_tensor **made, sr_tensor **y, int coun
     }
 }
 
-/* record(outputs, inputs, backward [, force]) -> list of tensors
- *
- * The same values as `outputs` with a history: backward(dy1, ...) returns the gradients of the
- * inputs, nil for none.  Nothing is recorded if no input needs a gradient, unless `force` is
- * true (the function adds to the gradients of leaves itself). */
+/* record(outputs: Tensor[], inputs: Tensor[], backward: fun(...: Tensor): Tensor?, force?:
+ *     boolean) -> Tensor[]
+ * The outputs with a history: backward(dy, ...) gives a gradient, or nil, for each input.
+ *   backward  ... */
 static int record(lua_State *L) {
     int64_t outputs, inputs;
     lua_settop(L, 4);

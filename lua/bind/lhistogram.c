@@ -41,7 +41,9 @@ static int histogram_free(lua_State *L) {
     return 0;
 }
 
-/* count(lengths, max_len[, too_long]) -> Histogram | nil, message, code */
+/* count(lengths: integer[]|string, max_len: integer, too_long?: "error"|"truncate"|"split") ->
+ *     Histogram histogram | nil, message, code
+ * Counts lengths; `too_long` decides about those above max_len. */
 static int pack_count(lua_State *L) {
     int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
     sr_long_policy policy = lsr_pack_policy(L, 3);
@@ -59,7 +61,10 @@ static void push_piece_field(lua_State *L, const sr_piece *piece, int64_t n, int
     }
 }
 
-/* split(lengths, max_len) -> lengths of the pieces, uids, starts | nil, message, code */
+/* split(lengths: integer[]|string, max_len: integer) -> integer[]? pieces, integer[]|string uids,
+ *     integer[]|string starts
+ * The pieces that too_long = "split" makes of these lengths, in the order of the sequences: for
+ * each its length, uid and first token, the last two from 0. */
 static int pack_split(lua_State *L) {
     int64_t n, capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
     sr_lengths lengths = lsr_pack_lengths(L, 1);
@@ -70,7 +75,9 @@ static int pack_split(lua_State *L) {
     return 3;
 }
 
-/* histogram(counts, max_len[, too_long]) -> Histogram | nil, message, code */
+/* histogram(counts: integer[], max_len: integer, too_long?: "error"|"truncate"|"split") ->
+ *     Histogram histogram | nil, message, code
+ * A histogram from counts: counts[l] sequences of l tokens. */
 static int pack_histogram(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH), rows = (int64_t)lua_rawlen(L, 1);
@@ -84,7 +91,9 @@ static int pack_histogram(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* load_histogram(path[, max_len[, too_long]]) -> Histogram | nil, message, code */
+/* load_histogram(path: string, max_len?: integer, too_long?: "error"|"truncate"|"split") ->
+ *     Histogram histogram | nil, message, code
+ * Reads a .hist file; max_len is the number of its lines when nil. */
 static int pack_load_histogram(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     int64_t capacity = lsr_optrange(L, 2, 0, 1, SR_MAX_LENGTH);
@@ -93,7 +102,12 @@ static int pack_load_histogram(lua_State *L) {
     return lsr_give(L, sr_histogram_load(h, path, capacity, policy));
 }
 
-/* histogram:fit(max_len[, too_long]) -> Histogram | nil, message, code */
+/* @class seqrun.core.pack.Histogram
+ * How many sequences there are of each length. */
+
+/* histogram:fit(max_len: integer, too_long?: "error"|"truncate"|"split") -> Histogram histogram |
+ *     nil, message, code
+ * The same sequences for packs of another size. */
 static int histogram_fit(lua_State *L) {
     const sr_histogram *from = lsr_pack_histogram(L, 1);
     int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
@@ -102,7 +116,8 @@ static int histogram_fit(lua_State *L) {
     return lsr_give(L, sr_histogram_fit(h, from, capacity, policy));
 }
 
-/* histogram:shuffled([seed]) -> string: the lengths in random order, 16 bits each */
+/* histogram:shuffled(seed?: integer) -> string
+ * The lengths in an order drawn by the seed, 16 bits each: accepted as a list of lengths. */
 static int histogram_shuffled(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     uint64_t seed = (uint64_t)luaL_optinteger(L, 2, 0);
@@ -112,13 +127,15 @@ static int histogram_shuffled(lua_State *L) {
     return 1;
 }
 
-/* histogram:save(path) -> true | nil, message, code */
+/* histogram:save(path: string) -> true done | nil, message, code
+ * Writes a .hist file. */
 static int histogram_save(lua_State *L) {
     sr_status st = sr_histogram_save(lsr_pack_histogram(L, 1), luaL_checkstring(L, 2));
     return lsr_done(L, st);
 }
 
-/* histogram:counts() -> { [1] = sequences of 1 token, ... } */
+/* histogram:counts() -> integer[]
+ * The counts, by length. */
 static int histogram_counts(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     lua_createtable(L, h->capacity, 0);
@@ -129,7 +146,10 @@ static int histogram_counts(lua_State *L) {
     return 1;
 }
 
-/* histogram:info() -> { max_len, sequences, tokens, longer, lost, distinct } */
+/* histogram:info() -> { max_len: integer, sequences: integer, tokens: integer, distinct: integer,
+ *     longer: integer, lost: integer }
+ * max_len, sequences, tokens, distinct; longer and lost are the sequences and tokens that too_long
+ * affected. */
 static int histogram_info(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     int64_t distinct = 0;
@@ -144,7 +164,8 @@ static int histogram_info(lua_State *L) {
     return 1;
 }
 
-/* histogram:bounds([max_seqs]) -> { tokens, count, l2 } */
+/* histogram:bounds(max_seqs?: integer) -> { tokens: integer, count: integer, l2: integer }
+ * The cheap lower bounds on the packs. */
 static int histogram_bounds(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     int32_t depth = (int32_t)lsr_optrange(L, 2, 0, 0, INT32_MAX);

@@ -19,14 +19,19 @@ static sr_index *check_index(lua_State *L) {
     return lsr_checkobject(L, 1, INDEX, "the index was closed");
 }
 
-/* index(name) -> index | nil, message, code */
+/* index(name: string) -> Index index | nil, message, code
+ * Opens NAME.idx and NAME.bin. */
 int lsr_index_open(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     sr_index **box = lsr_newbox(L, sizeof *box, INDEX);
     return lsr_give(L, sr_index_open(box, name));
 }
 
-/* index:info() -> { type, rows, documents, bytes } */
+/* @class seqrun.core.metric.index
+ * An index of DeepSpeed: rows of integers. */
+
+/* index:info() -> { type: string, rows: integer, documents: integer, bytes: integer }
+ * Its type, rows, documents, and bytes of values. */
 static int index_info(lua_State *L) {
     const sr_index *x = check_index(L);
     lua_newtable(L);
@@ -37,7 +42,9 @@ static int index_info(lua_State *L) {
     return 1;
 }
 
-/* index:row(i) -> list | nil, message, code: row i, from 0 */
+/* index:row(i: integer) -> integer[] values | nil, message, code
+ * The values of a row.
+ *   i  from 0 */
 static int index_row(lua_State *L) {
     const sr_index *x = check_index(L);
     if (x->rows == 0) lsr_error(L, "%s has no rows", x->idx_path);
@@ -64,7 +71,9 @@ static sr_index_writer *check_writer(lua_State *L) {
     return lsr_checkobject(L, 1, WRITER, "the index was already committed or closed");
 }
 
-/* index_writer(name, type) -> writer | nil, message, code */
+/* index_writer(name: string, type: "u8"|"i8"|"i16"|"i32"|"i64"|"u16"|"u32"|"u64") -> Indexwriter
+ *     writer | nil, message, code
+ * Begins NAME.idx and NAME.bin, which appear when they are committed. */
 int lsr_index_writer(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     int type = lsr_checkoption(L, 2, "type of an index", NULL, type_names) + SR_INDEX_U8;
@@ -72,7 +81,11 @@ int lsr_index_writer(lua_State *L) {
     return lsr_give(L, sr_index_create(box, name, (sr_index_type)type));
 }
 
-/* writer:row(values) -> true | nil, message, code */
+/* @class seqrun.core.metric.indexwriter
+ * An index being written. */
+
+/* indexwriter:row(values: integer[]) -> true done | nil, message, code
+ * Appends a row. */
 static int writer_row(lua_State *L) {
     sr_index_writer *w = check_writer(L);
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -83,7 +96,8 @@ static int writer_row(lua_State *L) {
     return lsr_done(L, st == SR_OK ? sr_index_end_row(w) : st);
 }
 
-/* writer:commit() -> true | nil, message, code */
+/* indexwriter:commit() -> true done | nil, message, code
+ * Moves the files to their names. */
 static int writer_commit(lua_State *L) {
     sr_index_writer *w = check_writer(L);
     *(sr_index_writer **)lua_touserdata(L, 1) = NULL;
@@ -92,12 +106,14 @@ static int writer_commit(lua_State *L) {
 
 /* ---- metrics ---- */
 
-/* index_of(metric, name) -> true | nil, message, code: writes the files of DeepSpeed's analysis */
+/* index_of(of: Metric, name: string) -> true done | nil, message, code
+ * Writes a metric of integers as the files of DeepSpeed's analysis. */
 int lsr_index_of(lua_State *L) {
     return lsr_done(L, sr_index_of_metric(lsr_checkmetric(L, 1), luaL_checkstring(L, 2)));
 }
 
-/* from_index(name) -> metric | nil, message, code: a metric in memory */
+/* from_index(name: string) -> Metric metric | nil, message, code
+ * The metric that files of DeepSpeed's analysis have, in memory. */
 int lsr_index_metric(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     double **values = lsr_newbytes(L);
@@ -108,9 +124,13 @@ int lsr_index_metric(lua_State *L) {
     return lsr_give(L, st);
 }
 
+/* index:close()
+ * Closes the files. */
 static const luaL_Reg index_methods[] = {
     {"info", index_info}, {"row", index_row}, {"close", index_gc}, {NULL, NULL}};
 
+/* indexwriter:close()
+ * Removes them unless they were committed. */
 static const luaL_Reg writer_methods[] = {
     {"row", writer_row}, {"commit", writer_commit}, {"close", writer_gc}, {NULL, NULL}};
 

@@ -116,14 +116,18 @@ static int decode(lua_State *L, const char *text, size_t size, size_t flags, siz
     return lsr_result(L, st);
 }
 
-/* json.decode(text) -> value | nil, message, code */
+/* decode(text: string) -> any value | nil, message, code
+ * Reads one JSON value; a duplicate key, invalid UTF-8 or trailing text is an error.  If an
+ * integer of the text exceeds 64 bits, all its numbers are floats. */
 static int json_decode(lua_State *L) {
     size_t size, used;
     const char *text = luaL_checklstring(L, 1, &size);
     return decode(L, text, size, 0, &used);
 }
 
-/* json.decode_at(text, place) -> value, the place after it | nil, message, code */
+/* decode_at(text: string, place: integer) -> any|nil value, integer|string|nil after, string? code
+ * Reads the JSON value at `place`, from 1, of a text; other text may follow it.
+ *   after  the place after it; the message on failure */
 static int json_decode_at(lua_State *L) {
     size_t size, used = 0;
     const char *text = luaL_checklstring(L, 1, &size);
@@ -284,7 +288,9 @@ static void push_json(lua_State *L, int at, int depth) {
     if (keys > 0) lua_remove(L, keys);
 }
 
-/* json.encode(value) -> text */
+/* encode(value: any) -> string
+ * Writes a value: keys in byte order, floats in the fewest digits that round-trip, NaN and
+ * infinities as null. */
 static int json_encode(lua_State *L) {
     luaL_checkany(L, 1);
     lua_settop(L, 1);
@@ -292,7 +298,8 @@ static int json_encode(lua_State *L) {
     return 1;
 }
 
-/* json.array([list]) -> list, written as an array even when it is empty */
+/* array(list?: table) -> table
+ * Marks a list so that it is written as an array even when it is empty. */
 static int json_as_array(lua_State *L) {
     if (lua_isnoneornil(L, 1)) lua_newtable(L);
     luaL_checktype(L, -1, LUA_TTABLE);
@@ -308,6 +315,9 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
+/* @class seqrun.core.json
+ * JSON to Lua values and back, strict in reading and with stable bytes in writing.
+ * @field null lightuserdata represents JSON null */
 int luaopen_seqrun_core_json(lua_State *L) {
     lsr_class(L, ROOT, NULL, root_free);
     luaL_newmetatable(L, ARRAY);

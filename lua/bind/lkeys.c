@@ -28,8 +28,8 @@ static void restore(keys *k) {
     k->raw = false;
 }
 
-/* keys() -> Keys | nil: standard input gives each key at once, also Ctrl-C; nil if it is not a
- * terminal */
+/* keys() -> Keys|nil
+ * The keys of standard input; nil if it is not a terminal. */
 static int edit_keys(lua_State *L) {
     keys *k = lsr_newbox(L, sizeof *k, KEYS);
     if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &k->before) != 0) return 0;
@@ -37,7 +37,13 @@ static int edit_keys(lua_State *L) {
     return 1;
 }
 
-/* keys:read(seconds) -> bytes, "" if none came in time or a signal did | nil at the end */
+/* @class seqrun.core.Keys
+ * Single keys of a terminal, also Ctrl-C and Ctrl-Z; its __close restores the terminal. */
+
+/* keys:read(seconds: number) -> string|nil
+ * The bytes of the next keys: "" if none came in time or a signal arrived, nil at the end of the
+ * input.
+ *   seconds  to wait */
 static int keys_read(lua_State *L) {
     lsr_checkbox(L, 1, KEYS);
     lua_Number seconds = luaL_checknumber(L, 2);
@@ -55,7 +61,8 @@ static int keys_read(lua_State *L) {
     return 1;
 }
 
-/* keys:pause(): what Ctrl-Z does; returns when the process is continued */
+/* keys:pause()
+ * Stops the process as Ctrl-Z does, with the terminal restored; returns when it is continued. */
 static int keys_pause(lua_State *L) {
     keys *k = lsr_checkbox(L, 1, KEYS);
     restore(k);
@@ -64,6 +71,8 @@ static int keys_pause(lua_State *L) {
     return 0;
 }
 
+/* keys:close()
+ * Restores the terminal. */
 static int keys_close(lua_State *L) {
     restore(lsr_checkbox(L, 1, KEYS));
     return 0;

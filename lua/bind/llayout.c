@@ -53,6 +53,9 @@ static int32_t *list_of(lua_State *L, const char *name, int64_t wanted) {
 }
 
 /* layout{ lens=, starts=, uids=, epochs=, rows=, seed= } */
+/* layout(fields: { lens: integer[], starts?: integer[], uids?: integer[], epochs?: integer[],
+ *     rows?: integer, seed?: integer }) -> Layout
+ * A layout from lists. */
 static int layout_new(lua_State *L) {
     static const char *const known[] = {"lens", "starts", "uids", "epochs", "rows", "seed", NULL};
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -105,9 +108,20 @@ static int draw_rows(lua_State *L, const sr_layout *whole, uint8_t *forced) {
     return 2;
 }
 
-/* layout:shorten(rows) -> layout of these rows, the rows in order; rows count from 0
- * layout:shorten{ fraction =, ... } -> layout of sampled rows, the rows as a tensor of i32, (M) or
- * (layers, M) */
+/* @class seqrun.Layout
+ * Which rows of a token buffer belong to which sequence, and the keys of their random decisions. */
+
+/* layout:shorten(rows: integer[]|{ fraction: number, layer?: integer, layers?: integer, first?:
+ *     boolean, last?: boolean, rows?: integer[], unit?: integer }) -> Layout, integer[]|Tensor
+ *     rows
+ * The layout of some rows: the same sequences and keys, fewer rows, contiguous.  The rows are
+ * given, or sampled: max(forced, round(fraction * length)) positions of each sequence, keyed by
+ * its uid and epoch, the seed and the layer, so that packing does not change them.  Sampled rows
+ * are returned as a tensor for ops.on_rows.
+ *   rows  rows from 0, in any order; first, last: keep these tokens of every sequence; rows: keep
+ *         these rows too; layers: draw for this number of layers, which share the layout; unit:
+ *         the layout has a multiple of this number of rows
+ *   rows  in the order of the new layout; with layers: (layers, M) */
 static int layout_shorten(lua_State *L) {
     sr_layout *whole = lsr_checklayout(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -124,33 +138,47 @@ static int layout_shorten(lua_State *L) {
 
 LSR_RELEASE(layout_release, LSR_LAYOUT, sr_layout, sr_layout_release)
 
+/* layout:rows() -> integer
+ * T, slack included. */
 static int layout_rows(lua_State *L) {
     lua_pushinteger(L, lsr_checklayout(L, 1)->rows);
     return 1;
 }
 
+/* layout:sequences() -> integer
+ * N. */
 static int layout_sequences(lua_State *L) {
     lua_pushinteger(L, lsr_checklayout(L, 1)->sequences);
     return 1;
 }
 
+/* layout:tokens() -> integer
+ * Sum of the lengths. */
 static int layout_tokens(lua_State *L) {
     lua_pushinteger(L, lsr_checklayout(L, 1)->tokens);
     return 1;
 }
 
+/* layout:squares() -> integer
+ * Sum of the squared lengths, the cost of attention at any distance. */
 static int layout_squares(lua_State *L) {
     lua_pushinteger(L, lsr_checklayout(L, 1)->squares);
     return 1;
 }
 
-/* layout:scores([window [, causal]]) */
+/* layout:scores(window?: integer, causal?: boolean) -> integer
+ * Pairs of a query and a key of one sequence that attention keeps: the cost of attention with
+ * these options.
+ *   window  only |i - j| <= window
+ *   causal  only j <= i */
 static int layout_scores(lua_State *L) {
     int64_t window = lsr_optrange(L, 2, -1, 0, INT64_MAX);
     lua_pushinteger(L, sr_layout_scores(lsr_checklayout(L, 1), window, lua_toboolean(L, 3)));
     return 1;
 }
 
+/* layout:seed() -> integer
+ * Seed of the random decisions about these rows. */
 static int layout_seed(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)lsr_checklayout(L, 1)->seed);
     return 1;
@@ -174,32 +202,43 @@ static int push_keys(lua_State *L, const uint32_t *list, int64_t count) {
     return 1;
 }
 
+/* layout:lengths() -> integer[]
+ * Length of each sequence. */
 static int layout_lengths(lua_State *L) {
     const sr_layout *l = lsr_checklayout(L, 1);
     return push_list(L, l->len, l->sequences);
 }
 
-/* First rows, from 0: they are values inside tensors. */
+/* layout:starts() -> integer[]
+ * First row of each sequence, from 0: a value inside tensors. */
 static int layout_starts(lua_State *L) {
     const sr_layout *l = lsr_checklayout(L, 1);
     return push_list(L, l->start, l->sequences);
 }
 
+/* layout:uids() -> integer[]
+ * Example number of each sequence. */
 static int layout_uids(lua_State *L) {
     const sr_layout *l = lsr_checklayout(L, 1);
     return push_keys(L, l->uid, l->sequences);
 }
 
+/* layout:epochs() -> integer[]
+ * Epoch of each sequence. */
 static int layout_epochs(lua_State *L) {
     const sr_layout *l = lsr_checklayout(L, 1);
     return push_keys(L, l->epoch, l->sequences);
 }
 
+/* layout:positions() -> integer[]
+ * Position of every row in its sequence, from 0; 0 for slack. */
 static int layout_positions(lua_State *L) {
     const sr_layout *l = lsr_checklayout(L, 1);
     return push_list(L, l->position, l->rows);
 }
 
+/* layout:owners() -> integer[]
+ * Sequence of every row, from 0; -1 for slack. */
 static int layout_owners(lua_State *L) {
     const sr_layout *l = lsr_checklayout(L, 1);
     return push_list(L, l->owner, l->rows);
@@ -212,6 +251,8 @@ static int layout_tostring(lua_State *L) {
     return 1;
 }
 
+/* layout:release()
+ * Releases the layout at once. */
 static const luaL_Reg methods[] = {
     {"rows", layout_rows},           {"sequences", layout_sequences},
     {"tokens", layout_tokens},       {"scores", layout_scores},

@@ -174,7 +174,8 @@ static sr_status open_loader(sr_loader **out, const sr_dataset *d, sr_loader_opt
     return st;
 }
 
-/* loader(dataset, options) -> loader | nil, message, code */
+/* loader(dataset: Dataset, options: table) -> Loader loader | nil, message, code
+ * Opens a loader and builds its first epoch; for the options see seqrun.LoaderOptions. */
 static int batch_loader(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -202,7 +203,11 @@ static int batch_loader(lua_State *L) {
 
 LSR_RELEASE(loader_close, LOADER, sr_loader, sr_loader_close)
 
-/* loader:next() -> update | nil at the end | nil, message, code */
+/* @class seqrun.core.batch.loader
+ * A loader; it keeps its data set alive. */
+
+/* loader:next() -> Update update | nil, message, code
+ * The next update; nil alone after the last epoch. */
 static int loader_next(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_update **box = lsr_newupdate(L);
@@ -215,7 +220,8 @@ static int loader_next(lua_State *L) {
     return 1;
 }
 
-/* loader:cursor() -> table */
+/* loader:cursor() -> seqrun.Cursor
+ * Where the next update begins. */
 static int loader_cursor(lua_State *L) {
     sr_cursor c = sr_loader_cursor(lsr_checkloader(L, 1));
     lsr_pushcursor(L, &c);
@@ -235,7 +241,8 @@ static sr_cursor read_cursor(lua_State *L, int at) {
                                  .words = lsr_field_integer(L, at, "words", 0)}};
 }
 
-/* loader:seek(cursor) -> true | nil, message, code */
+/* loader:seek(cursor: table) -> true done | nil, message, code
+ * Goes to a cursor. */
 static int loader_seek(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -275,7 +282,8 @@ static void set_plan(lua_State *L, const sr_plan *p) {
     lsr_set_number(L, "milliseconds", p->milliseconds);
 }
 
-/* loader:plan([epoch]) -> table: the plan's figures, and those of the examples */
+/* loader:plan(epoch?: integer) -> table figures | nil, message, code
+ * The figures of an epoch's plan and examples. */
 static int loader_plan(lua_State *L) {
     sr_epoch *e;
     sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 2);
@@ -293,7 +301,8 @@ static int loader_plan(lua_State *L) {
     return 1;
 }
 
-/* loader:plan_text([epoch]) -> string: a value for options.plan */
+/* loader:plan_text(epoch?: integer) -> string text | nil, message, code
+ * The plan of an epoch as text. */
 static int loader_plan_text(lua_State *L) {
     sr_epoch *e;
     size_t size;
@@ -305,7 +314,8 @@ static int loader_plan_text(lua_State *L) {
     return 1;
 }
 
-/* loader:lengths([epoch]) -> { tokens of example 0, of example 1, ... } */
+/* loader:lengths(epoch?: integer) -> integer[] lengths | nil, message, code
+ * Tokens of each example of an epoch, by uid + 1. */
 static int loader_lengths(lua_State *L) {
     sr_epoch *e;
     sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 2);
@@ -329,7 +339,10 @@ static void set_value(lua_State *L, const char *key, const sr_dataset *d, const 
     lsr_set_integer(L, key, (is_wide ? wide : narrow) + more);
 }
 
-/* loader:origin(uid [, epoch]) -> { example, first [, source, offset] } of fixed examples */
+/* loader:origin(uid: integer, epoch?: integer) -> { example: integer, first: integer, source?:
+ *     integer, offset?: integer }
+ * The origin of a fixed example of an epoch: its number in the data set (from 1), the number of
+ * its tokens before this piece, and with such columns its source and its offset there. */
 static int loader_origin(lua_State *L) {
     sr_epoch *e;
     sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 3);
@@ -349,7 +362,8 @@ static int loader_origin(lua_State *L) {
     return 1;
 }
 
-/* loader:waited() -> seconds */
+/* loader:waited() -> number
+ * Seconds that next() waited, in all. */
 static int loader_waited(lua_State *L) {
     lua_pushnumber(L, sr_loader_waited(lsr_checkloader(L, 1)));
     return 1;
@@ -376,7 +390,10 @@ static int64_t *check_ends(lua_State *L, int arg, int64_t sequences, int64_t *n)
     return ends;
 }
 
-/* loader:push(uids, ends, max_len) -> true | nil, message, code */
+/* loader:push(uids: integer[], ends?: integer[], max_len?: integer) -> true done | nil, message,
+ *     code
+ * By order: queues the order of one more update.
+ *   ends  where each group of uids ends; nil: every sequence is a group */
 static int loader_push(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_given g = {.max_len = (int32_t)lsr_optrange(L, 4, 0, 0, INT32_MAX)};
@@ -388,7 +405,9 @@ static int loader_push(lua_State *L) {
     return st == SR_OK ? lsr_done(L, st) : lsr_failure(L, st); /* lua/seqrun names the update */
 }
 
-/* loader:update_of(uids, epoch, arrange) -> update | nil, message, code */
+/* loader:update_of(uids: integer[], epoch: integer, arrange: "packed"|"padded"|"single") -> Update
+ *     update | nil, message, code
+ * An update of the chosen examples of an epoch, in this order. */
 static int loader_update_of(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     uint32_t epoch = (uint32_t)lsr_checkrange(L, 3, 0, UINT32_MAX);
@@ -400,6 +419,8 @@ static int loader_update_of(lua_State *L) {
     return lsr_give(L, st);
 }
 
+/* loader:close()
+ * Stops the workers and frees the memory. */
 static const luaL_Reg loader_methods[] = {
     {"close", loader_close},
     {"next", loader_next},
@@ -419,7 +440,9 @@ static const luaL_Reg loader_methods[] = {
 
 /* ---- the module ---- */
 
-/* permuted(i, count, seed, epoch): where i goes, both from 0 */
+/* permuted(i: integer, count: integer, seed: integer, epoch: integer) -> integer
+ * Where i goes in the keyed order of an epoch, a permutation of 0 to count - 1.
+ *   i  from 0 */
 static int batch_permuted(lua_State *L) {
     int64_t count = lsr_checkrange(L, 2, 1, UINT32_MAX), i = lsr_checkrange(L, 1, 0, count - 1);
     uint64_t seed = (uint64_t)luaL_checkinteger(L, 3);
@@ -429,6 +452,13 @@ static int batch_permuted(lua_State *L) {
     return 1;
 }
 
+/* concepts(dataset: Dataset, ids: integer[], lengths: integer[], stages: integer[]) -> Concepts
+ *     concepts | nil, message, code
+ * A table of concepts: forms, which are sequences of tokens of the data set's tokenizer, with the
+ * stage of each, from 1.
+ *   ids      of all forms, one after the other
+ *   lengths  tokens of each form
+ *   stages   of each form */
 static const luaL_Reg batch_functions[] = {
     {"loader", batch_loader},
     {"permuted", batch_permuted},
@@ -437,6 +467,8 @@ static const luaL_Reg batch_functions[] = {
 };
 
 int luaopen_seqrun_core_batch(lua_State *L);
+/* @class seqrun.core.batch
+ * Loaders, and the updates they make. */
 int luaopen_seqrun_core_batch(lua_State *L) {
     lsr_class(L, LOADER, loader_methods, loader_close);
     lsr_class(L, EPOCH, NULL, epoch_free);

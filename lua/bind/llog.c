@@ -14,8 +14,8 @@ static sr_append *check_append(lua_State *L) {
     return lsr_checkobject(L, 1, APPEND, "the file was closed");
 }
 
-/* append(path [, size]) -> Append | nil, message, code: truncated to `size` bytes if it is longer
- */
+/* append(path: string, size?: integer) -> Append | nil, message, code
+ * Opens a file that grows by whole records, truncated to `size` bytes if it is longer. */
 static int train_append(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     uint64_t size = UINT64_MAX;
@@ -25,21 +25,32 @@ static int train_append(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* append:write(record) -> true | nil, message, code: whole or not at all */
+/* @class seqrun.core.Append
+ * A file that grows by whole records. */
+
+/* append:write(record: string) -> true | nil, message, code
+ * Appends a record, whole or not at all. */
 static int append_write(lua_State *L) {
     size_t size;
     const char *bytes = luaL_checklstring(L, 2, &size);
     return lsr_done(L, sr_append_write(check_append(L), bytes, size));
 }
 
-/* append:sync() -> true | nil, message, code */
+/* append:sync() -> true | nil, message, code
+ * Syncs the file: its records survive a power cut. */
 static int append_sync(lua_State *L) {
     return lsr_done(L, sr_append_sync(check_append(L)));
 }
 
+/* @class seqrun.core.Alarm
+ * Tells of work that does not end, while it does not. */
+
+/* alarm:close()
+ * Ends it. */
 static int alarm_close(lua_State *L);
 
-/* Closes the alarm first, which writes to the file. */
+/* append:close()
+ * Closes the file. */
 static int append_close(lua_State *L) {
     sr_append **box = lsr_checkbox(L, 1, APPEND);
     sr_append *file = *box;
@@ -56,7 +67,9 @@ static int append_close(lua_State *L) {
 
 /* ---- alarms ---------------------------------------------------------------------------------- */
 
-/* alarm(append) -> Alarm | nil, message, code: one for a file, closed at the latest with it */
+/* alarm(file: Append) -> Alarm | nil, message, code
+ * An alarm that writes its records to a file of append(); it is closed with the file at the
+ * latest. */
 static int train_alarm(lua_State *L) {
     sr_append *file = check_append(L);
     lua_settop(L, 1);
@@ -74,14 +87,20 @@ static sr_alarm *check_alarm(lua_State *L) {
     return lsr_checkobject(L, 1, ALARM, "the alarm was closed");
 }
 
-/* alarm:arm(seconds, warning, record [, command]) -> true | nil, message, code */
+/* alarm:arm(seconds: number, warning: string, record: string, command?: string) -> true | nil,
+ *     message, code
+ * Tells in some seconds, if it is not armed again or disarmed before.
+ *   warning  for standard error
+ *   record   for the file
+ *   command  for sh */
 static int alarm_arm(lua_State *L) {
     sr_alarm *a = check_alarm(L);
     return lsr_done(L, sr_alarm_arm(a, luaL_checknumber(L, 2), luaL_checkstring(L, 3),
                                     luaL_checkstring(L, 4), luaL_optstring(L, 5, NULL)));
 }
 
-/* alarm:disarm() -> whether it has told */
+/* alarm:disarm() -> boolean
+ * Whether it has told since it was armed; it is armed no more. */
 static int alarm_disarm(lua_State *L) {
     lua_pushboolean(L, sr_alarm_disarm(check_alarm(L)));
     return 1;
@@ -109,7 +128,10 @@ static sr_events *check_events(lua_State *L) {
     return lsr_checkobject(L, 1, EVENTS, "the events were closed");
 }
 
-/* events(directory, wall [, first_step]) -> Events | nil, message, code */
+/* events(folder: string, wall: number, first_step?: integer) -> Events | nil, message, code
+ * Creates a TensorBoard event file in a directory.
+ *   wall        seconds since 1970
+ *   first_step  of a resumed run */
 static int train_events(lua_State *L) {
     const char *folder = luaL_checkstring(L, 1);
     double wall = luaL_checknumber(L, 2);
@@ -119,7 +141,12 @@ static int train_events(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* events:scalars(wall, step, { tag = number }) -> true | nil, message, code; at most 64 */
+/* @class seqrun.core.Events
+ * A TensorBoard event file. */
+
+/* events:scalars(wall: number, step: integer, scalars: table<string, number>) -> true | nil,
+ *     message, code
+ * One record with some scalars, at most 64. */
 static int events_scalars(lua_State *L) {
     enum { MOST = 64 };
     const char *tags[MOST];
@@ -138,7 +165,8 @@ static int events_scalars(lua_State *L) {
     return lsr_done(L, sr_events_scalars(e, wall, step, tags, values, count));
 }
 
-/* events:text(wall, step, tag, text) -> true | nil, message, code */
+/* events:text(wall: number, step: integer, tag: string, text: string) -> true | nil, message, code
+ * One record with a text. */
 static int events_text(lua_State *L) {
     sr_events *e = check_events(L);
     return lsr_done(L, sr_events_text(e, luaL_checknumber(L, 2), luaL_checkinteger(L, 3),
@@ -147,6 +175,8 @@ static int events_text(lua_State *L) {
 
 LSR_RELEASE(events_close, EVENTS, sr_events, sr_events_close)
 
+/* events:close()
+ * Closes the file. */
 static const luaL_Reg events_methods[] = {
     {"scalars", events_scalars},
     {"text", events_text},
@@ -154,7 +184,8 @@ static const luaL_Reg events_methods[] = {
     {NULL, NULL},
 };
 
-/* crc32c(bytes) -> integer */
+/* crc32c(bytes: string) -> integer
+ * CRC-32C (Castagnoli). */
 static int train_crc32c(lua_State *L) {
     size_t size;
     const char *bytes = luaL_checklstring(L, 1, &size);

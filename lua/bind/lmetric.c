@@ -11,14 +11,16 @@ sr_metric *lsr_checkmetric(lua_State *L, int arg) {
 
 LSR_RELEASE(metric_gc, LSR_METRIC, sr_metric, sr_metric_close)
 
-/* open(path) -> metric | nil, message, code */
+/* open(path: string) -> Metric metric | nil, message, code
+ * Opens a metric file. */
 static int metric_open(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     sr_metric **box = lsr_newbox(L, sizeof *box, LSR_METRIC);
     return lsr_give(L, sr_metric_open(box, path));
 }
 
-/* of(values) -> metric: values[uid + 1] */
+/* of(values: number[]) -> Metric
+ * A metric in memory: values[uid + 1]. */
 static int metric_of(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     int64_t n = (int64_t)lua_rawlen(L, 1);
@@ -48,7 +50,11 @@ static void set_meta(lua_State *L, const sr_metric *m, const char *key) {
     if (value != NULL) lsr_set_string(L, key, value);
 }
 
-/* metric:info() -> table */
+/* @class seqrun.core.metric.metric */
+
+/* metric:info() -> table
+ * Its name, count, whether it is whole (all integers) and accumulated; of a file its path, bytes
+ * and metadata: data and vocab (digests), examples, options, distinct. */
 static int metric_info(lua_State *L) {
     const sr_metric *m = lsr_checkmetric(L, 1);
     lua_newtable(L);
@@ -64,7 +70,8 @@ static int metric_info(lua_State *L) {
     return 1;
 }
 
-/* metric:value(uid) -> number | nil, message, code */
+/* metric:value(uid: integer) -> number value | nil, message, code
+ * The value of a sequence (accumulated: of an index), from 0. */
 static int metric_value(lua_State *L) {
     const sr_metric *m = lsr_checkmetric(L, 1);
     double value;
@@ -81,7 +88,9 @@ static int64_t check_span(lua_State *L, int64_t *count, int64_t all) {
     return first;
 }
 
-/* metric:values([first [, count]]) -> list | nil, message, code */
+/* metric:values(first?: integer, count?: integer) -> number[] values | nil, message, code
+ * The values of `count` sequences from uid `first` on, all by default.
+ *   first  from 0 */
 static int metric_values(lua_State *L) {
     const sr_metric *m = lsr_checkmetric(L, 1);
     int64_t n, first = check_span(L, &n, m->count);
@@ -96,7 +105,9 @@ static int metric_values(lua_State *L) {
     return 1;
 }
 
-/* metric:order([first [, count]]) -> list of uids | nil, message, code */
+/* metric:order(first?: integer, count?: integer) -> integer[] uids | nil, message, code
+ * Uids by ascending value, ties by uid: `count` of them from position `first` on, all by default.
+ *   first  from 0 */
 static int metric_order(lua_State *L) {
     const sr_metric *m = lsr_checkmetric(L, 1);
     int64_t n, first = check_span(L, &n, m->count);
@@ -111,7 +122,9 @@ static int metric_order(lua_State *L) {
     return 1;
 }
 
-/* metric:at(i) -> number | nil, message, code: the value at position i of the order, from 0 */
+/* metric:at(i: integer) -> number value | nil, message, code
+ * The value at a position of the order.
+ *   i  from 0 */
 static int metric_at(lua_State *L) {
     const sr_metric *m = lsr_checkmetric(L, 1);
     double value;
@@ -121,7 +134,8 @@ static int metric_at(lua_State *L) {
     return 1;
 }
 
-/* metric:upto(value) -> count | nil, message, code */
+/* metric:upto(value: number) -> integer count | nil, message, code
+ * The number of sequences whose value is at most `value`; they come first in the order. */
 static int metric_upto(lua_State *L) {
     int64_t count;
     sr_status st = sr_metric_upto(&count, lsr_checkmetric(L, 1), luaL_checknumber(L, 2));
@@ -130,7 +144,12 @@ static int metric_upto(lua_State *L) {
     return 1;
 }
 
-/* metric:check(dataset [, options [, examples]]) -> true | nil, message, code */
+/* metric:check(dataset: Dataset, options?: table, examples?: integer) -> true done | nil, message,
+ *     code
+ * Whether it is of this data set and of the examples that a loader with these options draws; the
+ * failure says what differs.
+ *   options   of a loader
+ *   examples  that the loader has */
 static int metric_check(lua_State *L) {
     const sr_metric *m = lsr_checkmetric(L, 1);
     const sr_dataset *d = lsr_checkdataset(L, 2);
@@ -140,7 +159,10 @@ static int metric_check(lua_State *L) {
     return lsr_done(L, sr_metric_check(m, d, given ? &opts : NULL, luaL_optinteger(L, 4, -1)));
 }
 
-/* arguments(dataset, options) -> the further arguments of `seqrun analyze DATA --metric NAME` */
+/* arguments(dataset: Dataset, options: table) -> string
+ * The arguments that make `seqrun analyze DATA --metric NAME` measure the examples of a loader
+ * with these options.
+ *   options  part, max_len, nsp, short_seq_prob, seed, too_long */
 static int metric_arguments(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     sr_examples_opts opts = {0};
@@ -152,6 +174,8 @@ static int metric_arguments(lua_State *L) {
     return 1;
 }
 
+/* metric:close()
+ * Closes the file. */
 static const luaL_Reg metric_methods[] = {
     {"info", metric_info},   {"value", metric_value}, {"values", metric_values},
     {"order", metric_order}, {"at", metric_at},       {"upto", metric_upto},
@@ -172,6 +196,8 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
+/* @class seqrun.core.metric
+ * Metrics: one number for each sequence of a data set. */
 int luaopen_seqrun_core_metric(lua_State *L) {
     lsr_class(L, LSR_METRIC, metric_methods, metric_gc);
     lsr_open_analysis(L);

@@ -35,7 +35,8 @@ static int op_binary(lua_State *L) { /* upvalue: the op */
     return 1;
 }
 
-/* where(condition, a, b) */
+/* where(condition: Tensor, a: Tensor|number, b: Tensor|number) -> Tensor
+ * a where the condition holds, else b. */
 static int op_where(lua_State *L) {
     lua_settop(L, 3);
     sr_tensor *condition = lsr_checktensor(L, 1), *like = lsr_totensor(L, 2);
@@ -69,6 +70,8 @@ IN_PLACE(op_sub_, SR_SUB)
 IN_PLACE(op_mul_, SR_MUL)
 IN_PLACE(op_div_, SR_DIV)
 
+/* tensor:fill_(value: number|boolean) -> Tensor
+ * Sets every element; returns self. */
 static int op_fill_(lua_State *L) {
     sr_tensor *y = lsr_checktensor(L, 1);
     double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : luaL_checknumber(L, 2);
@@ -76,11 +79,15 @@ static int op_fill_(lua_State *L) {
     return return_self(L);
 }
 
+/* tensor:zero_() -> Tensor
+ * Sets every element to 0; returns self. */
 static int op_zero_(lua_State *L) {
     lsr_check(L, sr_op_fill_in_place(lsr_checktensor(L, 1), 0.0));
     return return_self(L);
 }
 
+/* tensor:copy_(other: Tensor|number) -> Tensor
+ * Copies the values of another tensor, broadcast to this shape; returns self. */
 static int op_copy_(lua_State *L) {
     lua_settop(L, 2);
     sr_tensor *y = lsr_checktensor(L, 1);
@@ -90,6 +97,8 @@ static int op_copy_(lua_State *L) {
 
 /* ---- views and copies ------------------------------------------------------------------------ */
 
+/* tensor:reshape(...: integer|integer[]) -> Tensor
+ * The same elements in another shape; one size may be -1. Copies if the strides allow no view. */
 static int op_reshape(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
     sr_tensor *x = lsr_checktensor(L, 1);
@@ -98,6 +107,8 @@ static int op_reshape(lua_State *L) {
     return 1;
 }
 
+/* tensor:view(...: integer|integer[]) -> Tensor
+ * Like reshape, but never copies: an error instead. */
 static int op_view(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
     sr_tensor *x = lsr_checktensor(L, 1);
@@ -106,6 +117,8 @@ static int op_view(lua_State *L) {
     return 1;
 }
 
+/* tensor:expand(...: integer|integer[]) -> Tensor
+ * Broadcasts sizes of 1 without copying; -1 keeps a size. */
 static int op_expand(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
     sr_tensor *x = lsr_checktensor(L, 1);
@@ -114,6 +127,8 @@ static int op_expand(lua_State *L) {
     return 1;
 }
 
+/* tensor:permute(...: integer|integer[]) -> Tensor
+ * Permutes the dimensions. */
 static int op_permute(lua_State *L) {
     int64_t given[SR_MAX_DIMS];
     int order[SR_MAX_DIMS];
@@ -133,6 +148,8 @@ static int op_permute(lua_State *L) {
     return 1;
 }
 
+/* tensor:transpose(a: integer, b: integer) -> Tensor
+ * Swaps two dimensions. */
 static int op_transpose(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int a = lsr_checkdim(L, 2, x->ndim), b = lsr_checkdim(L, 3, x->ndim);
@@ -140,6 +157,8 @@ static int op_transpose(lua_State *L) {
     return 1;
 }
 
+/* tensor:t() -> Tensor
+ * Transposes a matrix. */
 static int op_t(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     if (x->ndim != 2)
@@ -148,6 +167,8 @@ static int op_t(lua_State *L) {
     return 1;
 }
 
+/* tensor:narrow(dim: integer, start: integer, length: integer) -> Tensor
+ * Positions start to start + length - 1 of a dimension. */
 static int op_narrow(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_checkdim(L, 2, x->ndim);
@@ -156,6 +177,8 @@ static int op_narrow(lua_State *L) {
     return 1;
 }
 
+/* tensor:select(dim: integer, i: integer) -> Tensor
+ * Position i of a dimension, which is removed; t[i] is select(1, i). */
 static int op_select(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_checkdim(L, 2, x->ndim);
@@ -164,6 +187,8 @@ static int op_select(lua_State *L) {
     return 1;
 }
 
+/* tensor:squeeze(dim?: integer) -> Tensor
+ * Removes dimensions of size 1, or this one. */
 static int op_squeeze(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_optdim(L, 2, x->ndim, SR_ALL_DIMS);
@@ -171,6 +196,8 @@ static int op_squeeze(lua_State *L) {
     return 1;
 }
 
+/* tensor:unsqueeze(dim: integer) -> Tensor
+ * Inserts a dimension of size 1 at this position. */
 static int op_unsqueeze(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_checkdim(L, 2, x->ndim + 1);
@@ -178,25 +205,32 @@ static int op_unsqueeze(lua_State *L) {
     return 1;
 }
 
+/* tensor:detach() -> Tensor
+ * The same values without history. */
 static int op_detach(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     lsr_check(L, sr_op_detach(lsr_newtensor(L), x));
     return 1;
 }
 
+/* tensor:clone() -> Tensor
+ * A copy in new memory. */
 static int op_clone(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     lsr_check(L, sr_op_clone(lsr_newtensor(L), x));
     return 1;
 }
 
+/* tensor:contiguous() -> Tensor
+ * Self, or a row-major copy of a strided view. */
 static int op_contiguous(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     lsr_check(L, sr_op_contiguous(lsr_newtensor(L), x));
     return 1;
 }
 
-/* tensor:to(dtype or device) */
+/* tensor:to(where: string) -> Tensor
+ * Converted to a dtype, or moved to a device. */
 static int op_to(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     sr_dtype dtype;
@@ -213,7 +247,8 @@ static int op_to(lua_State *L) {
     return 1;
 }
 
-/* cat(list, dim) */
+/* cat(list: Tensor[], dim: integer) -> Tensor
+ * Concatenates tensors along a dimension. */
 static int op_cat(lua_State *L) {
     int64_t n;
     sr_tensor **list = lsr_checktensors(L, 1, &n);
@@ -243,6 +278,8 @@ REDUCE(op_min, SR_MIN)
 REDUCE(op_argmax, SR_ARGMAX)
 REDUCE(op_argmin, SR_ARGMIN)
 
+/* tensor:mean(dim?: integer, keep?: boolean) -> Tensor
+ * Mean over one dimension, or all. */
 static int op_mean(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_optdim(L, 2, x->ndim, SR_ALL_DIMS);
@@ -251,6 +288,8 @@ static int op_mean(lua_State *L) {
     return 1;
 }
 
+/* tensor:matmul(other: Tensor) -> Tensor
+ * Matrix product (..., m, k) (..., k, n); batch dimensions are broadcast. */
 static int op_matmul(lua_State *L) {
     sr_tensor *a = lsr_checktensor(L, 1), *b = lsr_checktensor(L, 2);
     lsr_check(L, sr_op_matmul(lsr_newtensor(L), a, b));
@@ -264,20 +303,31 @@ static int softmax(lua_State *L, bool log) {
     return 1;
 }
 
+/* tensor:softmax(dim?: integer) -> Tensor
+ * Softmax along a dimension, default the last. */
 static int op_softmax(lua_State *L) {
     return softmax(L, false);
 }
 
+/* tensor:log_softmax(dim?: integer) -> Tensor
+ * Logarithm of the softmax along a dimension, default the last. */
 static int op_log_softmax(lua_State *L) {
     return softmax(L, true);
 }
 
+/* tensor:index(rows: Tensor) -> Tensor
+ * Gathers rows by an i32 tensor of indices, from 0. */
+/* gather_rows(x: Tensor, rows: Tensor) -> Tensor
+ * Gathers rows by index, from 0. */
 static int op_gather_rows(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *rows = lsr_checktensor(L, 2);
     lsr_check(L, sr_op_gather_rows(lsr_newtensor(L), x, rows));
     return 1;
 }
 
+/* put_rows(x: Tensor, rows: Tensor, values: Tensor) -> Tensor
+ * x with the rows at these indices, from 0, replaced by `values`.
+ *   rows  each row at most once */
 static int op_put_rows(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *rows = lsr_checktensor(L, 2);
     sr_tensor *values = lsr_checktensor(L, 3);
@@ -285,7 +335,10 @@ static int op_put_rows(lua_State *L) {
     return 1;
 }
 
-/* take_rows(x, rows [, count]) -> rows of x, the rest of x */
+/* take_rows(x: Tensor, rows: Tensor, count?: integer) -> Tensor taken, Tensor rest
+ * The rows at these indices, from 0, and the rest of x, which only return_rows may read.
+ *   rows   each row at most once
+ *   count  rows of the first result: those after the taken ones are zero */
 static int op_take_rows(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *rows = lsr_checktensor(L, 2);
     int64_t count = luaL_optinteger(L, 3, rows->ndim > 0 ? rows->shape[0] : 0);
@@ -294,7 +347,9 @@ static int op_take_rows(lua_State *L) {
     return 2;
 }
 
-/* return_rows(rest, rows, values [, in_place]) -> tensor */
+/* return_rows(rest: Tensor, rows: Tensor, values: Tensor, in_place?: boolean) -> Tensor
+ * The rest of take_rows with the first rows of `values` in the place of the taken ones.
+ *   in_place  overwrite x */
 static int op_return_rows(lua_State *L) {
     sr_tensor *rest = lsr_checktensor(L, 1), *rows = lsr_checktensor(L, 2);
     sr_tensor *values = lsr_checktensor(L, 3);
@@ -305,6 +360,24 @@ static int op_return_rows(lua_State *L) {
 
 /* ---- module ---------------------------------------------------------------------------------- */
 
+/* tensor:add_(other: Tensor|number) -> Tensor
+ * Adds in place; returns self. */
+/* tensor:sub_(other: Tensor|number) -> Tensor
+ * Subtracts in place; returns self. */
+/* tensor:mul_(other: Tensor|number) -> Tensor
+ * Multiplies in place; returns self. */
+/* tensor:div_(other: Tensor|number) -> Tensor
+ * Divides in place; returns self. */
+/* tensor:sum(dim?: integer, keep?: boolean) -> Tensor
+ * Sum over one dimension, or all. */
+/* tensor:max(dim?: integer, keep?: boolean) -> Tensor
+ * Maximum over one dimension, or all; equal maxima share the gradient. */
+/* tensor:min(dim?: integer, keep?: boolean) -> Tensor
+ * Minimum over one dimension, or all; equal minima share the gradient. */
+/* tensor:argmax(dim?: integer, keep?: boolean) -> Tensor
+ * Position (from 0) of the maximum along a dimension; the first on a tie. */
+/* tensor:argmin(dim?: integer, keep?: boolean) -> Tensor
+ * Position (from 0) of the minimum along a dimension; the first on a tie. */
 static const luaL_Reg methods[] = {
     {"add_", op_add_},
     {"sub_", op_sub_},
@@ -356,6 +429,65 @@ static void set_op(lua_State *L, const char *name, lua_CFunction f, int op) {
     lua_setfield(L, -2, name);
 }
 
+/* tensor:abs() -> Tensor
+ * Absolute value. */
+/* tensor:square() -> Tensor
+ * Square. */
+/* tensor:sqrt() -> Tensor
+ * Square root. */
+/* tensor:rsqrt() -> Tensor
+ * Reciprocal of the square root. */
+/* tensor:reciprocal() -> Tensor
+ * Reciprocal. */
+/* tensor:exp() -> Tensor
+ * Exponential function. */
+/* tensor:log() -> Tensor
+ * Natural logarithm. */
+/* tensor:sin() -> Tensor
+ * Sine. */
+/* tensor:cos() -> Tensor
+ * Cosine. */
+/* tensor:tanh() -> Tensor
+ * Hyperbolic tangent. */
+/* tensor:sigmoid() -> Tensor
+ * Logistic sigmoid, 1 / (1 + exp(-x)). */
+/* tensor:relu() -> Tensor
+ * max(x, 0). */
+/* tensor:gelu() -> Tensor
+ * GELU, x (1 + erf(x / sqrt 2)) / 2. */
+/* tensor:gelu_tanh() -> Tensor
+ * The tanh approximation of GELU. */
+/* tensor:silu() -> Tensor
+ * SiLU, also called swish: x times its sigmoid. */
+/* tensor:erf() -> Tensor
+ * Error function. */
+/* tensor:sign() -> Tensor
+ * The sign: -1, 0 or 1. */
+/* tensor:floor() -> Tensor
+ * Rounds down to an integer. */
+/* tensor:logical_not() -> Tensor
+ * True where the element is 0. */
+/* tensor:minimum(other: Tensor|number) -> Tensor
+ * Elementwise minimum. */
+/* tensor:maximum(other: Tensor|number) -> Tensor
+ * Elementwise maximum. */
+/* tensor:eq(other: Tensor|number) -> Tensor
+ * Elementwise ==. */
+/* tensor:ne(other: Tensor|number) -> Tensor
+ * Elementwise !=. */
+/* tensor:lt(other: Tensor|number) -> Tensor
+ * Elementwise <. */
+/* tensor:le(other: Tensor|number) -> Tensor
+ * Elementwise <=. */
+/* tensor:gt(other: Tensor|number) -> Tensor
+ * Elementwise >. */
+/* tensor:ge(other: Tensor|number) -> Tensor
+ * Elementwise >=. */
+/* tensor:logical_and(other: Tensor|number) -> Tensor
+ * Elementwise logical and. */
+/* tensor:logical_or(other: Tensor|number) -> Tensor
+ * Elementwise logical or. */
+
 /* Elementwise ops are methods by their names, but for those that are operators of Lua. */
 static void set_elementwise(lua_State *L) {
     for (int op = 0; op < SR_UNARY_COUNT; op++)
@@ -380,6 +512,11 @@ static void push_unary_names(lua_State *L) {
     }
 }
 
+/* @class seqrun.core.ops
+ * Loading it adds the small ops to the methods of tensors.
+ * @field unary string[] the names of elementwise ops of one tensor, which are methods
+ * @field activations string[] the activations of `linear`
+ * @field coarse table<string, function> with positional arguments; seqrun.tensor.ops names them */
 int luaopen_seqrun_core_ops(lua_State *L) {
     luaL_requiref(L, "seqrun.core.tensor", luaopen_seqrun_core_tensor, 0);
     lua_getfield(L, -1, "methods");

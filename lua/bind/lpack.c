@@ -34,7 +34,11 @@ sr_plan *lsr_pack_plan(lua_State *L, int arg) {
 
 LSR_RELEASE(plan_free, PLAN, sr_plan, sr_plan_free)
 
-/* solvers() -> { names, the default first } */
+/* @alias seqrun.PackOptions { solver?: string, max_seqs?: integer, iterations?: integer, seconds?:
+ *     number, seed?: integer, open?: integer } */
+
+/* solvers() -> string[]
+ * The names of all solvers, the default first. */
 static int pack_solvers(lua_State *L) {
     const char *name;
     lua_newtable(L);
@@ -45,7 +49,8 @@ static int pack_solvers(lua_State *L) {
     return 1;
 }
 
-/* solve(histogram[, options]) -> Plan | nil, message, code; an unknown solver raises */
+/* solve(histogram: Histogram, options?: seqrun.PackOptions) -> Plan plan | nil, message, code
+ * Packs a histogram; raises for an unknown solver or a depth that it does not support. */
 static int pack_solve(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     sr_pack_opts o = lsr_pack_options(L, 2);
@@ -54,7 +59,9 @@ static int pack_solve(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* online(lengths, max_len[, options[, too_long]]) -> Plan | nil, message, code */
+/* online(lengths: integer[]|string, max_len: integer, options?: seqrun.PackOptions, too_long?:
+ *     "error"|"truncate"|"split") -> Plan plan | nil, message, code
+ * Packs a stream of lengths in order of arrival: best fit over options.open packs. */
 static int pack_online(lua_State *L) {
     int64_t capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
     sr_pack_opts o = lsr_pack_options(L, 3);
@@ -86,7 +93,9 @@ static size_t read_parts(lua_State *L, sr_part *parts, int32_t capacity, lua_Int
     return n;
 }
 
-/* plan(histogram, { count =, length, length... } list, { solver, max_seqs }) -> Plan | nil, ... */
+/* plan(histogram: Histogram, patterns: table[], options?: { solver?: string, max_seqs?: integer })
+ *     -> Plan plan | nil, message, code
+ * Makes a plan of given patterns, { count = packs, length, length, ... } each, and checks it. */
 static int pack_plan(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -106,14 +115,16 @@ static int pack_plan(lua_State *L) {
     return lsr_give(L, sr_build_end(box, b));
 }
 
-/* load(path) -> Plan | nil, message, code */
+/* load(path: string) -> Plan plan | nil, message, code
+ * Reads a plan file. */
 static int pack_load(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     sr_plan **box = lsr_newbox(L, sizeof *box, PLAN);
     return lsr_give(L, sr_plan_load(box, path));
 }
 
-/* parse(text[, name]) -> Plan | nil, message, code */
+/* parse(text: string, name?: string) -> Plan plan | nil, message, code
+ * Reads the text of a plan; `name` replaces the path in messages. */
 static int pack_parse(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size), *name = luaL_optstring(L, 2, "plan");
@@ -121,13 +132,18 @@ static int pack_parse(lua_State *L) {
     return lsr_give(L, sr_plan_parse(box, text, size, name));
 }
 
-/* plan:save(path) -> true | nil, message, code */
+/* @class seqrun.core.pack.Plan
+ * Which lengths share a pack, and how often. */
+
+/* plan:save(path: string) -> true done | nil, message, code
+ * Writes the plan file. */
 static int plan_save(lua_State *L) {
     sr_status st = sr_plan_save(lsr_pack_plan(L, 1), luaL_checkstring(L, 2));
     return lsr_done(L, st);
 }
 
-/* plan:text() -> string */
+/* plan:text() -> string
+ * The plan file as a string. */
 static int plan_text(lua_State *L) {
     size_t size;
     const sr_plan *p = lsr_pack_plan(L, 1);
@@ -137,7 +153,8 @@ static int plan_text(lua_State *L) {
     return 1;
 }
 
-/* plan:info() -> table of all figures; max_seqs is nil if unlimited */
+/* plan:info() -> table<string, number|string>
+ * The figures of the plan; max_seqs is nil if unlimited. */
 static int plan_info(lua_State *L) {
     const sr_plan *p = lsr_pack_plan(L, 1);
     lua_createtable(L, 0, 20);
@@ -162,7 +179,8 @@ static int plan_info(lua_State *L) {
     return 1;
 }
 
-/* plan:histogram() -> Histogram */
+/* plan:histogram() -> Histogram
+ * The histogram that the plan packs. */
 static int plan_histogram(lua_State *L) {
     const sr_plan *p = lsr_pack_plan(L, 1);
     sr_histogram *h = lsr_pack_new_histogram(L);
@@ -170,7 +188,8 @@ static int plan_histogram(lua_State *L) {
     return 1;
 }
 
-/* plan:pattern(i) -> { count =, length, length, ... }: pattern i, from 1 */
+/* plan:pattern(i: integer) -> table
+ * Pattern i, from 1: { count = packs, length, length, ... }. */
 static int plan_pattern(lua_State *L) {
     const sr_plan *p = lsr_pack_plan(L, 1);
     lua_Integer i = lsr_checkrange(L, 2, 1, (int64_t)p->strategies);
@@ -186,8 +205,10 @@ static int plan_pattern(lua_State *L) {
     return 1;
 }
 
-/* choose_depth(histogram, options, tolerance) -> depth, reason, packs, bound | nil, message, code
- */
+/* choose_depth(histogram: Histogram, options?: seqrun.PackOptions, tolerance?: number) -> integer?
+ *     depth, string? reason, integer|string|nil packs, integer? bound
+ * The smallest depth whose packs are within `tolerance` (0.0005) of the bound without a limit, and
+ * why. */
 static int pack_choose_depth(lua_State *L) {
     sr_depth_choice c;
     const sr_histogram *h = lsr_pack_histogram(L, 1);
@@ -220,6 +241,8 @@ static const luaL_Reg plan_methods[] = {
     {"text", plan_text}, {"save", plan_save},       {NULL, NULL},
 };
 int luaopen_seqrun_core_pack(lua_State *L);
+/* @class seqrun.core.pack
+ * Packing: histograms, solvers, plans, certificates and instances. */
 int luaopen_seqrun_core_pack(lua_State *L) {
     lsr_class(L, PLAN, plan_methods, plan_free);
     lsr_class(L, BUILDER, NULL, builder_free);

@@ -22,7 +22,9 @@ static int certificate_free(lua_State *L) {
     return 0;
 }
 
-/* prove(histogram[, options]) -> Certificate | nil, message, code */
+/* prove(histogram: Histogram, options?: seqrun.PackOptions) -> Certificate certificate | nil,
+ *     message, code
+ * The strongest certificate available. */
 static int pack_prove(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     sr_pack_opts o = lsr_pack_options(L, 2);
@@ -30,14 +32,19 @@ static int pack_prove(lua_State *L) {
     return lsr_give(L, sr_pack_prove(c, h, &o));
 }
 
-/* load_certificate(path) -> Certificate | nil, message, code */
+/* load_certificate(path: string) -> Certificate certificate | nil, message, code
+ * Reads a certificate file. */
 static int pack_load_certificate(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     sr_certificate *c = lsr_newbox(L, sizeof *c, CERTIFICATE);
     return lsr_give(L, sr_certificate_load(c, path));
 }
 
-/* certificate:save(path, histogram) -> true | nil, message, code */
+/* @class seqrun.core.pack.Certificate
+ * A proof that no packing needs fewer packs. */
+
+/* certificate:save(path: string, histogram: Histogram) -> true done | nil, message, code
+ * Writes the certificate file; it lists the lengths of the histogram. */
 static int certificate_save(lua_State *L) {
     const sr_certificate *c = check_certificate(L, 1);
     const char *path = luaL_checkstring(L, 2);
@@ -45,13 +52,15 @@ static int certificate_save(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* certificate:check(histogram) -> true | nil, message, code */
+/* certificate:check(histogram: Histogram) -> true holds | nil, message, code
+ * Checks the proof for these lengths by an exact knapsack. */
 static int certificate_check(lua_State *L) {
     sr_status st = sr_certificate_check(check_certificate(L, 1), lsr_pack_histogram(L, 2));
     return lsr_done(L, st);
 }
 
-/* certificate:info() -> { max_len, max_seqs, heaviest, total, bound } */
+/* certificate:info() -> table<string, integer>
+ * max_len, max_seqs, heaviest (V), total (S) and the bound, ceil(S / V). */
 static int certificate_info(lua_State *L) {
     const sr_certificate *c = check_certificate(L, 1);
     lua_createtable(L, 0, 5);
@@ -71,7 +80,9 @@ static sr_packing *check_packing(lua_State *L, int arg) {
 
 LSR_RELEASE(packing_free, PACKING, sr_packing, sr_packing_free)
 
-/* packing(plan, lengths, seed) -> Packing | nil, message, code */
+/* packing(plan: Plan, lengths: integer[]|string, seed?: integer) -> Packing packing | nil,
+ *     message, code
+ * Binds a plan to the lengths that it was made from. */
 static int pack_packing(lua_State *L) {
     const sr_plan *p = lsr_pack_plan(L, 1);
     uint64_t seed = (uint64_t)luaL_optinteger(L, 3, 0);
@@ -80,7 +91,13 @@ static int pack_packing(lua_State *L) {
     return lsr_give(L, sr_packing_new(box, p, &lengths, seed));
 }
 
-/* packing:at(epoch, i) -> { uids }, pattern: pack i of an epoch, from 1; epochs and uids from 0 */
+/* @class seqrun.core.pack.Packing
+ * A plan bound to a list of sequences; `#packing` is the number of packs in an epoch.
+ * @operator len: integer */
+
+/* packing:at(epoch: integer, i: integer) -> integer[] uids, integer pattern
+ * Pack i of an epoch, from 1: the uids of its sequences (from 0) and the pattern that it follows.
+ *   epoch  from 0 */
 static int packing_at(lua_State *L) {
     const sr_packing *k = check_packing(L, 1);
     uint32_t epoch = (uint32_t)lsr_checkrange(L, 2, 0, UINT32_MAX);
@@ -97,7 +114,10 @@ static int packing_at(lua_State *L) {
     return 2;
 }
 
-/* packing:tally(epoch, first, last) -> sequences, squares of uids modulo 2^64: walks these packs */
+/* packing:tally(epoch: integer, first: integer, last: integer) -> integer sequences, integer
+ *     squares
+ * Walks packs first..last of an epoch: their sequences, and the sum of the squares of the uids
+ * modulo 2^64, which shows whether each came once. */
 static int packing_tally(lua_State *L) {
     const sr_packing *k = check_packing(L, 1);
     uint32_t epoch = (uint32_t)lsr_checkrange(L, 2, 0, UINT32_MAX);
@@ -121,7 +141,11 @@ static int packing_length(lua_State *L) {
     return 1;
 }
 
-/* assign(costs, groups [, balance]) -> { group of each pack, from 1 }, imbalance */
+/* assign(costs: number[], groups: integer, balance?: "cost"|"random") -> integer[] group, number
+ *     imbalance
+ * Assigns packs to groups of equal size by cost; the imbalance is the most expensive group over
+ * the mean.
+ *   balance  cost by default */
 static int pack_assign(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     int32_t groups = (int32_t)lsr_checkrange(L, 2, 1, 1 << 20);

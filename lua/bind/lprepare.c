@@ -23,6 +23,11 @@ static void close_ingest(ingest *i) {
     *i = (ingest){0};
 }
 
+/* @class seqrun.core.data.ingest
+ * A .sqr file of text being written. */
+
+/* ingest:close()
+ * Aborts and leaves no file; harmless after commit(). */
 static int ingest_close(lua_State *L) {
     close_ingest(lsr_checkbox(L, 1, INGEST));
     return 0;
@@ -41,7 +46,12 @@ static sr_status start(ingest *i, const char *path, const char *const *paths, si
     return sr_ingest_open(&i->in, path, i->source, opts, i->threads);
 }
 
-/* ingest(path, inputs, tokenizer, options) -> ingest | nil, message, code */
+/* ingest(path: string, inputs: string|string[], tokenizer: Tokenizer, options: { format?:
+ *     "prose"|"lines", document_start?: string, source?: string, threads?: integer, records?: {
+ *     field?: string, where?: seqrun.Condition, all?: boolean } }) -> Ingest ingest | nil,
+ *     message, code
+ * Begins a data set of text; step() until it is done, then commit().
+ *   options  records: how JSONL is read */
 int lsr_data_ingest(lua_State *L) {
     static const char *const formats[] = {"prose", "lines", NULL};
     const char *path = luaL_checkstring(L, 1);
@@ -60,7 +70,8 @@ int lsr_data_ingest(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* ingest:step() -> done | nil, message, code */
+/* ingest:step() -> boolean done | nil, message, code
+ * Works on the next megabyte of text; true at the end. */
 static int ingest_step(lua_State *L) {
     bool done;
     sr_status st = sr_ingest_step(check_ingest(L)->in, &done);
@@ -69,7 +80,8 @@ static int ingest_step(lua_State *L) {
     return 1;
 }
 
-/* ingest:counts() -> table */
+/* ingest:counts() -> table<string, integer>
+ * What was read, stored and dropped so far. */
 static int ingest_counts(lua_State *L) {
     sr_ingest_counts c = sr_ingest_count(check_ingest(L)->in);
     lua_newtable(L);
@@ -93,9 +105,8 @@ static int ingest_counts(lua_State *L) {
     return 1;
 }
 
-/* ingest:digest() -> string | nil, message, code: after the last step: dataset:info().digest of the
- * file
- */
+/* ingest:digest() -> string digest | nil, message, code
+ * Completes the file, after the last step: the digest that the data set will have. */
 static int ingest_digest(lua_State *L) {
     uint64_t digest;
     char text[17];
@@ -106,7 +117,8 @@ static int ingest_digest(lua_State *L) {
     return 1;
 }
 
-/* ingest:commit() -> true | nil, message, code */
+/* ingest:commit() -> true done | nil, message, code
+ * Renames the file into place. */
 static int ingest_commit(lua_State *L) {
     ingest *i = check_ingest(L);
     sr_status st = sr_ingest_commit(i->in);

@@ -9,13 +9,15 @@
 #include "lua/bind/lcheck.h"
 #include "lua/bind/lsys.h"
 
-/* pid() -> integer */
+/* pid() -> integer
+ * The process id. */
 static int sys_pid(lua_State *L) {
     lua_pushinteger(L, getpid());
     return 1;
 }
 
-/* memory() -> resident bytes, now and at the peak */
+/* memory() -> integer resident, integer peak
+ * Resident memory of this process in bytes, now and at its peak. */
 static int sys_memory(lua_State *L) {
     sr_memory m;
     sr_memory_facts(&m);
@@ -24,7 +26,8 @@ static int sys_memory(lua_State *L) {
     return 2;
 }
 
-/* affinity() -> the numbers of the processors that the process may use */
+/* affinity() -> integer[]
+ * The numbers of the processors that this process may use. */
 static int sys_affinity(lua_State *L) {
     int cpus[SR_MOST_PROCESSORS];
     int count = sr_affinity_get(cpus);
@@ -36,7 +39,8 @@ static int sys_affinity(lua_State *L) {
     return 1;
 }
 
-/* bind(processors) -> true | nil, message, code: all threads run on these */
+/* bind(processors: integer[]) -> true | nil, message, code
+ * Binds all threads of this process, and those it makes later, to these processors. */
 static int sys_bind(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     int cpus[SR_MOST_PROCESSORS];
@@ -48,7 +52,8 @@ static int sys_bind(lua_State *L) {
     return lsr_done(L, sr_affinity_set(cpus, (int)count));
 }
 
-/* mute(): what is written to standard output from now on is dropped */
+/* mute()
+ * Drops what is written to standard output from now on. */
 static int sys_mute(lua_State *L) {
     fflush(stdout);
     if (freopen("/dev/null", "w", stdout) == NULL) return lsr_error(L, "cannot open /dev/null");
@@ -60,7 +65,8 @@ bool lsr_reader_left(void) {
     return poll(&out, 1, 0) > 0 && (out.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-/* reader_left() -> whether standard output is a pipe or terminal without a reader */
+/* reader_left() -> boolean
+ * Whether standard output is a pipe or terminal without a reader. */
 static int sys_reader_left(lua_State *L) {
     lua_pushboolean(L, lsr_reader_left());
     return 1;

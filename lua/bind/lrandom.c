@@ -25,14 +25,18 @@ static session *the_session(lua_State *L) {
     return s;
 }
 
-/* manual_seed(seed): the session's draws start again from this seed */
+/* manual_seed(seed: integer)
+ * Starts the session's random numbers again from this seed; at the start of a program the seed is
+ * 0.  Draws with a `seed` or `uid` of their own, initialisation, masking and dropout do not depend
+ * on it; nor is it saved in checkpoints. */
 static int manual_seed(lua_State *L) {
     uint64_t seed = (uint64_t)luaL_checkinteger(L, 1);
     *the_session(L) = (session){.seed = seed};
     return 0;
 }
 
-/* random_state([seed, draws]) -> seed, number of draws so far of the session; sets both if given */
+/* random_state(seed?: integer, draws?: integer) -> integer seed, integer draws
+ * The seed of the session's random numbers and how many were drawn; sets both if given. */
 static int random_state(lua_State *L) {
     session *s = the_session(L);
     session before = *s;
@@ -76,7 +80,13 @@ static int fill(lua_State *L, sr_random kind, int arg) {
     return 1;
 }
 
-/* random_(tensor, kind, a, b, options) -> tensor */
+/* random_(t: Tensor, kind: "uniform"|"normal"|"truncated_normal", a?: number, b?: number,
+ *     options?: { seed?: integer, uid?: integer }) -> Tensor
+ * Fills with random numbers: uniform in [a, b), or normal with mean a and deviation b
+ * (truncated_normal: within two deviations).  With a seed or a uid a function of both, else the
+ * session's next draw.
+ *   a  default 0
+ *   b  default 1 */
 static int random_(lua_State *L) {
     static const char *const kinds[] = {"uniform", "normal", "truncated_normal", NULL};
     return fill(L, (sr_random)luaL_checkoption(L, 2, NULL, kinds), 3);
@@ -88,12 +98,17 @@ static int fill_method(lua_State *L, sr_random kind, const char *name) {
     return fill(L, kind, 2);
 }
 
-/* tensor:uniform_([a [, b [, { seed=, uid= }]]]) */
+/* tensor:uniform_(a?: number, b?: number, options?: { seed?: integer, uid?: integer }) -> Tensor
+ * Fills with uniform numbers in [a, b), keyed by seed and uid, else with a new key for each call;
+ * returns self. */
 static int tensor_uniform(lua_State *L) {
     return fill_method(L, SR_UNIFORM, "uniform_");
 }
 
-/* tensor:normal_([mean [, deviation [, { seed=, uid= }]]]) */
+/* tensor:normal_(mean?: number, deviation?: number, options?: { seed?: integer, uid?: integer })
+ *     -> Tensor
+ * Fills with normal numbers, keyed by seed and uid, else with a new key for each call; returns
+ * self. */
 static int tensor_normal(lua_State *L) {
     return fill_method(L, SR_NORMAL, "normal_");
 }

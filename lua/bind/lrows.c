@@ -15,7 +15,11 @@ static char delimiter_of(lua_State *L, int options) {
     return given[0];
 }
 
-/* rows(paths, { format=, delimiter=, limit= }) -> rows | nil, message, code */
+/* rows(paths: string|string[], options: { format?: "quoted"|"literal"|"words"|"lines", delimiter?:
+ *     string, limit?: integer }) -> Rows rows | nil, message, code
+ * Opens files, directories, patterns or "-" as rows of cells: "quoted" is CSV, "literal" TSV,
+ * "words" separated by a tab or spaces, "lines" whole lines.  Rows longer than `limit` bytes, 1
+ * MiB by default, are an error. */
 static int text_rows(lua_State *L) {
     static const char *const formats[] = {"quoted", "literal", "words", "lines", NULL};
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -30,9 +34,15 @@ static int text_rows(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* rows:next(list) -> count, line, file[, wrong, its column] | nil | nil, message, code
- *
- * The cells become list[1 .. count]; what a longer row left after them is removed. */
+/* @class seqrun.core.text.rows
+ * Rows of delimited text. */
+
+/* rows:next(list: string[]) -> integer? count, integer|string|nil line, string? file, string?
+ *     wrong, integer? column
+ * Puts the cells of the next row into list[1 .. count], and removes what is after them; an empty
+ * line has none.  Nil at the end.  A row that cannot be used says what is wrong with it.
+ *   line    the row's first, from 1; the message on failure
+ *   column  of what is wrong */
 static int rows_next(lua_State *L) {
     sr_rows *r = lsr_checkobject(L, 1, ROWS, "the rows are closed");
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -58,6 +68,8 @@ static int rows_next(lua_State *L) {
     return 5;
 }
 
+/* rows:close()
+ * Closes the files. */
 static const luaL_Reg rows_methods[] = {{"next", rows_next}, {"close", rows_close}, {NULL, NULL}};
 
 static const luaL_Reg functions[] = {{"rows", text_rows}, {NULL, NULL}};

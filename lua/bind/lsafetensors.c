@@ -29,7 +29,9 @@ static const sr_st_entry *check_entry(lua_State *L, const sr_safetensors *st, in
     return e;
 }
 
-/* safetensors(path [, header_limit]) -> file | nil, message, code */
+/* safetensors(path: string, header_limit?: integer) -> Safetensors | nil, message, code
+ * Opens a safetensors file and checks its header.
+ *   header_limit  bytes */
 static int train_safetensors(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     size_t limit = (size_t)lsr_optrange(L, 2, 0, 1, SR_ST_HEADER_MOST);
@@ -40,7 +42,12 @@ static int train_safetensors(lua_State *L) {
 
 LSR_RELEASE(file_close, FILE_CLASS, sr_safetensors, sr_safetensors_close)
 
-/* file:entries() -> list of { name, dtype, shape, count, bytes }, by name */
+/* @class seqrun.core.Safetensors
+ * An open safetensors file. */
+
+/* safetensors:entries() -> { name: string, dtype: string, shape: integer[], count: integer, bytes:
+ *     integer }[]
+ * The entries of the header, sorted by name. */
 static int file_entries(lua_State *L) {
     sr_safetensors *st = check_file(L, 1);
     lua_createtable(L, (int)st->count, 0);
@@ -62,7 +69,8 @@ static int file_entries(lua_State *L) {
     return 1;
 }
 
-/* file:metadata() -> { key = text } */
+/* safetensors:metadata() -> table<string, string>
+ * The metadata of the header. */
 static int file_metadata(lua_State *L) {
     sr_safetensors *st = check_file(L, 1);
     lua_newtable(L);
@@ -73,8 +81,10 @@ static int file_metadata(lua_State *L) {
     return 1;
 }
 
-/* file:read_into(tensor, name [, count]) -> true | nil, message, code: the first `count` elements
- * of the file's tensor (default all) into the first elements of a contiguous one */
+/* safetensors:read_into(tensor: Tensor, name: string, count?: integer) -> true | nil, message,
+ *     code
+ * The first `count` elements of a tensor of the file (default all) into the first of a contiguous
+ * one. */
 static int file_read_into(lua_State *L) {
     sr_safetensors *st = check_file(L, 1);
     sr_tensor *t = lsr_checktensor(L, 2);
@@ -85,7 +95,9 @@ static int file_read_into(lua_State *L) {
     return lsr_done(L, sr_safetensors_read_tensor(st, e, t, count));
 }
 
-/* file:read(name [, dtype]) -> tensor on the current device | nil, message, code */
+/* safetensors:read(name: string, dtype?: string) -> Tensor | nil, message, code
+ * A tensor of the file on the current device.
+ *   dtype  default: the device's compute dtype */
 static int file_read(lua_State *L) {
     sr_safetensors *st = check_file(L, 1);
     const sr_st_entry *e = check_entry(L, st, 2);
@@ -98,6 +110,8 @@ static int file_read(lua_State *L) {
     return lsr_give(L, status);
 }
 
+/* safetensors:close()
+ * Closes the file. */
 static const luaL_Reg file_methods[] = {
     {"entries", file_entries}, {"metadata", file_metadata}, {"read_into", file_read_into},
     {"read", file_read},       {"close", file_close},       {NULL, NULL},
@@ -115,6 +129,11 @@ typedef struct planned {
     sr_st_pair *pairs;
 } planned;
 
+/* @class seqrun.core.SafetensorsPlan
+ * A safetensors file that is planned but not written. */
+
+/* safetensorsPlan:release()
+ * Frees the plan. */
 static int plan_release(lua_State *L) {
     planned *p = lsr_checkbox(L, 1, PLAN_CLASS);
     sr_st_plan_free(p->plan);
@@ -139,7 +158,9 @@ static int pair_order(const void *a, const void *b) {
     return strcmp(((const sr_st_pair *)a)->key, ((const sr_st_pair *)b)->key);
 }
 
-/* safetensors_plan(tensors, metadata) -> plan; tensors = { name = contiguous tensor } */
+/* safetensors_plan(tensors: table<string, Tensor>, metadata?: table<string, string>) ->
+ *     SafetensorsPlan
+ * Plans a safetensors file of contiguous tensors; the same tensors give the same bytes. */
 static int train_plan(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     int64_t count = count_keys(L, 1), pairs = count_keys(L, 2), i = 0;
@@ -173,7 +194,8 @@ const sr_st_plan *lsr_checkplan(lua_State *L, int arg) {
     return p->plan;
 }
 
-/* plan:bytes() -> size of the file */
+/* safetensorsPlan:bytes() -> integer
+ * The size of the file to be written. */
 static int plan_bytes(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)lsr_checkplan(L, 1)->total_bytes);
     return 1;
@@ -189,7 +211,8 @@ static sr_status write_piece(void *context, const void *bytes, size_t size) {
     return sr_file_write(t->fd, bytes, size, t->path);
 }
 
-/* plan:write(path) -> true | nil, message, code: written atomically */
+/* safetensorsPlan:write(path: string) -> true | nil, message, code
+ * Writes the file atomically. */
 static int plan_write(lua_State *L) {
     const sr_st_plan *plan = lsr_checkplan(L, 1);
     const char *path = luaL_checkstring(L, 2);

@@ -24,7 +24,11 @@ static sr_sampler_metric check_metric(lua_State *L, int arg, int i) {
     return m;
 }
 
-/* loader:sampler(metrics, reversed [, epoch]) -> sampler | nil, message, code */
+/* loader:sampler(metrics: (Metric|false)[], reversed: boolean[], epoch?: integer) -> Sampler
+ *     sampler | nil, message, code
+ * A sampler of an epoch, with nothing unlocked; everything if there are no metrics.
+ *   metrics  false is a random order
+ *   epoch    the first by default */
 int lsr_loader_sampler(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_sampler_metric metric[SR_SAMPLER_METRICS];
@@ -49,7 +53,11 @@ int lsr_loader_sampler(lua_State *L) {
 
 LSR_RELEASE(sampler_close, SAMPLER, sr_sampler, sr_sampler_free)
 
-/* sampler:unlock(prefixes) -> unlocked | nil, message, code */
+/* @class seqrun.core.batch.sampler
+ * The examples that metrics have unlocked, and draws from them. */
+
+/* sampler:unlock(prefixes: integer[]) -> integer unlocked | nil, message, code
+ * Unlocks the first `prefixes[i]` examples of the order of metric i. */
 static int sampler_unlock(lua_State *L) {
     sr_sampler *s = check_sampler(L, 1);
     int64_t prefix[SR_SAMPLER_METRICS] = {0};
@@ -62,19 +70,22 @@ static int sampler_unlock(lua_State *L) {
     return 1;
 }
 
-/* sampler:unlocked() -> integer */
+/* sampler:unlocked() -> integer
+ * How many examples all metrics have unlocked. */
 static int sampler_unlocked(lua_State *L) {
     lua_pushinteger(L, sr_sampler_unlocked(check_sampler(L, 1)));
     return 1;
 }
 
-/* sampler:examples() -> integer */
+/* sampler:examples() -> integer
+ * How many examples there are. */
 static int sampler_examples(lua_State *L) {
     lua_pushinteger(L, sr_sampler_examples(check_sampler(L, 1)));
     return 1;
 }
 
-/* sampler:tokens(limit, pieces) -> tokens of the unlocked examples, truncated to the limit */
+/* sampler:tokens(limit: integer, pieces?: boolean) -> integer
+ * Tokens of what is unlocked, cut to the limit (0: not cut) or into pieces. */
 static int sampler_tokens(lua_State *L) {
     sr_sampler *s = check_sampler(L, 1);
     int32_t limit = (int32_t)lsr_checkrange(L, 2, 0, SR_EXAMPLES_MOST);
@@ -83,7 +94,9 @@ static int sampler_tokens(lua_State *L) {
     return 1;
 }
 
-/* sampler:run(update, n) -> updates from this one that draw n each without repetition */
+/* sampler:run(from: integer, n: integer) -> integer
+ * How many updates from `from` on draw n each without repetition.
+ *   from  update */
 static int sampler_run(lua_State *L) {
     sr_sampler *s = check_sampler(L, 1);
     int64_t update = lsr_checkrange(L, 2, 0, INT64_MAX);
@@ -103,7 +116,11 @@ static uint32_t *draw(lua_State *L, const sr_sampler *s, int64_t update, int64_t
     return uid;
 }
 
-/* sampler:draw(update, n [, updates]) -> uids */
+/* sampler:draw(from: integer, n: integer, updates?: integer) -> integer[] uids
+ * The draws of `updates` updates.
+ *   from     update
+ *   n        of each
+ *   updates  1 */
 static int sampler_draw(lua_State *L) {
     sr_sampler *s = check_sampler(L, 1);
     int64_t update = lsr_checkrange(L, 2, 0, INT64_MAX), n = lsr_checkrange(L, 3, 1, UINT32_MAX);
@@ -131,9 +148,11 @@ static uint32_t epoch_of(lua_State *L, const sr_loader *l) {
     return (uint32_t)lsr_field_range(L, 3, "epoch", first, first, UINT32_MAX);
 }
 
-/* loader:push_window(sampler, { update, sequences, raw_tokens, real_tokens (totals before it),
- * each, updates, max_len, pieces, mask, from, epoch of its examples, epoch_update: the first update
- * of that epoch }) -> totals after it | nil, message, code */
+/* loader:push_window(own: Sampler, window: table) -> { update: integer, sequences: integer,
+ *     raw_tokens: integer, real_tokens: integer } totals | nil, message, code
+ * By order: queues the updates of a window; see seqrun.Window.
+ *   own     that has unlocked what the window draws from
+ *   totals  after it */
 int lsr_loader_push_window(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_sampler *s = check_sampler(L, 2);
@@ -159,6 +178,8 @@ int lsr_loader_push_window(lua_State *L) {
     return 1;
 }
 
+/* sampler:close()
+ * Frees the memory. */
 static const luaL_Reg sampler_methods[] = {
     {"close", sampler_close},       {"unlock", sampler_unlock},
     {"unlocked", sampler_unlocked}, {"examples", sampler_examples},

@@ -75,14 +75,10 @@ static void handle(int number, void (*handler)(int), int flags) {
     sigaction(number, &action, NULL);
 }
 
-/* signals(mode): who handles INT, TERM, USR1, HUP.
- *
- *   run      caught() names them; HUP is ignored, so that training outlives its terminal
- *   work     the same, and long C functions end with "stopped"
- *   prompt   INT raises "interrupted" in the Lua code that runs; HUP exits with code 0
- *   reading  INT ends the read that waits for a line; HUP as in prompt
- *   default  the defaults of the system
- */
+/* signals(mode: "run"|"work"|"prompt"|"reading"|"default")
+ * Who handles INT, TERM, USR1 and HUP: a run (`caught` names them, HUP is ignored), work without
+ * steps (the same, and long C functions end with "stopped"), the prompt (INT raises "interrupted"
+ * in the Lua code that runs), the prompt while it reads (INT ends the read), or the system. */
 static int sys_signals(lua_State *L) {
     static const char *const modes[] = {"default", "run", "work", "prompt", "reading", NULL};
     static const struct {
@@ -107,7 +103,9 @@ static int sys_signals(lua_State *L) {
     return 0;
 }
 
-/* status_line(shown): whether standard error ends with a line that is not complete */
+/* status_line(shown: boolean)
+ * Says whether standard error ends with a line that is not complete: a program that is interrupted
+ * completes it. */
 static int sys_status_line(lua_State *L) {
     line_shown = lua_toboolean(L, 1);
     return 0;
@@ -121,7 +119,8 @@ bool lsr_caught(void) {
     return caught != 0;
 }
 
-/* caught([clear]) -> "INT" | "TERM" | "USR1" | nil */
+/* caught(clear?: boolean) -> "INT"|"TERM"|"USR1"|nil
+ * The signal that arrived since `signals` was called or it was last cleared. */
 static int sys_caught(lua_State *L) {
     int number = caught;
     if (lua_toboolean(L, 1)) {
@@ -134,8 +133,10 @@ static int sys_caught(lua_State *L) {
     return 1;
 }
 
-/* interruptible(fn, ...) -> interrupted, then pcall's results: with signals("prompt"), no interrupt
- * outlives the call */
+/* interruptible(fn: function, ...: any) -> boolean interrupted, boolean ok, any ...
+ * Calls a function as pcall does; with signals("prompt"), no interrupt outlives the call.
+ *   ...  its arguments
+ *   ...  results, or the error */
 static int sys_interruptible(lua_State *L) {
     luaL_checkany(L, 1);
     lua_pushboolean(L, 0);

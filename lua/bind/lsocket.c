@@ -30,10 +30,20 @@ static int close_handle(lua_State *L, const char *type) {
     return 0;
 }
 
+/* @class seqrun.core.Socket
+ * A connection; nothing blocks except wait(). */
+
+/* socket:close()
+ * Closes the connection; twice is allowed. */
 static int socket_close(lua_State *L) {
     return close_handle(L, SOCKET);
 }
 
+/* @class seqrun.core.Listener
+ * A socket that listens. */
+
+/* listener:close()
+ * Stops listening; the path stays. */
 static int listener_close(lua_State *L) {
     return close_handle(L, LISTENER);
 }
@@ -46,7 +56,8 @@ static int check_open(lua_State *L, const char *type) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* folder() -> directory of this user's sockets | nil, message, code */
+/* folder() -> string path | nil, message, code
+ * The directory of this user's sockets, which only this user can enter; created if needed. */
 static int socket_folder(lua_State *L) {
     char path[SR_SOCKET_PATH];
     sr_status st = sr_socket_folder(path, getenv("XDG_RUNTIME_DIR"));
@@ -54,7 +65,8 @@ static int socket_folder(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* listen(path) -> Listener | nil, message, code */
+/* listen(path: string) -> Listener | nil, message, code
+ * Listens at a path, with mode 0600; a socket that is there already is replaced. */
 static int socket_listen(lua_State *L) {
     int fd;
     const char *path = luaL_checkstring(L, 1);
@@ -63,7 +75,9 @@ static int socket_listen(lua_State *L) {
     return lsr_give(L, keep(h, st, fd));
 }
 
-/* connect(path) -> Socket | nil, message, code */
+/* connect(path: string) -> Socket | nil, message, code
+ * Connects to a process of this user that listens there.
+ *   code  "missing" if nobody listens there */
 static int socket_connect(lua_State *L) {
     int fd;
     const char *path = luaL_checkstring(L, 1);
@@ -72,7 +86,8 @@ static int socket_connect(lua_State *L) {
     return lsr_give(L, keep(h, st, fd));
 }
 
-/* listener:accept() -> Socket | nil when there is none | nil, message, code */
+/* listener:accept() -> Socket | nil, message, code
+ * The next connection of a program of this user; nil if there is none. */
 static int listener_accept(lua_State *L) {
     int fd, listener = check_open(L, LISTENER);
     handle *h = lsr_newbox(L, sizeof *h, SOCKET);
@@ -84,7 +99,8 @@ static int listener_accept(lua_State *L) {
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-/* socket:read() -> bytes, "" if there are none yet | nil once the other end has closed */
+/* socket:read() -> string bytes | nil, message, code
+ * What has arrived, "" if nothing has; nil once the other end has closed. */
 static int socket_read(lua_State *L) {
     char bytes[16384];
     size_t got;
@@ -96,7 +112,10 @@ static int socket_read(lua_State *L) {
     return 1;
 }
 
-/* socket:write(bytes [, from]) -> number of bytes written | nil, message, code */
+/* socket:write(bytes: string, from?: integer) -> integer count | nil, message, code
+ * Writes as much as there is room for, from a position on.
+ *   from   default 1
+ *   count  of bytes written */
 static int socket_write(lua_State *L) {
     size_t size, sent;
     int fd = check_open(L, SOCKET);
@@ -108,7 +127,8 @@ static int socket_write(lua_State *L) {
     return 1;
 }
 
-/* socket:wait(seconds [, writes]) -> boolean: whether it can be read (written); a signal ends it */
+/* socket:wait(seconds: number, writes?: boolean) -> boolean ready
+ * Waits until the socket can be read, or written; a signal ends the wait. */
 static int socket_wait(lua_State *L) {
     int fd = check_open(L, SOCKET);
     lua_pushboolean(L, sr_socket_wait(fd, lua_toboolean(L, 3), luaL_checknumber(L, 2)));
@@ -121,10 +141,15 @@ static void on_count(lua_State *L, lua_Debug *where) {
     if (sr_stop_requested()) lsr_interrupt(L, where);
 }
 
-/* limited(socket, { seconds, lua, tensors }, fn, ...) -> why, then pcall's results: `fn` ends with
- * "interrupted" after some time, when the other end of the socket closes or sends "stop", or on a
- * signal; `lua` and `tensors` limit the bytes that it allocates.  why: "time", "stop", "gone",
- * "signal" or nil */
+/* limited(connection: Socket, limits: { seconds?: number, lua?: integer, tensors?: integer }, fn:
+ *     function, ...: any) -> "time"|"stop"|"gone"|"signal"|nil why, boolean done, any ...
+ * Calls a function that ends with "interrupted" after some time, when the other end of the socket
+ * closes or sends "stop", or on a signal.
+ *   limits  seconds: default 10; bytes that it may allocate for values of Lua (default 2 GiB) and
+ *           for tensors (default: no limit)
+ *   ...     its arguments
+ *   why     it was interrupted
+ *   ...     what it returned, or the error */
 static int socket_limited(lua_State *L) {
     static const char *const names[] = {NULL, "time", "stop", "gone", "signal"};
     enum { POLL = 1000 };
@@ -174,6 +199,8 @@ static const luaL_Reg functions[] = {
 };
 
 int luaopen_seqrun_core_socket(lua_State *L);
+/* @class seqrun.core.socket
+ * Local sockets of one user, and work that a connection may end. */
 int luaopen_seqrun_core_socket(lua_State *L) {
     lsr_class(L, SOCKET, socket_methods, socket_close);
     lsr_class(L, LISTENER, listener_methods, listener_close);

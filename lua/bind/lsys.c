@@ -31,19 +31,22 @@
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-/* now() -> seconds of a monotonic clock */
+/* now() -> number
+ * Seconds of a monotonic clock. */
 static int sys_now(lua_State *L) {
     lua_pushnumber(L, sr_time_monotonic());
     return 1;
 }
 
-/* time() -> seconds since 1970, with fractions */
+/* time() -> number
+ * Seconds since 1970, with fractions; for logs only. */
 static int sys_time(lua_State *L) {
     lua_pushnumber(L, sr_time_wall());
     return 1;
 }
 
-/* sleep(seconds); a signal ends it early */
+/* sleep(seconds: number)
+ * Waits; a signal ends it early. */
 static int sys_sleep(lua_State *L) {
     lua_Number s = luaL_checknumber(L, 1);
     luaL_argcheck(L, s >= 0 && s < 1e6, 1, "must be from 0 to 1e6 seconds");
@@ -54,7 +57,8 @@ static int sys_sleep(lua_State *L) {
 
 /* ---- the terminal ---------------------------------------------------------------------------- */
 
-/* is_terminal(fd) -> boolean */
+/* is_terminal(fd: integer) -> boolean
+ * Whether a file descriptor (1 is standard output) is a terminal. */
 static int sys_is_terminal(lua_State *L) {
     lua_pushboolean(L, isatty((int)lsr_checkrange(L, 1, 0, 1023)));
     return 1;
@@ -62,19 +66,24 @@ static int sys_is_terminal(lua_State *L) {
 
 static int assumed_columns; /* 0: the width of the terminal */
 
-/* where() -> "file:line: " of the innermost caller outside the library, or "" */
+/* where() -> string
+ * "FILE:LINE: " of the innermost caller that is not a file of the library, to begin a message
+ * about its mistake; "" if there is none. */
 static int sys_where(lua_State *L) {
     lsr_where(L);
     return 1;
 }
 
-/* is_outside(level) -> whether that function, 1 the caller, is of a file outside the library */
+/* is_outside(level: integer) -> boolean
+ * Whether the function at a level of the stack, 1 being the caller, is of a file outside the
+ * library. */
 static int sys_is_outside(lua_State *L) {
     lua_pushboolean(L, lsr_is_outside(L, (int)lsr_checkrange(L, 1, 1, 1000)));
     return 1;
 }
 
-/* columns(fd) -> width of the terminal, 80 when unknown */
+/* columns(fd: integer) -> integer
+ * The width of a terminal, 80 when unknown. */
 static int sys_columns(lua_State *L) {
     struct winsize w = {0};
     int fd = (int)lsr_checkrange(L, 1, 0, 1023);
@@ -86,7 +95,8 @@ static int sys_columns(lua_State *L) {
     return 1;
 }
 
-/* rows(fd) -> height of the terminal, 24 when unknown */
+/* rows(fd: integer) -> integer
+ * The height of a terminal, 24 when unknown. */
 static int sys_rows(lua_State *L) {
     struct winsize w = {0};
     int fd = (int)lsr_checkrange(L, 1, 0, 1023);
@@ -94,7 +104,9 @@ static int sys_rows(lua_State *L) {
     return 1;
 }
 
-/* assume_columns([n]): what columns() returns from now on; none: the width of the terminal */
+/* assume_columns(columns?: integer)
+ * What columns() returns from now on, for output that goes to another terminal; nil: the width of
+ * the terminal. */
 static int sys_assume_columns(lua_State *L) {
     assumed_columns = (int)lsr_optrange(L, 1, 0, 1, 10000);
     return 0;
@@ -117,7 +129,8 @@ static int names_free(lua_State *L) {
     return 0;
 }
 
-/* read_file(path[, limit]) -> string | nil, message, code */
+/* read_file(path: string, limit?: integer) -> string bytes | nil, message, code
+ * A whole file; one larger than `limit` (default 1 GiB) is an error. */
 static int sys_read_file(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     size_t size, limit = (size_t)lsr_optrange(L, 2, 1 << 30, 0, INT64_MAX);
@@ -130,14 +143,16 @@ static int sys_read_file(lua_State *L) {
     return 1;
 }
 
-/* write_file(path, bytes) -> true | nil, message, code: replaced atomically */
+/* write_file(path: string, bytes: string) -> true done | nil, message, code
+ * Replaces a file durably and atomically. */
 static int sys_write_file(lua_State *L) {
     size_t size;
     const char *path = luaL_checkstring(L, 1), *bytes = luaL_checklstring(L, 2, &size);
     return lsr_done(L, sr_file_replace(path, bytes, size));
 }
 
-/* check_writable(path) -> true | nil, message, code: whether a file can be written there */
+/* check_writable(path: string) -> true done | nil, message, code
+ * Whether a file can be written there; checked before long work. */
 static int sys_check_writable(lua_State *L) {
     sr_draft draft;
     sr_status st = sr_draft_open(&draft, luaL_checkstring(L, 1));
@@ -145,12 +160,14 @@ static int sys_check_writable(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* make_dirs(path) -> true | nil, message, code */
+/* make_dirs(path: string) -> true done | nil, message, code
+ * Makes a directory and its missing parents. */
 static int sys_make_dirs(lua_State *L) {
     return lsr_done(L, sr_file_make_dirs(luaL_checkstring(L, 1)));
 }
 
-/* temporary_dir() -> path | nil, message, code: a new directory of this user alone */
+/* temporary_dir() -> string path | nil, message, code
+ * Makes a directory of a new name in TMPDIR, or /tmp, for this user alone. */
 static int sys_temporary_dir(lua_State *L) {
     char **path = lsr_newbytes(L);
     sr_status st = sr_file_make_temporary(path);
@@ -159,7 +176,8 @@ static int sys_temporary_dir(lua_State *L) {
     return 1;
 }
 
-/* tree_size(path) -> bytes of a file, or of all files in a directory | nil, message, code */
+/* tree_size(path: string) -> integer bytes | nil, message, code
+ * The bytes of a file, or of all files in a directory; 0 of what is not there. */
 static int sys_tree_size(lua_State *L) {
     uint64_t bytes;
     sr_status st = sr_file_tree_size(&bytes, luaL_checkstring(L, 1));
@@ -168,7 +186,8 @@ static int sys_tree_size(lua_State *L) {
     return 1;
 }
 
-/* remove(path) -> true | nil, message, code: a file, or a directory with all that is in it */
+/* remove(path: string) -> true done | nil, message, code
+ * Removes a file, or a directory with its contents; links are not followed. */
 static int sys_remove(lua_State *L) {
     return lsr_done(L, sr_file_remove_tree(luaL_checkstring(L, 1)));
 }
@@ -182,21 +201,24 @@ static bool examine(lua_State *L, struct stat *st) {
     return lua_error(L);
 }
 
-/* exists(path) -> boolean */
+/* exists(path: string) -> boolean
+ * Whether the path exists. */
 static int sys_exists(lua_State *L) {
     struct stat st;
     lua_pushboolean(L, examine(L, &st));
     return 1;
 }
 
-/* is_dir(path) -> boolean */
+/* is_dir(path: string) -> boolean
+ * Whether the path is a directory. */
 static int sys_is_dir(lua_State *L) {
     struct stat st;
     lua_pushboolean(L, examine(L, &st) && S_ISDIR(st.st_mode));
     return 1;
 }
 
-/* list(path) -> names in byte order | nil, message, code */
+/* list(path: string) -> string[] names | nil, message, code
+ * The names in a directory, in byte order. */
 static int sys_list(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     names *n = lsr_newbox(L, sizeof *n, NAMES);
@@ -215,7 +237,9 @@ static int not_there(lua_State *L, const char *path) {
     return lsr_result(L, sr_fail(st, "%s: %s", path, strerror(errno)));
 }
 
-/* stat(path) -> { kind, size, modified } | nil, message, code */
+/* stat(path: string) -> { kind: "file"|"dir"|"other", size: integer, modified: number } facts |
+ *     nil, message, code
+ * Kind, size in bytes and time of the last change. */
 static int sys_stat(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     struct stat st;
@@ -228,7 +252,8 @@ static int sys_stat(lua_State *L) {
     return 1;
 }
 
-/* real_path(path) -> absolute path without links | nil, message, code */
+/* real_path(path: string) -> string path | nil, message, code
+ * The absolute path, with links followed. */
 static int sys_real_path(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     char whole[PATH_MAX];
@@ -237,12 +262,14 @@ static int sys_real_path(lua_State *L) {
     return 1;
 }
 
-/* sync_dir(path) -> true | nil, message, code: names in the directory survive a power cut */
+/* sync_dir(path: string) -> true done | nil, message, code
+ * Syncs a directory: its entries survive a power cut. */
 static int sys_sync_dir(lua_State *L) {
     return lsr_done(L, sr_file_sync_dir(luaL_checkstring(L, 1)));
 }
 
-/* hash(bytes) -> XXH3-128 as 32 hexadecimal digits */
+/* hash(bytes: string) -> string
+ * XXH3-128 of some bytes, as 32 hexadecimal digits. */
 static int sys_hash(lua_State *L) {
     size_t size;
     char hex[33];
@@ -252,7 +279,9 @@ static int sys_hash(lua_State *L) {
     return 1;
 }
 
-/* key(bytes, seed?) -> XXH3-64 as an integer */
+/* key(bytes: string, seed?: integer) -> integer
+ * XXH3-64 of some bytes, for tables in memory.
+ *   seed  0; the key of what stands before these bytes */
 static int sys_key(lua_State *L) {
     size_t size;
     const char *bytes = luaL_checklstring(L, 1, &size);
@@ -260,7 +289,8 @@ static int sys_key(lua_State *L) {
     return 1;
 }
 
-/* hash_file(path) -> XXH3-128 as 32 hexadecimal digits | nil, message, code */
+/* hash_file(path: string) -> string digits | nil, message, code
+ * XXH3-128 of a file, as 32 hexadecimal digits. */
 static int sys_hash_file(lua_State *L) {
     char hex[33];
     sr_status st = sr_hash_file(hex, luaL_checkstring(L, 1));
@@ -271,7 +301,10 @@ static int sys_hash_file(lua_State *L) {
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
-/* machine() -> { system, release, arch, host, processors, memory, cpu, avx2, avx512, ... } */
+/* machine() -> { system: string, release: string, arch: string, host: string, processors: integer,
+ *     memory: integer, cpu: string, avx2: boolean, avx512: boolean, avx512_bf16: boolean,
+ *     amx_bf16: boolean }
+ * The machine and the features of its processor; `memory` is in bytes. */
 static int sys_machine(lua_State *L) {
     struct utsname u;
     sr_cpu cpu;
@@ -292,7 +325,8 @@ static int sys_machine(lua_State *L) {
     return 1;
 }
 
-/* build() -> { version, git, compiler, cflags, sanitizers, lua, unicode, and library versions } */
+/* build() -> table<string, string|boolean>
+ * How the program was built: version, commit, compiler, flags, library versions. */
 static int sys_build(lua_State *L) {
     lua_createtable(L, 0, 14);
     lsr_set_string(L, "version", SR_VERSION);
@@ -316,7 +350,8 @@ static int sys_build(lua_State *L) {
     return 1;
 }
 
-/* free_space(path) -> free bytes on the file system of path | nil, message, code */
+/* free_space(path: string) -> integer bytes | nil, message, code
+ * Free bytes on the file system of `path`. */
 static int sys_free_space(lua_State *L) {
     int64_t bytes;
     sr_status st = sr_disk_free(&bytes, luaL_checkstring(L, 1));
@@ -325,7 +360,8 @@ static int sys_free_space(lua_State *L) {
     return 1;
 }
 
-/* exit_code(status name) -> integer | nil: the process exit code of a code such as "data" */
+/* exit_code(code: string) -> integer?
+ * The process exit code of an error code such as "data"; nil if the code is unknown. */
 static int sys_exit_code(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     for (int s = 0; s < SR_STATUS_COUNT; s++) {
@@ -370,6 +406,8 @@ static const luaL_Reg functions[] = {
 };
 
 int luaopen_seqrun_core_sys(lua_State *L);
+/* @class seqrun.core.sys
+ * Clocks, the terminal, files, signals and facts about the machine and the build. */
 int luaopen_seqrun_core_sys(lua_State *L) {
     lsr_class(L, NAMES, NULL, names_free);
     luaL_newlib(L, functions);

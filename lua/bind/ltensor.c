@@ -164,6 +164,17 @@ sr_dtype lsr_checkdtype(lua_State *L, int arg) {
 
 /* ---- properties ----------------------------------------------------------------------------- */
 
+/* @class seqrun.Tensor
+ * A handle of a tensor: dtype, shape and strides over a storage of a device.
+ * @operator add(Tensor|number): Tensor
+ * @operator sub(Tensor|number): Tensor
+ * @operator mul(Tensor|number): Tensor
+ * @operator div(Tensor|number): Tensor
+ * @operator pow(Tensor|number): Tensor
+ * @operator unm: Tensor */
+
+/* tensor:shape() -> integer[]
+ * The sizes as a list. */
 static int tensor_shape(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     lua_createtable(L, t->ndim, 0);
@@ -174,7 +185,8 @@ static int tensor_shape(lua_State *L) {
     return 1;
 }
 
-/* tensor:size(dim) -> integer, tensor:size() -> all of them */
+/* tensor:size(dim?: integer) -> integer ...
+ * The size of one dimension, or all sizes. */
 static int tensor_size(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     if (!lua_isnoneornil(L, 2)) {
@@ -185,48 +197,65 @@ static int tensor_size(lua_State *L) {
     return t->ndim;
 }
 
+/* tensor:dim() -> integer
+ * The number of dimensions. */
 static int tensor_dim(lua_State *L) {
     lua_pushinteger(L, lsr_checktensor(L, 1)->ndim);
     return 1;
 }
 
+/* tensor:numel() -> integer
+ * The number of elements. */
 static int tensor_numel(lua_State *L) {
     lua_pushinteger(L, sr_tensor_elements(lsr_checktensor(L, 1)));
     return 1;
 }
 
+/* tensor:dtype() -> string
+ * Its dtype: f64, f32, bf16, i32 or bool. */
 static int tensor_dtype(lua_State *L) {
     lua_pushstring(L, sr_dtype_name(lsr_checktensor(L, 1)->dtype));
     return 1;
 }
 
+/* tensor:device() -> string
+ * Its device. */
 static int tensor_device(lua_State *L) {
     lua_pushstring(L, lsr_checktensor(L, 1)->storage->device->name);
     return 1;
 }
 
+/* tensor:is_live() -> boolean
+ * False once its scope was closed or it was released. */
 static int tensor_is_live(lua_State *L) {
     sr_tensor **box = lsr_checkbox(L, 1, LSR_TENSOR);
     lua_pushboolean(L, *box != NULL && (*box)->storage->data != NULL);
     return 1;
 }
 
+/* tensor:is_contiguous() -> boolean
+ * Whether the elements are stored row-major without gaps. */
 static int tensor_is_contiguous(lua_State *L) {
     lua_pushboolean(L, sr_tensor_is_contiguous(lsr_checktensor(L, 1)));
     return 1;
 }
 
+/* tensor:version() -> integer
+ * A counter that every write to its storage increments. */
 static int tensor_version(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)lsr_checktensor(L, 1)->storage->version);
     return 1;
 }
 
+/* tensor:same_storage(other: Tensor) -> boolean
+ * Whether both are views of the same storage. */
 static int tensor_same_storage(lua_State *L) {
     lua_pushboolean(L, lsr_checktensor(L, 1)->storage == lsr_checktensor(L, 2)->storage);
     return 1;
 }
 
-/* tensor:describe() -> "(3, 4) f32 on cpu" */
+/* tensor:describe() -> string
+ * Such as "(3, 4) f32 on cpu". */
 static int tensor_describe(lua_State *L) {
     char text[200];
     sr_tensor **box = lsr_checkbox(L, 1, LSR_TENSOR);
@@ -236,7 +265,8 @@ static int tensor_describe(lua_State *L) {
 
 /* ---- lifetime -------------------------------------------------------------------------------- */
 
-/* tensor:keep() -> tensor: no scope will free its storage */
+/* tensor:keep() -> Tensor
+ * Exempts its storage from scopes; returns self. */
 static int tensor_keep(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     lsr_check(L, sr_tensor_check("keep", t));
@@ -245,7 +275,8 @@ static int tensor_keep(lua_State *L) {
     return 1;
 }
 
-/* tensor:hand_up() -> tensor: the scope around the innermost one gets its storage */
+/* tensor:hand_up() -> Tensor
+ * Moves its storage to the scope around the innermost one; returns self. */
 static int tensor_hand_up(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     lsr_check(L, sr_tensor_check("hand_up", t));
@@ -256,7 +287,8 @@ static int tensor_hand_up(lua_State *L) {
     return 1;
 }
 
-/* __gc and __close: safe to call twice, safe on an empty box. */
+/* tensor:release()
+ * Releases the tensor at once, without waiting for the collector; twice is allowed. */
 static int tensor_release(lua_State *L) {
     sr_tensor **box = lsr_checkbox(L, 1, LSR_TENSOR);
     sr_tensor *t = *box;
@@ -267,12 +299,15 @@ static int tensor_release(lua_State *L) {
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
-/* tensor:requires_grad([on]) -> boolean or, when setting, the tensor */
+/* tensor:requires_grad() -> boolean
+ * Whether ops on this tensor are recorded. */
 static int tensor_requires_grad(lua_State *L) {
     lua_pushboolean(L, sr_grad_tracks(lsr_checktensor(L, 1)));
     return 1;
 }
 
+/* tensor:requires_grad_(on?: boolean) -> Tensor
+ * Makes it a leaf that requires a gradient; returns self. */
 static int tensor_set_requires_grad(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     bool on = lua_isnoneornil(L, 2) || lua_toboolean(L, 2);
@@ -287,6 +322,8 @@ static int tensor_set_requires_grad(lua_State *L) {
     return 1;
 }
 
+/* tensor:grad() -> Tensor|nil
+ * The gradient accumulated at this leaf; that of a bf16 leaf is f32. */
 static int tensor_grad(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     if (t->grad == NULL) {
@@ -298,13 +335,16 @@ static int tensor_grad(lua_State *L) {
     return 1;
 }
 
-/* tensor:set_grad(gradient or nil) */
+/* tensor:set_grad(gradient?: Tensor)
+ * Makes a tensor of this shape the accumulator of the gradient; nil drops it. */
 static int tensor_set_grad(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1), *g = lsr_opttensor(L, 2);
     lsr_check(L, sr_grad_set(t, g));
     return 0;
 }
 
+/* tensor:zero_grad() -> Tensor
+ * Sets the gradient to 0; returns self. */
 static int tensor_zero_grad(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     if (t->grad != NULL) lsr_check(L, sr_op_fill_in_place(t->grad, 0.0));
@@ -377,6 +417,11 @@ static void push_methods(lua_State *L) {
 }
 
 int luaopen_seqrun_core_tensor(lua_State *L);
+/* @class seqrun.core.tensor
+ * Handles of tensors, their devices and scopes.
+ * @field methods table<string, function> of every tensor
+ * @field layout_methods table<string, function> of every layout
+ * @field metatable table of every tensor */
 int luaopen_seqrun_core_tensor(lua_State *L) {
     lua_newtable(L);
     lsr_open_devices(L);

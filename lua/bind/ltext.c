@@ -17,7 +17,8 @@ sr_vocab *lsr_checkvocab(lua_State *L, int arg) {
 
 LSR_RELEASE(vocab_release, LSR_VOCAB, sr_vocab, sr_vocab_release)
 
-/* vocab(path) -> Vocab | nil, message, code */
+/* vocab(path: string) -> Vocab vocab | nil, message, code
+ * Reads a vocabulary file: one token per line. */
 static int text_vocab(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), LSR_VOCAB);
@@ -25,7 +26,8 @@ static int text_vocab(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* parse_vocab(text[, name]) -> Vocab | nil, message, code */
+/* parse_vocab(lines: string, name?: string) -> Vocab vocab | nil, message, code
+ * Reads a vocabulary from a string; `name` replaces the path in messages. */
 static int text_parse_vocab(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size), *name = luaL_optstring(L, 2, "vocabulary");
@@ -39,7 +41,12 @@ static int vocab_len(lua_State *L) {
     return 1;
 }
 
-/* vocab:id(token) -> integer | nil */
+/* @class seqrun.core.text.vocab
+ * A vocabulary; `#vocab` is its size.
+ * @operator len: integer */
+
+/* vocab:id(token: string) -> integer?
+ * The id of a token, nil when it is not in the vocabulary. */
 static int vocab_id(lua_State *L) {
     size_t size;
     const char *token = luaL_checklstring(L, 2, &size);
@@ -49,7 +56,8 @@ static int vocab_id(lua_State *L) {
     return 1;
 }
 
-/* vocab:token(id) -> string | nil */
+/* vocab:token(id: integer) -> string?
+ * The token of an id, nil if the id is out of range. */
 static int vocab_token(lua_State *L) {
     const sr_vocab *v = lsr_checkvocab(L, 1);
     lua_Integer id = luaL_checkinteger(L, 2);
@@ -62,7 +70,8 @@ static int vocab_token(lua_State *L) {
 
 const char *const lsr_special_names[] = {"pad", "unk", "cls", "sep", "mask", NULL};
 
-/* vocab:special(name) -> id */
+/* vocab:special(name: "pad"|"unk"|"cls"|"sep"|"mask") -> integer
+ * The id of a special token. */
 static int vocab_special(lua_State *L) {
     const sr_vocab *v = lsr_checkvocab(L, 1);
     int which = luaL_checkoption(L, 2, NULL, lsr_special_names);
@@ -70,13 +79,15 @@ static int vocab_special(lua_State *L) {
     return 1;
 }
 
-/* vocab:save(path) -> true | nil, message, code */
+/* vocab:save(path: string) -> true done | nil, message, code
+ * Writes a vocabulary file, replacing an existing one. */
 static int vocab_save(lua_State *L) {
     sr_status st = sr_vocab_save(lsr_checkvocab(L, 1), luaL_checkstring(L, 2));
     return lsr_done(L, st);
 }
 
-/* vocab:fingerprint() -> 16 hex digits */
+/* vocab:fingerprint() -> string
+ * A fingerprint of the contents: 16 hex digits. */
 static int vocab_fingerprint(lua_State *L) {
     char text[17];
     snprintf(text, sizeof text, "%016" PRIx64, sr_vocab_fingerprint(lsr_checkvocab(L, 1)));
@@ -108,7 +119,8 @@ static bool is_special(const sr_vocab *v, lua_Integer id) {
     return false;
 }
 
-/* vocab:decode(ids[, specials]) -> string: the text that gives these ids, as far as it is known */
+/* vocab:decode(ids: integer[], specials?: boolean) -> string
+ * Text from ids; special tokens only on request. */
 static int vocab_decode(lua_State *L) {
     const sr_vocab *v = lsr_checkvocab(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -134,7 +146,9 @@ static int vocab_decode(lua_State *L) {
     return 1;
 }
 
-/* answer(text) -> text as SQuAD compares answers */
+/* answer(s: string) -> string
+ * A text as SQuAD compares answers: lower case, without ASCII punctuation and articles, words
+ * separated by one space. */
 static int text_answer(lua_State *L) {
     size_t size;
     const char *bytes = luaL_checklstring(L, 1, &size);
@@ -165,6 +179,8 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
+/* @class seqrun.core.text
+ * Vocabularies, tokenizers, sentences and vocabulary training. */
 int luaopen_seqrun_core_text(lua_State *L) {
     lsr_class(L, LSR_VOCAB, vocab_methods, vocab_release);
     luaL_newlib(L, functions);

@@ -65,8 +65,9 @@ static int sentences_close(lua_State *L) {
     return 0;
 }
 
-/* sentences(paths[, { format=, limit=, line_limit=, any_bytes= }])
- * -> Sentences | nil, message, code */
+/* sentences(paths: string|string[], options?: { format?: "prose"|"lines", limit?: integer,
+ *     line_limit?: integer, any_bytes?: boolean }) -> Sentences sentences | nil, message, code
+ * Opens files, directories, patterns or "-", compressed or not, as a stream of sentences. */
 static int text_sentences(lua_State *L) {
     static const char *const formats[] = {"prose", "lines", NULL};
     size_t count;
@@ -87,7 +88,12 @@ static int text_sentences(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* sentences:next() -> sentence, number of its document from 1 | nil | nil, message, code */
+/* @class seqrun.core.text.sentences
+ * A stream of sentences. */
+
+/* sentences:next() -> string? sentence, integer|string|nil document, string? code
+ * The next sentence and the number of its document; nil at the end.
+ *   document  the message on failure */
 static int sentences_next(lua_State *L) {
     sentences_box *box = lsr_checkbox(L, 1, SENTENCES);
     if (box->s == NULL) lsr_argerror(L, 1, "the sentences are closed");
@@ -102,7 +108,9 @@ static int sentences_next(lua_State *L) {
     return 2;
 }
 
-/* sentences:counts() -> { documents=, sentences=, bytes=, invalid=, long_cut= } so far */
+/* sentences:counts() -> { documents: integer, sentences: integer, long_cut: integer, bytes:
+ *     integer, invalid: integer }
+ * What has been read so far. */
 static int sentences_counts(lua_State *L) {
     const sentences_box *box = lsr_checkbox(L, 1, SENTENCES);
     if (box->s == NULL) lsr_argerror(L, 1, "the sentences are closed");
@@ -146,8 +154,12 @@ static sr_vocab_train_opts train_opts(lua_State *L) {
     };
 }
 
-/* train_bpe(paths, { size=, min_frequency=, word_limit=, threads=, records= })
- * -> text of a tokenizer.json, counts | nil, message, code */
+/* train_bpe(paths: string|string[], options: { size?: integer, min_frequency?: integer,
+ *     word_limit?: integer, threads?: integer, records?: table }) -> string? made, table<string,
+ *     integer>|string counts, string? code
+ * Trains byte-level BPE on text: the text of a tokenizer.json; `counts` as train() has them.
+ *   options  records: as for train()
+ *   counts   the message on failure */
 static int text_train_bpe(lua_State *L) {
     sr_vocab_train_opts opts = train_opts(L);
     int threads = (int)lsr_field_range(L, 2, "threads", 0, 0, 1024);
@@ -167,8 +179,13 @@ static int text_train_bpe(lua_State *L) {
     return 2;
 }
 
-/* train(paths, { size=, min_frequency=, limit_alphabet=, lowercase=, keep_accents=, word_limit=,
- * threads=, records= }) -> Vocab, counts | nil, message, code */
+/* train(paths: string|string[], options: { size?: integer, min_frequency?: integer,
+ *     limit_alphabet?: integer, lowercase?: boolean, keep_accents?: boolean, word_limit?: integer,
+ *     threads?: integer, records?: { field?: string, where?: seqrun.Condition, all?: boolean } })
+ *     -> Vocab? vocab, table<string, integer>|string|nil counts, string? code
+ * Makes a vocabulary from text; `counts` has words, distinct, forgotten, merges, too_long,
+ * out_of_reach, bytes, invalid.
+ *   options  records: how JSONL is read */
 static int text_train(lua_State *L) {
     sr_vocab_train_opts opts = train_opts(L);
     int threads = (int)lsr_field_range(L, 2, "threads", 0, 0, 1024);
@@ -187,8 +204,9 @@ static int text_train(lua_State *L) {
     return 2;
 }
 
-/* files(paths) -> list | nil, message, code: the files that the paths mean, in the order in which
- * they are read */
+/* files(paths: string|string[]) -> string[] files | nil, message, code
+ * The files that paths mean, directories and patterns taken apart, in the order in which they are
+ * read. */
 static int text_files(lua_State *L) {
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 1, &count);
@@ -238,8 +256,12 @@ static void push_encode_counts(lua_State *L, const sr_encode_counts *c) {
     lsr_set_integer(L, "long_cut", (int64_t)c->long_cut);
 }
 
-/* encode(tokenizer, paths, { ids=, offsets=, frame=, json=, count_only=, threads=, fd= })
- * -> counts | nil, message, code */
+/* encode(t: Tokenizer, paths: string|string[], options: { ids?: boolean, offsets?: boolean,
+ *     frame?: boolean, json?: boolean, count_only?: boolean, threads?: integer, fd?: integer }) ->
+ *     { lines: integer, bytes: integer, tokens: integer, unknown: integer, invalid: integer,
+ *     long_cut: integer } counts | nil, message, code
+ * Writes a line of ids (or offsets, or tokens) for each line of text to a file descriptor, 1 by
+ * default. A closed pipe is not a failure.  With `count_only` nothing is written. */
 static int text_encode(lua_State *L) {
     sr_tokenizer *t = lsr_checktokenizer(L, 1);
     luaL_checktype(L, 3, LUA_TTABLE);

@@ -55,7 +55,10 @@ static sr_tokenizer_opts check_opts(lua_State *L, int arg) {
     return opts;
 }
 
-/* tokenizer(vocab[, options]) -> Tokenizer */
+/* tokenizer(v: Vocab, options?: { lowercase?: boolean, keep_accents?: boolean, specials?: boolean
+ *     }) -> Tokenizer
+ * Makes a tokenizer; without options it lower-cases, strips accents and recognises special tokens
+ * in the text. */
 static int text_tokenizer(lua_State *L) {
     sr_vocab *vocab = lsr_checkvocab(L, 1);
     sr_tokenizer_opts opts = check_opts(L, 2);
@@ -64,7 +67,11 @@ static int text_tokenizer(lua_State *L) {
     return 1;
 }
 
-/* load_tokenizer(path[, options]) -> Tokenizer | nil, message, code */
+/* load_tokenizer(path: string, options?: { lowercase?: boolean, keep_accents?: boolean, specials?:
+ *     boolean, config?: string }) -> Tokenizer tokenizer | nil, message, code
+ * Reads a tokenizer from a directory, a tokenizer.json or a vocab.txt.  `lowercase` and
+ * `keep_accents` are of a vocab.txt; `config` is the text of a tokenizer_config.json, for the
+ * roles of special tokens. */
 static int text_load_tokenizer(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     sr_tokenizer_opts opts = check_opts(L, 2);
@@ -72,7 +79,10 @@ static int text_load_tokenizer(lua_State *L) {
     return lsr_give(L, sr_tokenizer_load(&box->t, path, &opts));
 }
 
-/* parse_tokenizer(text[, name[, options]]) -> Tokenizer | nil, message, code */
+/* parse_tokenizer(content: string, name?: string, options?: { lowercase?: boolean, keep_accents?:
+ *     boolean, specials?: boolean, config?: string }) -> Tokenizer tokenizer | nil, message, code
+ * Reads a tokenizer from the text of a tokenizer.json or vocab.txt; `name` replaces the path in
+ * messages. */
 static int text_parse_tokenizer(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size), *name = luaL_optstring(L, 2, "tokenizer");
@@ -98,18 +108,26 @@ static int tokenizer_tostring(lua_State *L) {
     return 1;
 }
 
-/* tokenizer:kind() -> "WordPiece" | "BPE" | "Unigram" */
+/* @class seqrun.core.text.tokenizer
+ * A tokenizer; one thread at a time.  `#tokenizer` is its largest id plus one.
+ * @operator len: integer */
+
+/* tokenizer:kind() -> "WordPiece"|"BPE"|"Unigram"
+ * The model. */
 static int tokenizer_kind(lua_State *L) {
     lua_pushstring(L, sr_tokenizer_kind_name(lsr_checktokenizer(L, 1)));
     return 1;
 }
 
+/* tokenizer:lowercase() -> boolean
+ * Whether texts are lower-cased as BERT's uncased vocabularies need it. */
 static int tokenizer_lowercase(lua_State *L) {
     lua_pushboolean(L, sr_tokenizer_lowercase(lsr_checktokenizer(L, 1)));
     return 1;
 }
 
-/* tokenizer:id(token) -> integer | nil */
+/* tokenizer:id(token: string) -> integer?
+ * The id of a token, nil when there is none. */
 static int tokenizer_id(lua_State *L) {
     size_t size;
     const char *token = luaL_checklstring(L, 2, &size);
@@ -119,7 +137,8 @@ static int tokenizer_id(lua_State *L) {
     return 1;
 }
 
-/* tokenizer:token(id) -> string | nil */
+/* tokenizer:token(id: integer) -> string?
+ * The token of an id, nil when there is none. */
 static int tokenizer_token(lua_State *L) {
     lua_Integer id = luaL_checkinteger(L, 2);
     const sr_tokenizer *t = lsr_checktokenizer(L, 1);
@@ -131,7 +150,8 @@ static int tokenizer_token(lua_State *L) {
     return 1;
 }
 
-/* tokenizer:special(role) -> id | nil */
+/* tokenizer:special(role: "pad"|"unk"|"cls"|"sep"|"mask") -> integer?
+ * The id with a role, nil when no token has it; "cls" begins a sequence, "sep" ends it. */
 static int tokenizer_special(lua_State *L) {
     int role = luaL_checkoption(L, 2, NULL, lsr_special_names);
     int32_t id = sr_tokenizer_special(lsr_checktokenizer(L, 1), (sr_special)role);
@@ -148,7 +168,8 @@ static void push_list(lua_State *L, const int32_t *list, size_t count) {
     }
 }
 
-/* tokenizer:specials() -> ids, ascending */
+/* tokenizer:specials() -> integer[]
+ * All special ids, ascending. */
 static int tokenizer_specials(lua_State *L) {
     size_t count;
     const int32_t *ids = sr_tokenizer_specials(lsr_checktokenizer(L, 1), &count);
@@ -168,7 +189,11 @@ static void set_frame_part(lua_State *L, const char *name, const sr_frame_part *
     lua_setfield(L, -2, name);
 }
 
-/* tokenizer:frame([pair]) -> { lead=, middle=, tail=, types= } */
+/* tokenizer:frame(pair?: boolean) -> { lead: { ids: integer[], types: integer[] }, middle: { ids:
+ *     integer[], types: integer[] }, tail: { ids: integer[], types: integer[] }, types: integer[]
+ *     }
+ * The special tokens around a text, or around a pair, with their token types; `types` are those of
+ * the texts. */
 static int tokenizer_frame(lua_State *L) {
     const sr_frame *f = sr_tokenizer_frame(lsr_checktokenizer(L, 1), lua_toboolean(L, 2));
     lua_createtable(L, 0, 4);
@@ -180,7 +205,8 @@ static int tokenizer_frame(lua_State *L) {
     return 1;
 }
 
-/* tokenizer:fingerprint() -> 16 hex digits */
+/* tokenizer:fingerprint() -> string
+ * A fingerprint of all that changes ids: 16 hex digits. */
 static int tokenizer_fingerprint(lua_State *L) {
     char text[17];
     snprintf(text, sizeof text, "%016" PRIx64, sr_tokenizer_fingerprint(lsr_checktokenizer(L, 1)));
@@ -188,7 +214,9 @@ static int tokenizer_fingerprint(lua_State *L) {
     return 1;
 }
 
-/* tokenizer:text() -> the text to store, whether it is a tokenizer.json, its roles as JSON */
+/* tokenizer:text() -> string content, boolean json, string config
+ * The text to store: a tokenizer.json or a vocab.txt; whether it is the former; the roles of
+ * special tokens as JSON, for the option `config` of text.parse_tokenizer(). */
 static int tokenizer_text(lua_State *L) {
     const sr_tokenizer *t = lsr_checktokenizer(L, 1);
     size_t size;
@@ -201,8 +229,9 @@ static int tokenizer_text(lua_State *L) {
     return 3;
 }
 
-/* tokenizer:plain() -> the text of a vocab.txt, lowercase, keep_accents | nil, if these do not say
- * everything */
+/* tokenizer:plain() -> string? vocab, boolean? lowercase, boolean? keep_accents
+ * The text of a vocab.txt, where that and two options say everything: BERT's WordPiece; nil for
+ * all others. */
 static int tokenizer_plain(lua_State *L) {
     const sr_tokenizer *t = lsr_checktokenizer(L, 1);
     sr_tokenizer_opts opts;
@@ -217,7 +246,8 @@ static int tokenizer_plain(lua_State *L) {
     return 3;
 }
 
-/* tokenizer:vocab() -> Vocab | nil, which only BERT's WordPiece has */
+/* tokenizer:vocab() -> Vocab?
+ * The vocabulary of BERT's WordPiece, nil for all others. */
 static int tokenizer_vocab(lua_State *L) {
     sr_vocab *vocab = sr_tokenizer_vocab(lsr_checktokenizer(L, 1));
     if (vocab == NULL) return 0;
@@ -268,7 +298,8 @@ static const sr_tokens *encode(lua_State *L, bool offsets) {
     return k;
 }
 
-/* tokenizer:ids(text[, offsets]) -> ids[, offsets] */
+/* tokenizer:ids(line: string, offsets?: boolean) -> integer[] ids, integer[][]? offsets
+ * The ids of a text and, on request, { first, last } of each token in code points. */
 static int tokenizer_ids(lua_State *L) {
     bool offsets = lua_toboolean(L, 3);
     const sr_tokens *k = encode(L, offsets);
@@ -277,8 +308,9 @@ static int tokenizer_ids(lua_State *L) {
     return 1 + offsets;
 }
 
-/* tokenizer:packed(text) -> ids as a string of u16 or u32, as data sets of its vocabulary have
- * them; their number */
+/* tokenizer:packed(line: string) -> string ids, integer count
+ * The ids of a text as a string, as the column `ids` of a data set holds them: u16, or u32 for
+ * more than 65,536 tokens. */
 static int tokenizer_packed(lua_State *L) {
     const sr_tokens *k = encode(L, false);
     lua_pushinteger(L, (lua_Integer)k->count);
@@ -297,7 +329,9 @@ static int tokenizer_packed(lua_State *L) {
     return 2;
 }
 
-/* tokenizer:places(text) -> ids, { first, last, first, last, ... } in bytes */
+/* tokenizer:places(line: string) -> integer[] ids, integer[] places
+ * The ids of a text, and where each token is in it: first byte, from 0, and the byte after its
+ * last, one list for all. */
 static int tokenizer_places(lua_State *L) {
     const sr_tokens *k = encode(L, true);
     push_ids(L, k);
@@ -305,7 +339,8 @@ static int tokenizer_places(lua_State *L) {
     return 2;
 }
 
-/* tokenizer:starts(text) -> ids, whether each begins a word */
+/* tokenizer:starts(line: string) -> integer[] ids, boolean[] starts
+ * The ids of a text, and whether each begins a word. */
 static int tokenizer_starts(lua_State *L) {
     tokenizer_box *box = check_box(L, 1);
     size_t size;
@@ -323,8 +358,9 @@ static int tokenizer_starts(lua_State *L) {
     return 2;
 }
 
-/* tokenizer:words(list) -> ids, the number of each one's word from 1, { first, last } of each in
- * code points of its word */
+/* tokenizer:words(list: string[]) -> integer[] ids, integer[] numbers, integer[][] offsets
+ * The ids of a text given as a list of words, each of which keeps the space before it; the number
+ * of each token's word; { first, last } of each token in code points of its word. */
 static int tokenizer_words(lua_State *L) {
     tokenizer_box *box = check_box(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -354,7 +390,8 @@ static int tokenizer_words(lua_State *L) {
     return 3;
 }
 
-/* tokenizer:counts() -> { unknown=, invalid= } of all calls so far */
+/* tokenizer:counts() -> { unknown: integer, invalid: integer }
+ * How many unknown words and how many invalid UTF-8 sequences it has seen so far. */
 static int tokenizer_counts(lua_State *L) {
     const tokenizer_box *box = check_box(L, 1);
     const sr_tokens *all[] = {&box->ids, &box->spans, &box->starts};
@@ -368,7 +405,8 @@ static int tokenizer_counts(lua_State *L) {
 
 /* ---- ids to text ----------------------------------------------------------------------------- */
 
-/* tokenizer:decode(ids[, specials]) -> string */
+/* tokenizer:decode(ids: integer[], specials?: boolean) -> string
+ * Text from ids; special tokens only on request. */
 static int tokenizer_decode(lua_State *L) {
     const sr_tokenizer *t = lsr_checktokenizer(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);

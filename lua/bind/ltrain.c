@@ -40,7 +40,9 @@ static void read_spec(lua_State *L, int at, sr_param_spec *spec) {
     lua_pop(L, 1);
 }
 
-/* params(list [, dtype that ops read]) -> Params on the current device, all zero */
+/* params(list: { name: string, shape: integer[], init?: string, std?: number, pad_rows_to?:
+ *     integer, fuse?: string }[]) -> Params
+ * A store of parameters on the current device, all zero. */
 static int train_params(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     sr_dtype precision = lua_isnoneornil(L, 2) ? lsr_device(L)->real : lsr_checkdtype(L, 2);
@@ -59,14 +61,19 @@ static int train_params(lua_State *L) {
 
 LSR_RELEASE(params_release, PARAMS, sr_params, sr_params_free)
 
-/* params:get(i) -> leaf tensor, its grad a view of the gradient store */
+/* @class seqrun.core.Params
+ * A store of parameters; parameters are counted from 1 in the order of the list. */
+
+/* params:get(i: integer) -> Tensor
+ * The parameter as a leaf; its grad is a view of the gradient store. */
 static int params_get(lua_State *L) {
     sr_param *param = check_param(L, 2);
     lsr_pushtensor(L, sr_tensor_retain(param->leaf));
     return 1;
 }
 
-/* params:master(i) -> its values, which the optimizer updates and checkpoints hold */
+/* params:master(i: integer) -> Tensor
+ * The values of a parameter, which the optimizer updates and checkpoints hold. */
 static int params_master(lua_State *L) {
     sr_param *param = check_param(L, 2);
     lsr_check(L, sr_params_check_whole(lsr_checkparams(L, 1)));
@@ -74,13 +81,15 @@ static int params_master(lua_State *L) {
     return 1;
 }
 
-/* params:refresh(): after writes to masters */
+/* params:refresh()
+ * After writes to masters: updates the copies that ops read. */
 static int params_refresh(lua_State *L) {
     lsr_check(L, sr_params_refresh(lsr_checkparams(L, 1)));
     return 0;
 }
 
-/* params:fused(name) -> leaf tensor over all members of the group */
+/* params:fused(name: string) -> Tensor
+ * All members of a fuse group as one leaf. */
 static int params_fused(lua_State *L) {
     sr_params *p = lsr_checkparams(L, 1);
     const char *name = luaL_checkstring(L, 2);
@@ -90,19 +99,22 @@ static int params_fused(lua_State *L) {
     return 1;
 }
 
-/* params:value() -> the flat store of values, padding included */
+/* params:value() -> Tensor
+ * The flat store of values, padding included. */
 static int params_value(lua_State *L) {
     lsr_pushtensor(L, sr_tensor_retain(lsr_checkparams(L, 1)->value));
     return 1;
 }
 
-/* params:grad() -> the flat store of gradients */
+/* params:grad() -> Tensor
+ * The flat store of gradients. */
 static int params_grad(lua_State *L) {
     lsr_pushtensor(L, sr_tensor_retain(lsr_checkparams(L, 1)->grad));
     return 1;
 }
 
-/* params:place(i) -> offset, size, stored: elements, from 0, in the flat stores */
+/* params:place(i: integer) -> integer offset, integer size, integer stored
+ * The range of a parameter in the stores: first element from 0, elements, elements with padding. */
 static int params_place(lua_State *L) {
     sr_param *param = check_param(L, 2);
     lua_pushinteger(L, param->offset);
@@ -111,7 +123,8 @@ static int params_place(lua_State *L) {
     return 3;
 }
 
-/* params:elements() -> elements without padding, elements of a store */
+/* params:elements() -> integer, integer
+ * Elements without padding, and elements of a store. */
 static int params_elements(lua_State *L) {
     sr_params *p = lsr_checkparams(L, 1);
     lua_pushinteger(L, p->elements);
@@ -119,7 +132,8 @@ static int params_elements(lua_State *L) {
     return 2;
 }
 
-/* params:initialise(seed [, i]): all of them, or one */
+/* params:initialise(seed: integer, i?: integer)
+ * Writes the initial values of all parameters, or of one. */
 static int params_initialise(lua_State *L) {
     sr_params *p = lsr_checkparams(L, 1);
     uint64_t seed = (uint64_t)luaL_checkinteger(L, 2);
@@ -128,19 +142,23 @@ static int params_initialise(lua_State *L) {
     return 0;
 }
 
-/* params:keep_whole(i): parameter i belongs to one owner where the store is cut over ranks */
+/* params:keep_whole(i: integer)
+ * Parameter i belongs to one owner wherever the store is cut over ranks. */
 static int params_keep_whole(lua_State *L) {
     lsr_checkparams(L, 1);
     check_param(L, 2)->whole = true;
     return 0;
 }
 
-/* params:zero_grad() */
+/* params:zero_grad()
+ * Clears all gradients. */
 static int params_zero_grad(lua_State *L) {
     lsr_check(L, sr_params_zero_grad(lsr_checkparams(L, 1)));
     return 0;
 }
 
+/* params:release()
+ * Frees the store; tensors held elsewhere stay live. */
 static const luaL_Reg params_methods[] = {
     {"get", params_get},
     {"master", params_master},
@@ -206,8 +224,16 @@ static sr_optim_opts read_opts(lua_State *L, int at) {
     };
 }
 
-/* optim(params, opts, segments) -> Optim; segments: {rate, decay, trust, frozen, rows, columns,
- * scale} per parameter, or per matrix of those that have several */
+/* optim(params: Params, opts: { method?: "adamw"|"lamb"|"stable_adamw"|"muon", beta1?: number,
+ *     beta2?: number, momentum?: number, nesterov?: boolean, eps?: number, power?: number,
+ *     average?: number, clip_eps?: boolean, max_skipped?: integer, first?: integer, last?: integer
+ *     }, segments: { rate?: number, decay?: number, trust?: boolean, frozen?: boolean, rows?:
+ *     integer, columns?: integer, scale?: number }[]) -> Optim
+ * An optimizer over a store, with zero moments.
+ *   opts      first, last: the elements of the store that it owns; average: decay of a moving
+ *             average of the values
+ *   segments  one for each parameter, or for each matrix of Muon in it, from the top; rows,
+ *             columns, scale: of a matrix of Muon */
 static int train_optim(lua_State *L) {
     sr_params *p = lsr_checkparams(L, 1);
     sr_optim_opts opts = read_opts(L, 2);
@@ -229,7 +255,14 @@ static int train_optim(lua_State *L) {
 
 LSR_RELEASE(optim_release, OPTIM, sr_optim, sr_optim_free)
 
-/* optim:step(rate, clip [, loss]) -> true | nil, message, code ("numeric") */
+/* @class seqrun.core.Optim
+ * An optimizer; it keeps its parameters alive. */
+
+/* optim:step(rate: number, clip: number, loss?: Tensor) -> true | nil, message, code
+ * One step with the gradients in the store.
+ *   clip  0: none
+ *   loss  scalar that must be finite
+ *   code  "numeric" when too many steps in a row were skipped */
 static int optim_step(lua_State *L) {
     sr_optim *o = lsr_checkoptim(L, 1);
     sr_status st =
@@ -239,14 +272,20 @@ static int optim_step(lua_State *L) {
     return lsr_done(L, st);
 }
 
-/* optim:read_results() -> true | nil, message, code ("numeric") */
+/* optim:read_results() -> true | nil, message, code
+ * Waits for the results of all pending steps.
+ *   code  "numeric" when too many steps in a row were skipped */
 static int optim_read_results(lua_State *L) {
     sr_status st = sr_optim_read_results(lsr_checkoptim(L, 1));
     if (st != SR_ENUMERIC) lsr_check(L, st);
     return lsr_done(L, st);
 }
 
-/* optim:result(serial) -> { serial, norm, finite, applied } of a step whose outcome was read */
+/* optim:result(serial: integer) -> { serial: integer, norm: number, finite: boolean, applied:
+ *     boolean } zeros
+ * The result of a step that was read.
+ *   serial  counts the steps, from 1
+ *   zeros   if the step is long past */
 static int optim_result(lua_State *L) {
     sr_optim_result r = sr_optim_result_of(lsr_checkoptim(L, 1), luaL_checkinteger(L, 2));
     lua_createtable(L, 0, 4);
@@ -257,7 +296,8 @@ static int optim_result(lua_State *L) {
     return 1;
 }
 
-/* optim:pending() -> pending steps, and the maximum */
+/* optim:pending() -> integer pending, integer room
+ * How many steps are pending, and how many may be. */
 static int optim_pending(lua_State *L) {
     const sr_optim *o = lsr_checkoptim(L, 1);
     lua_pushinteger(L, o->pending);
@@ -265,7 +305,8 @@ static int optim_pending(lua_State *L) {
     return 2;
 }
 
-/* optim:counts() -> steps applied, steps skipped, skipped in a row, steps averaged */
+/* optim:counts() -> integer, integer, integer, integer
+ * Steps applied, steps skipped, steps skipped in a row, and steps that moved the average. */
 static int optim_counts(lua_State *L) {
     sr_optim *o = lsr_checkoptim(L, 1);
     lua_pushinteger(L, o->steps);
@@ -275,7 +316,11 @@ static int optim_counts(lua_State *L) {
     return 4;
 }
 
-/* optim:set_counts(steps, skipped, in_a_row [, power, averaged]): from a checkpoint */
+/* optim:set_counts(applied: integer, skipped: integer, in_a_row: integer, power?: number,
+ *     averaged?: integer)
+ * Restores the counts of a checkpoint.
+ *   power     of the betas
+ *   averaged  default 0 */
 static int optim_set_counts(lua_State *L) {
     sr_optim *o = lsr_checkoptim(L, 1);
     int64_t steps = lsr_checkrange(L, 2, 0, INT64_MAX);
@@ -289,8 +334,11 @@ static int optim_set_counts(lua_State *L) {
     return 0;
 }
 
-/* optim:piece(i) -> m, v: flat views of elements [first, last) of parameter i, first, last; nothing
- * if this optimizer owns none of it */
+/* optim:piece(i: integer) -> Tensor? m, Tensor? v, integer? first, integer? last
+ * The part of the moments of a parameter that this optimizer owns, as flat views; nothing if it
+ * owns none.
+ *   first  element of the parameter, from 0
+ *   last   one past the last element */
 static int optim_piece(lua_State *L) {
     sr_optim *o = lsr_checkoptim(L, 1);
     int64_t i = lsr_checkrange(L, 2, 1, o->params->count) - 1;
@@ -303,7 +351,11 @@ static int optim_piece(lua_State *L) {
     return 4;
 }
 
-/* optim:average_piece(i) -> average, first, last: as piece(); nothing if there is none */
+/* optim:average_piece(i: integer) -> Tensor? average, integer? first, integer? last
+ * The part of the average of a parameter that this optimizer owns, as a flat view; nothing if
+ * there is none.
+ *   first  element of the parameter, from 0
+ *   last   one past the last element */
 static int optim_average_piece(lua_State *L) {
     sr_optim *o = lsr_checkoptim(L, 1);
     int64_t i = lsr_checkrange(L, 2, 1, o->params->count) - 1;
@@ -316,7 +368,8 @@ static int optim_average_piece(lua_State *L) {
     return 3;
 }
 
-/* optim:set_averaging(bool): whether later steps move the average */
+/* optim:set_averaging(on: boolean)
+ * Whether later steps move the average. */
 static int optim_set_averaging(lua_State *L) {
     sr_optim *o = lsr_checkoptim(L, 1);
     luaL_checktype(L, 2, LUA_TBOOLEAN);
@@ -324,14 +377,18 @@ static int optim_set_averaging(lua_State *L) {
     return 0;
 }
 
-/* optim:swap_average() -> true | nil, message, code: the weights and their average change places */
+/* optim:swap_average() -> true | nil, message, code
+ * The values and their average change places, with what ops read. */
 static int optim_swap_average(lua_State *L) {
     sr_optim *o = lsr_checkoptim(L, 1);
     sr_status st = sr_optim_swap_average(o);
     return lsr_done(L, st == SR_OK ? sr_params_after_step(o->params) : st);
 }
 
-/* optim:range() -> first, last: the elements of the store that it owns, from 0, last excluded */
+/* optim:range() -> integer first, integer last
+ * The elements of the store that this optimizer owns.
+ *   first  from 0
+ *   last   one past the last */
 static int optim_range(lua_State *L) {
     const sr_optim *o = lsr_checkoptim(L, 1);
     lua_pushinteger(L, o->range.first);
@@ -339,6 +396,8 @@ static int optim_range(lua_State *L) {
     return 2;
 }
 
+/* optim:release()
+ * Frees the moments. */
 static const luaL_Reg optim_methods[] = {
     {"step", optim_step},
     {"read_results", optim_read_results},
@@ -361,6 +420,8 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
+/* @class seqrun.core.train
+ * Parameters, optimizers, checkpoints and records; a thin layer over core/train. */
 int luaopen_seqrun_core_train(lua_State *L) {
     lsr_class(L, PARAMS, params_methods, params_release);
     lsr_class(L, OPTIM, optim_methods, optim_release);

@@ -1,5 +1,5 @@
-/* ltwin.c - a second copy of the state of an optimizer, and its hashes; for
- * lua/seqrun/run/verify. */
+/* ltwin.c - a second copy of the state of an optimizer, and its hashes; part of
+ * seqrun.core.train, wrapped by lua/seqrun/run/verify. */
 #include "core/train/twin.h"
 
 #include "lua/bind/ltensor.h"
@@ -17,7 +17,9 @@ static sr_twin *check_twin(lua_State *L) {
     return t;
 }
 
-/* twin(optim) -> Twin | nil, message, code */
+/* twin(optim: Optim) -> Twin | nil, message, code
+ * A second copy of the state of an optimizer, which it keeps alive: weights, moments and counts of
+ * steps. */
 static int train_twin(lua_State *L) {
     sr_optim *optim = lsr_checkoptim(L, 1);
     sr_twin **box = lsr_newbox_with(L, sizeof *box, TWIN, 1);
@@ -28,19 +30,26 @@ static int train_twin(lua_State *L) {
 
 LSR_RELEASE(twin_release, TWIN, sr_twin, sr_twin_free)
 
-/* twin:take() */
+/* @class seqrun.core.Twin
+ * A second copy of the state of an optimizer; results of its steps must have been read before each
+ * call. */
+
+/* twin:take()
+ * The twin becomes a copy of the state. */
 static int twin_take(lua_State *L) {
     lsr_check(L, sr_twin_take(check_twin(L)));
     return 0;
 }
 
-/* twin:swap() */
+/* twin:swap()
+ * The twin and the state change places. */
 static int twin_swap(lua_State *L) {
     lsr_check(L, sr_twin_swap(check_twin(L)));
     return 0;
 }
 
-/* twin:compare() -> nil | { what, param, element, elements }: the first difference, from 1 and 0 */
+/* twin:compare() -> { what: string, param: integer, element: integer, elements: integer }|nil
+ * The first difference between the two; nil if there is none. */
 static int twin_compare(lua_State *L) {
     sr_twin_difference d;
     lsr_check(L, sr_twin_compare(&d, check_twin(L)));
@@ -54,8 +63,11 @@ static int twin_compare(lua_State *L) {
     return 1;
 }
 
-/* state_hashes(optim, what [, first, last]) -> 8 bytes for each chunk in elements [first, last) of
- * the store: all that this optimizer has without them */
+/* state_hashes(optim: Optim, what: "gradient"|"weights"|"copies"|"m"|"v"|"average", first?:
+ *     integer, last?: integer) -> string
+ * Hashes of chunks of the store in order, 8 bytes each: those in elements [first, last), by
+ * default all that this optimizer has.
+ *   first  from 0 */
 static int train_state_hashes(lua_State *L) {
     const sr_optim *o = lsr_checkoptim(L, 1);
     sr_held what = (sr_held)lsr_checkoption(L, 2, "state_hashes: what", NULL, kinds);
@@ -68,13 +80,16 @@ static int train_state_hashes(lua_State *L) {
     return 1;
 }
 
-/* hash_before(params, i) -> chunks of the parameters before number i; i = count + 1: of all */
+/* hash_before(params: Params, i: integer) -> integer
+ * Chunks of the parameters before number i; of all with i = count + 1. */
 static int train_hash_before(lua_State *L) {
     const sr_params *p = lsr_checkparams(L, 1);
     lua_pushinteger(L, sr_hash_before(p, lsr_checkrange(L, 2, 1, p->count + 1) - 1));
     return 1;
 }
 
+/* twin:release()
+ * Frees the copy. */
 static const luaL_Reg methods[] = {
     {"take", twin_take},       {"swap", twin_swap}, {"compare", twin_compare},
     {"release", twin_release}, {NULL, NULL},

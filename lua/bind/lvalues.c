@@ -15,7 +15,8 @@ static sr_dtype opt_dtype(lua_State *L, int arg, sr_dtype otherwise) {
     return lua_isnoneornil(L, arg) ? otherwise : lsr_checkdtype(L, arg);
 }
 
-/* empty(sizes [, dtype [, device]]): uninitialised */
+/* empty(sizes: integer[], dtype?: string, device?: string) -> Tensor
+ * An uninitialised tensor. */
 static int empty(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -27,7 +28,8 @@ static int empty(lua_State *L) {
     return 1;
 }
 
-/* full(sizes, value [, dtype [, device]]) */
+/* full(sizes: integer[], value: number|boolean, dtype?: string, device?: string) -> Tensor
+ * A tensor of one value. */
 static int full(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -92,7 +94,8 @@ static void read_level(lua_State *L, reading *r, int depth) {
     }
 }
 
-/* from_table(number or nested lists [, dtype [, device]]) */
+/* from_table(values: number|boolean|table, dtype?: string, device?: string) -> Tensor
+ * A tensor of a number or nested lists. */
 static int from_table(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
     luaL_checkany(L, 1);
@@ -113,7 +116,8 @@ static int from_table(lua_State *L) {
     return 1;
 }
 
-/* from_string(bytes, sizes, dtype [, device]): elements in little-endian order */
+/* from_string(bytes: string, sizes: integer[], dtype: string, device?: string) -> Tensor
+ * A tensor from bytes, little-endian. */
 static int from_string(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
     size_t given, wanted;
@@ -168,12 +172,16 @@ static void push_level(lua_State *L, const sr_tensor *t, const double **at, int 
     }
 }
 
+/* tensor:totable() -> table|number|boolean
+ * The elements as nested lists. */
 static int totable(lua_State *L) {
     const double *host = read_all(L, 1, SR_F64);
     push_level(L, lsr_checktensor(L, 1), &host, 0);
     return 1;
 }
 
+/* tensor:item() -> number|integer|boolean
+ * The value of a tensor of one element. */
 static int item(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     char text[160];
@@ -185,6 +193,8 @@ static int item(lua_State *L) {
     return 1;
 }
 
+/* tensor:tostring_bytes() -> string
+ * The elements as bytes, little-endian. */
 static int tostring_bytes(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     size_t bytes = (size_t)sr_tensor_elements(t) * sr_dtype_size(t->dtype);
@@ -193,7 +203,9 @@ static int tostring_bytes(lua_State *L) {
     return 1;
 }
 
-/* summary(tensor) -> { mean=, deviation=, min=, max=, nan=, inf= }, over the finite elements */
+/* summary(t: Tensor) -> { mean?: number, deviation?: number, min?: number, max?: number, nan:
+ *     integer, inf: integer }
+ * Statistics of the finite elements, and the counts of the others. */
 static int summary(lua_State *L) {
     int64_t n = sr_tensor_elements(lsr_checktensor(L, 1)), nan = 0, inf = 0, finite = 0;
     const double *x = read_all(L, 1, SR_F64);

@@ -1,4 +1,4 @@
-/* lwriter.c - a .sqr file being written from Lua: columns of any kind. */
+/* lwriter.c - a .sqr file being written from Lua: columns of any kind; part of seqrun.core.data. */
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +17,8 @@ static sr_shard_writer *check_writer(lua_State *L) {
 
 LSR_RELEASE(writer_close, WRITER, sr_shard_writer, sr_shard_abort)
 
-/* writer(path) -> writer | nil, message, code */
+/* writer(path: string) -> Writer writer | nil, message, code
+ * Begins a .sqr file of any columns, which appears when it is committed. */
 int lsr_data_writer(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     sr_shard_writer **box = lsr_newbox(L, sizeof *box, WRITER);
@@ -25,7 +26,12 @@ int lsr_data_writer(lua_State *L) {
     return lsr_give(L, st);
 }
 
-/* writer:column(name, type) -> number of the column */
+/* @class seqrun.core.data.writer
+ * A .sqr file being written. */
+
+/* writer:column(name: string, type: "bytes"|"u8"|"u16"|"u32"|"u64"|"i32"|"f32"|"f64"|"i64") ->
+ *     integer
+ * Adds a column and returns its number. */
 static int writer_column(lua_State *L) {
     static const char *const types[] = {"bytes", "u8",  "u16", "u32", "u64",
                                         "i32",   "f32", "f64", "i64", NULL};
@@ -36,8 +42,11 @@ static int writer_column(lua_State *L) {
     return 1;
 }
 
-/* writer:field(name, type, per, size) -> numbers of its column and of the column of lengths, if any
- */
+/* writer:field(name: string, type: "i32"|"i64"|"f32"|"bytes", per: "example"|"token", size:
+ *     integer) -> integer column, integer? lengths
+ * Adds a column of values that belong to examples or to their tokens, and declares its shape.
+ *   size     values of each; 0: lists of any length
+ *   lengths  the column of the lengths of lists */
 static int writer_field(lua_State *L) {
     static const char *const types[] = {"i32", "i64", "f32", "bytes", NULL};
     static const sr_column_type type[] = {SR_COLUMN_I32, SR_COLUMN_I64, SR_COLUMN_F32,
@@ -56,8 +65,8 @@ static int writer_field(lua_State *L) {
     return 2;
 }
 
-/* writer:append(column, bytes) -> true | nil, message, code: whole elements, little-endian, as
- * written by string.pack */
+/* writer:append(column: integer, bytes: string) -> true done | nil, message, code
+ * Appends whole elements, little-endian as string.pack writes them. */
 static int writer_append(lua_State *L) {
     size_t size;
     sr_shard_writer *w = check_writer(L);
@@ -126,9 +135,13 @@ static void read_value(lua_State *L, void *out, const values *v, lua_Integer i) 
     memcpy(out, &x, sr_column_size(v->type));
 }
 
-/* writer:values(column, list, name, example [, most [, each]]) -> true | nil, message, code:
- * numbers, each checked against the type of the column; `each`: one for each example from this one
- * on */
+/* writer:values(column: integer, list: number[], name: string, example: integer, most?: integer,
+ *     each?: boolean) -> true done | nil, message, code
+ * Appends numbers, each checked against the type of the column.
+ *   name     what messages call the column
+ *   example  its number, for messages
+ *   most     the largest allowed
+ *   each     one value for each example, from `example` on */
 static int writer_values(lua_State *L) {
     sr_shard_writer *w = check_writer(L);
     values v = {.column = (int)lsr_checkrange(L, 2, 0, SR_SHARD_COLUMNS),
@@ -151,27 +164,34 @@ static int writer_values(lua_State *L) {
 
 /* ---- the rest ---- */
 
-/* writer:tokenizer(tokenizer) -> true | nil, message, code */
+/* writer:tokenizer(t: Tokenizer) -> true done | nil, message, code
+ * Adds the tokenizer that the ids are of. */
 static int writer_tokenizer(lua_State *L) {
     sr_shard_writer *w = check_writer(L);
     return lsr_done(L, sr_carried_write(w, lsr_checktokenizer(L, 2)));
 }
 
-/* writer:meta(key, value) */
+/* writer:meta(key: string, value: string) -> true done | nil, message, code
+ * Sets a metadata entry. */
 static int writer_meta(lua_State *L) {
     sr_shard_writer *w = check_writer(L);
     return lsr_done(L, sr_shard_set_meta(w, luaL_checkstring(L, 2), luaL_checkstring(L, 3)));
 }
 
-/* writer:commit() -> true | nil, message, code */
+/* writer:commit() -> true done | nil, message, code
+ * Renames the file into place. */
 static int writer_commit(lua_State *L) {
     sr_shard_writer *w = check_writer(L);
     *(sr_shard_writer **)lua_touserdata(L, 1) = NULL;
     return lsr_done(L, sr_shard_commit(w));
 }
 
-/* writer:import(kind, paths, tokenizer) -> counts | nil, message, code: the ids of other programs'
- * files, with all columns but those of the tokenizer */
+/* writer:import(kind: "indexed"|"hdf5", paths: string|string[], t: Tokenizer) -> { files: integer,
+ *     documents: integer, sentences: integer, examples: integer, tokens: integer, left_out:
+ *     integer } counts | nil, message, code
+ * Adds the ids of other programs' files, and all columns but those of the tokenizer.
+ *   kind  Megatron's .idx, NVIDIA's BERT data
+ *   t     that the ids are of */
 static int writer_import(lua_State *L) {
     static const char *const kinds[] = {"indexed", "hdf5", NULL};
     sr_shard_writer *w = check_writer(L);
@@ -193,6 +213,8 @@ static int writer_import(lua_State *L) {
     return 1;
 }
 
+/* writer:close()
+ * Aborts and leaves no file; harmless after commit(). */
 static const luaL_Reg writer_methods[] = {
     {"column", writer_column}, {"field", writer_field},
     {"append", writer_append}, {"values", writer_values},

@@ -248,8 +248,18 @@ static void read_watched(lua_State *L, reading *r, size_t size) {
     lua_pushnil(L);
 }
 
-/* parse(text) -> root or nil, problems: a list of { message, line, column }, empty if the
- * text is valid. The root is also nil if the text has no document. */
+/* @class seqrun.core.yaml.node
+ * @field kind "scalar"|"list"|"map"
+ * @field line integer
+ * @field column integer
+ * @field value? string of a scalar, untyped
+ * @field quoted? boolean */
+
+/* parse(text: string) -> Node? root, { message: string, line: integer, column: integer }[]
+ *     problems
+ * Reads the only document of a text into nodes with their positions; reports all problems.
+ *   root      nil if there is no document
+ *   problems  empty if the text is valid */
 static int yaml_parse(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size);
@@ -270,6 +280,9 @@ static int yaml_parse(lua_State *L) {
 static const luaL_Reg functions[] = {{"parse", yaml_parse}, {NULL, NULL}};
 
 int luaopen_seqrun_core_yaml(lua_State *L);
+/* @class seqrun.core.yaml
+ * Strict YAML, read event by event: no anchors, tags, aliases, duplicate keys or second documents.
+ */
 int luaopen_seqrun_core_yaml(lua_State *L) {
     lsr_class(L, LSR_YAML, NULL, reading_close);
     luaL_newlib(L, functions);

@@ -1,57 +1,8 @@
--- The annotations in lua/seqrun/meta describe exactly the functions of the C modules.
+-- The annotations that are made from the comments of lua/bind describe exactly the functions of the C modules.
 
---- The declarations of an annotation file: functions of the module, and methods by class.
-local function declared(path)
-  local functions, methods = {}, {}
-  local module
-  local lines = {}
-  for line in io.lines(path) do lines[#lines + 1] = line end
-  for _, line in ipairs(lines) do module = line:match("^return ([%w_]+)") or module end
-  for _, line in ipairs(lines) do
-    local owner, dot, name = line:match("^function ([%w_]+)([.:])([%w_]+)%(")
-    if owner == module and dot == "." then
-      functions[name] = true
-    elseif owner then
-      methods[owner] = methods[owner] or {}
-      methods[owner][name] = true
-    end
-  end
-  return functions, methods
-end
+local sys = require("seqrun.core.sys")
 
---- The functions in the module's table.
-local function bound(name)
-  local functions = {}
-  for key, value in pairs(require("seqrun.core." .. name)) do
-    if type(value) == "function" then functions[key] = true end
-  end
-  return functions
-end
-
---- The methods of every class registered by C code, by the last part of its name in lower case:
---- those of "seqrun.Tensor" are under "tensor".
-local function bound_methods()
-  local classes = {}
-  for key, metatable in pairs(debug.getregistry()) do
-    local ours = type(key) == "string" and key:find("^seqrun") and type(metatable) == "table"
-    local index = ours and (rawget(metatable, "methods") or rawget(metatable, "__index"))
-    if type(index) == "table" then
-      local methods = {}
-      for name, value in pairs(index) do
-        if type(value) == "function" and not name:find("^__") then methods[name] = true end
-      end
-      classes[key:match("[^.]*$"):lower()] = methods
-    end
-  end
-  return classes
-end
-
-local function names(set)
-  local list = {}
-  for name in pairs(set) do list[#list + 1] = name end
-  table.sort(list)
-  return list
-end
+local FOLDER = sys.real_path("/proc/self/exe"):match("^(.*)/") .. "/meta"
 
 local modules = {}
 for name in pairs(package.preload) do
@@ -61,45 +12,60 @@ table.sort(modules)
 
 require("seqrun.tensor") -- adds methods written in Lua
 
+---Calls fn(owner, name, lines, parameters) for each function of a file: "text." or, of a class, "vocab:".
+local function each_function(path, fn)
+  local said = {}
+  for line in io.lines(path) do
+    local owner, name, list = line:match("^function ([%w_]+[.:])([%w_]+)%(([^)]*)%)")
+    if owner then fn(owner:lower(), name, said, list) end
+    if line:find("^%-%-%-") then said[#said + 1] = line else said = {} end
+  end
+end
+
+local described = {} -- owner -> set of names
+local function note(owner, name)
+  described[owner] = described[owner] or {}
+  described[owner][name] = true
+end
+for _, module in ipairs(modules) do each_function(FOLDER .. "/core_" .. module .. ".lua", note) end
+each_function("lua/seqrun/tensor/sort.lua", note)
+
+local function functions_of(index)
+  local set = {}
+  for name, value in pairs(index) do
+    if type(name) == "string" and type(value) == "function" and not name:find("^__") then set[name] = true end
+  end
+  return set
+end
+
 describe("annotations", function()
-  local all_methods = {}
+  for _, module in ipairs(modules) do
+    it("of " .. module .. " name exactly its functions", function()
+      assert.same(functions_of(require("seqrun.core." .. module)), described[module .. "."] or {})
+    end)
 
-  local function describes_every_function(path)
-    it("of " .. path:match("([%w_]+)%.lua$") .. " describe every function", function()
-      local _, methods = declared(path)
-      for class, list in pairs(methods) do all_methods[class:lower()] = list end
-      local sentence = false
-      for line in io.lines(path) do
-        local whole = line:match("^function ([%w_.:]+)%(")
-        assert.is_true(not whole or sentence, path .. ": " .. tostring(whole))
-        if line == "" then sentence = false end
-        sentence = sentence or line:find("^%-%-%-%s*[A-Za-z`]") ~= nil
+    it("of " .. module .. " have a sentence, and the types of parameters and results", function()
+      each_function(FOLDER .. "/core_" .. module .. ".lua", function(owner, name, lines, list)
+        local where, text = owner .. name, table.concat(lines, "\n")
+        assert.matches("^%-%-%-[%w`\"]", text, where)
+        for parameter in list:gmatch("[%w_.]+") do
+          assert.matches("\n%-%-%-@param " .. parameter:gsub("%.", "%%.") .. "%?? [%w{(\"]", text, where)
+        end
+        for _, line in ipairs(lines) do
+          local tag, rest = line:match("^%-%-%-@(%l+)(.*)$")
+          assert.is_true(not tag or tag == "param" or tag == "return" and rest:find("^ [%w{(\"]") ~= nil, where)
+        end
+      end)
+    end)
+  end
+
+  it("name exactly the methods of every class of C", function()
+    for key, metatable in pairs(debug.getregistry()) do
+      local ours = type(key) == "string" and key:find("^seqrun") and type(metatable) == "table"
+      local index = ours and (rawget(metatable, "methods") or rawget(metatable, "__index"))
+      if type(index) == "table" then
+        assert.same(functions_of(index), described[key:match("[^.]*$"):lower() .. ":"] or {}, "class " .. key)
       end
-    end)
-  end
-
-  for _, name in ipairs(modules) do
-    local path = "lua/seqrun/meta/core_" .. name .. ".lua"
-
-    it("of core_" .. name .. " name exactly its functions", function()
-      assert.same(names(bound(name)), names((declared(path))))
-    end)
-    describes_every_function(path)
-  end
-  for _, class in ipairs { "layout", "scope", "tensor", "safetensors", "saving" } do -- each in a file of its own
-    describes_every_function("lua/seqrun/meta/" .. class .. ".lua")
-  end
-
-  it("name exactly the methods of every class", function()
-    for class, methods in pairs(bound_methods()) do
-      assert.same(names(methods), names(all_methods[class] or {}), "class " .. class)
-    end
-  end)
-
-  it("exist only for existing modules", function()
-    for name in require("lfs").dir("lua/seqrun/meta") do
-      local module = name:match("^core_([%w_]+)%.lua$")
-      assert.is_truthy(not module or package.preload["seqrun.core." .. module], name)
     end
   end)
 end)

@@ -5,6 +5,8 @@
 local names = require("seqrun.base.names")
 local sys = require("seqrun.core.sys")
 
+-- The annotations of the C modules, which .make/annotations.lua makes: beside the program in a checkout.
+local MADE = sys.real_path("/proc/self/exe"):match("^(.*)/[^/]*$") .. "/meta"
 local ROOT = debug.getinfo(1, "S").source:match("^@(.*)/help/index%.lua$")
 local DEPTH = 3 -- of tables below a part
 
@@ -114,7 +116,9 @@ local function read_file(path, found)
       local doc = #comment > 0 and read_doc(comment)
       if doc and doc.alias then found.aliases[doc.alias.name] = doc.alias.meaning end
       if doc and doc.class then
-        found.classes[doc.class] = { text = doc.text, fields = doc.fields, base = doc.base, path = path }
+        if doc.text ~= "" or #doc.fields > 0 or not found.classes[doc.class] then -- else methods are added to the class
+          found.classes[doc.class] = { text = doc.text, fields = doc.fields, base = doc.base, path = path }
+        end
         if variable then class_of[variable] = doc.class end
       elseif name and doc then
         local entry = { text = doc.text, parameters = parameters_of(doc, list), returns = doc.returns }
@@ -147,6 +151,7 @@ local function all()
   if annotations then return annotations end
   annotations = { lines = {}, methods = {}, classes = {}, aliases = {}, core = {}, values = {} }
   read_folder(ROOT, annotations)
+  read_folder(MADE, annotations)
   for name, entry in pairs(annotations.core) do
     local module, short = name:match("^(%w+)%.(.*)$")
     local core = package.loaded["seqrun.core." .. module]

@@ -8,6 +8,7 @@ local check = require("seqrun.base.check")
 local core = require("seqrun.core.tensor")
 local ops = require("seqrun.core.ops")
 
+---@class seqrun.Tensor
 local Tensor = core.methods
 
 local LEAST, LARGEST = -2147483648, 2147483647
@@ -159,6 +160,12 @@ local function sorted(x, dim, descending, count)
   return swapped(values, dim), swapped(places, dim)
 end
 
+---The values in order along a dimension, and their positions from 0; equal values keep their order, NaN sorts as
+---infinity.
+---@param dim? integer default: the last
+---@param descending? boolean
+---@return seqrun.Tensor values
+---@return seqrun.Tensor positions i32
 function Tensor:sort(dim, descending)
   dim = check_dim("sort", self, dim)
   check_flag("sort", descending, "descending")
@@ -166,6 +173,10 @@ function Tensor:sort(dim, descending)
   return values, places
 end
 
+---The positions, from 0, that sort along a dimension.
+---@param dim? integer default: the last
+---@param descending? boolean
+---@return seqrun.Tensor # i32
 function Tensor:argsort(dim, descending)
   dim = check_dim("argsort", self, dim)
   check_flag("argsort", descending, "descending")
@@ -173,6 +184,12 @@ function Tensor:argsort(dim, descending)
   return places
 end
 
+---The k largest values along a dimension in descending order, and their positions from 0.
+---@param k integer
+---@param dim? integer default: the last
+---@param smallest? boolean the smallest instead, ascending
+---@return seqrun.Tensor values
+---@return seqrun.Tensor positions i32
 function Tensor:topk(k, dim, smallest)
   local whole = math.tointeger(k)
   dim = check_dim("topk", self, dim)
@@ -187,6 +204,9 @@ end
 
 -- ---- running sums, spread, classes -----------------------------------------------------------------
 
+---Running sums along a dimension.
+---@param dim? integer default: the last
+---@return seqrun.Tensor
 function Tensor:cumsum(dim)
   dim = check_dim("cumsum", self, dim)
   local kind = self:dtype()
@@ -202,24 +222,43 @@ function Tensor:cumsum(dim)
   return rawequal(y, self) and self:clone() or y
 end
 
-function Tensor:var(dim, keep, correction)
-  local count = dim and self:size(dim) or self:numel()
+local function variance(name, x, dim, keep, correction)
+  local count = dim and x:size(dim) or x:numel()
   correction = correction or 1
   if count - correction <= 0 then
-    check.fail("var: %d values are too few for correction = %g; use var(dim, keep, 0)", count, correction)
+    check.fail("%s: %d values are too few for correction = %g; use %s(dim, keep, 0)", name, count, correction, name)
   end
-  local centred = self - (dim and self:mean(dim, true) or self:mean())
+  local centred = x - (dim and x:mean(dim, true) or x:mean())
   local squares = centred:square()
   return (dim and squares:sum(dim, keep) or squares:sum()) / (count - correction)
 end
 
+---Variance over one dimension, or all.
+---@param dim? integer
+---@param keep? boolean
+---@param correction? number subtracted from the count: 1 (the default) is the estimate from a sample, 0 the mean square
+---@return seqrun.Tensor
+function Tensor:var(dim, keep, correction)
+  local result = variance("var", self, dim, keep, correction)
+  return result
+end
+
+---Standard deviation over one dimension, or all: the square root of the variance.
+---@param dim? integer
+---@param keep? boolean
+---@param correction? number
+---@return seqrun.Tensor
 function Tensor:std(dim, keep, correction)
-  local variance = self:var(dim, keep, correction)
-  return variance:sqrt()
+  local squared = variance("std", self, dim, keep, correction)
+  return squared:sqrt()
 end
 
 local MOST_CLASSES = 1 << 24
 
+---One-hot vectors: one more dimension, of `classes` elements, which is 1 at the label and 0 elsewhere.  Labels must be
+---from 0 to classes - 1.
+---@param classes integer
+---@return seqrun.Tensor # of the device's compute dtype
 function Tensor:one_hot(classes)
   local whole = math.tointeger(classes)
   if self:dtype() ~= "i32" or not whole or whole < 1 then
