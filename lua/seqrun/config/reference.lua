@@ -7,12 +7,6 @@ local INDENT = "      "
 
 -- ---- for people ------------------------------------------------------------------------------------
 
-local function range_of(t)
-  if t.min and t.max then return (" from %s to %s"):format(t:text(t.min), t:text(t.max)) end
-  if t.min then return " >= " .. t:text(t.min) end
-  return t.max and " <= " .. t:text(t.max) or ""
-end
-
 local UNITS = { duration = "a time in seconds, or such as 1h30m", size = "a size in bytes, or such as 64k" }
 
 local function kind_of(t)
@@ -21,8 +15,8 @@ local function kind_of(t)
     return count .. kind_of(t.of)
   end
   if t.kind == "map" then return t.scalar and "one value, or the keys below" or "the keys below" end
-  local bounded = t.kind == "integer" or t.kind == "number"
-  local text = (UNITS[t.kind] or t:describe():gsub("^one of ", ""):gsub("^an? ", "")) .. (bounded and range_of(t) or "")
+  local range = (t.kind == "integer" or t.kind == "number") and t:range()
+  local text = (UNITS[t.kind] or t:describe():gsub("^one of ", ""):gsub("^an? ", "")) .. (range and " " .. range or "")
   return t.word and text .. ", or " .. t.word or text
 end
 
@@ -139,13 +133,15 @@ local function map_schema(t)
   return { type = "object", properties = properties, additionalProperties = additional }
 end
 
+local function number_schema(type, t)
+  return { type = type, minimum = t.min, maximum = t.max, exclusiveMinimum = t.above, exclusiveMaximum = t.below }
+end
+
 local SHAPES = {
   string = function() return { type = "string" } end,
   boolean = function() return { type = "boolean" } end,
-  integer = function(t) return { type = "integer", minimum = t.min, maximum = t.max } end,
-  number = function(t)
-    return { anyOf = { { type = "number", minimum = t.min, maximum = t.max }, { type = "string", pattern = "%$" } } }
-  end,
+  integer = function(t) return number_schema("integer", t) end,
+  number = function(t) return { anyOf = { number_schema("number", t), { type = "string", pattern = "%$" } } } end,
   enum = function(t)
     local words = { enum = t.names }
     return t.like and { anyOf = { words, { type = "string" } } } or words

@@ -1,9 +1,11 @@
 -- types.lua - the types of config keys: parsing, checking and writing values.
 --
--- A type is a table { kind, default?, required?, optional?, min?, max?, word?, doc?, changeable?, same_bits? }.
+-- A type is a table { kind, default?, required?, optional?, min?, max?, above?, below?, word?, doc?, changeable?,
+-- same_bits? }.
 --
 --   required     the key must be given
 --   optional     it may be left out, or given as `none`: its value is nil
+--   min, max     the least and the largest value; above, below: bounds that are no values themselves
 --   word         a word allowed besides the type's values, such as `auto` for a number
 --   like         of an enum: a Lua pattern of values besides its names, such as `example`
 --   one          a single value stands for a list of it
@@ -116,6 +118,14 @@ function parse.size(_, text)
   return whole
 end
 
+---What a number had to be that is out of range; nil for others.
+local function out_of_range(self, value)
+  if self.min and value < self.min then return "at least " .. self:text(self.min) end
+  if self.max and value > self.max then return "at most " .. self:text(self.max) end
+  if self.above and value <= self.above then return "more than " .. self:text(self.above) end
+  if self.below and value >= self.below then return "less than " .. self:text(self.below) end
+end
+
 ---The default, as a copy that nobody shares.
 ---@return any
 function Type:usual() return copy(self.default) end
@@ -127,10 +137,63 @@ function Type:parse(text)
   if self.word and text == self.word then return text end
   local value, want, hint = parse[self.kind](self, text)
   if value == nil then return nil, self.word and ("%s, or %s"):format(want, self.word) or want, hint end
-  if self.min and value < self.min then return nil, "at least " .. self:text(self.min) end
-  if self.max and value > self.max then return nil, "at most " .. self:text(self.max) end
+  want = out_of_range(self, value)
+  if want then return nil, want end
   return value
 end
+
+---The bounds of a number: "from 1 to 8", "in [0, 1)", ">= 1"; nil if there are none.
+---@return string?
+function Type:range()
+  local least, most = self.min or self.above, self.max or self.below
+  if least and self.max and self.min then return ("from %s to %s"):format(self:text(least), self:text(most)) end
+  if least and most then
+    return ("in %s%s, %s%s"):format(self.min and "[" or "(", self:text(least), self:text(most), self.max and "]" or ")")
+  end
+  if least then return (self.min and ">= " or "> ") .. self:text(least) end
+  return most and (self.max and "<= " or "< ") .. self:text(most)
+end
+
+local is_value = {}
+
+function is_value.number(self, value)
+  return type(value) == "number" and value == value and math.abs(value) < math.huge and not out_of_range(self, value)
+end
+
+function is_value.integer(self, value) return is_value.number(self, value) and math.tointeger(value) ~= nil end
+
+function is_value.string(_, value) return type(value) == "string" end
+
+function is_value.boolean(_, value) return type(value) == "boolean" end
+
+function is_value.enum(self, value)
+  for _, name in ipairs(self.names) do
+    if value == name then return true end
+  end
+  return false
+end
+
+function is_value.list(self, value)
+  if type(value) ~= "table" then return false end
+  for _, item in ipairs(value) do
+    if self.of:fault(item) then return false end
+  end
+  return true
+end
+
+---What was expected instead of a value of Lua (a number, true or false, a name, or a list of these); nil if it is one.
+---@param value any
+---@return string?
+function Type:fault(value)
+  if is_value[self.kind](self, value) then return nil end
+  local bounded = self.kind == "integer" or self.kind == "number"
+  local range = bounded and self:range()
+  return self:describe() .. (range and " " .. range or "")
+end
+
+---The same type with other options.
+---@param options seqrun.TypeOptions
+function Type:with(options) return new(self.kind, self, options) end
 
 -- ---- from values to text ---------------------------------------------------------------------
 
@@ -185,6 +248,8 @@ end
 ---@field optional? boolean it may be left out, or given as `none`: its value is nil
 ---@field min? number
 ---@field max? number
+---@field above? number all values are above this one
+---@field below? number all values are below this one
 ---@field word? string allowed besides the values of the type, such as auto for a number
 ---@field like? string of an enum: a Lua pattern of values besides its words
 ---@field removed? table<string, string> of an enum: words of earlier versions, and what to choose instead
@@ -276,7 +341,7 @@ function types.defaults(schema, values)
     if value ~= nil and type_of.kind == "map" then
       type_of = types.defaults(type_of, value)
     elseif value ~= nil then
-      type_of = new(type_of.kind, type_of, { default = value })
+      type_of = type_of:with { default = value }
       type_of.optional = nil
     end
     fields[i] = { field.name, type_of }

@@ -54,32 +54,9 @@ local function known_keys(family)
   return names
 end
 
-local function is_number(rule, value)
-  return type(value) == "number" and value == value and value >= (rule.min or -math.huge)
-    and value < (rule.below or math.huge) and (rule.type ~= "integer" or math.tointeger(value) ~= nil)
-end
-
-local TESTS = {
-  boolean = function(_, value) return type(value) == "boolean", "true or false" end,
-  list = function(_, value) return type(value) == "table", "a list" end,
-  string = function(rule, value)
-    local good = type(value) == "string" and not rule.choices
-    for _, choice in ipairs(rule.choices or {}) do good = good or value == choice end
-    return good, "one of " .. table.concat(rule.choices or {}, ", ")
-  end,
-}
-
----What was expected instead of an invalid value, or nil.
-local function fault(rule, value)
-  local test = TESTS[rule.type]
-  if test then
-    local good, wanted = test(rule, value)
-    return not good and wanted or nil
-  end
-  if is_number(rule, value) then return nil end
-  local kind = rule.type == "integer" and "an integer" or "a number"
-  if rule.type == "integer" and rule.below then return ("%s from %d to %d"):format(kind, rule.min, rule.below - 1) end
-  return rule.below and ("%s in [%g, %g)"):format(kind, rule.min, rule.below) or ("%s >= %g"):format(kind, rule.min)
+---"normal, depth or local".
+local function one_of(list)
+  return #list > 1 and table.concat(list, ", ", 1, #list - 1) .. " or " .. list[#list] or list[1]
 end
 
 local function check_key(family, key, value, level)
@@ -96,28 +73,23 @@ local function check_key(family, key, value, level)
     if hint == "" then hint = "; use " .. table.concat(own_keys(family), ", ") end
     fail("unknown key '%s'%s", tostring(key), hint)
   end
-  local wanted = fault(rule, value)
+  local wanted = rule:fault(value)
   if not wanted then return end
-  if rule.choices and type(value) == "string" then
-    local last = #rule.choices
-    local list = table.concat(rule.choices, ", ", 1, last - 1)
-    fail("%s '%s' is not supported; choose %s", key, value, last > 1 and list .. " or " .. rule.choices[last]
-      or rule.choices[1])
+  if rule.names and type(value) == "string" then
+    fail("%s '%s' is not supported; choose %s", key, value, one_of(rule.names))
   end
   fail("%s is %s; expected %s", key, tostring(value), wanted)
 end
 
-local CHOICES = { initializer = { "normal", "depth", "local" }, precision = { "f32", "bf16" } }
-
----"normal, depth or local".
-local function one_of(list) return table.concat(list, ", ", 1, #list - 1) .. " or " .. list[#list] end
+local CHOICES = { initializer = keys.choice(nil, { "normal", "depth", "local" }),
+  precision = keys.choice(nil, { "f32", "bf16" }) }
 
 ---Checks the keys of experts, and fills in those that are missing.
 local function settle_experts(whole, design, fail)
   for key, rule in pairs(experts.KEYS) do
-    local wanted = whole[key] ~= nil and fault(rule, whole[key])
+    local wanted = whole[key] ~= nil and rule:fault(whole[key])
     if wanted then fail("%s is %s; expected %s", key, tostring(whole[key]), wanted) end
-    whole[key] = rule.type == "integer" and whole[key] ~= nil and math.tointeger(whole[key]) or whole[key]
+    whole[key] = rule.kind == "integer" and whole[key] ~= nil and math.tointeger(whole[key]) or whole[key]
   end
   local problem = experts.settle(whole, design)
   if problem then fail("%s", problem) end
@@ -134,11 +106,11 @@ local function check_whole(family, whole, level)
     local heads = whole.n_head and "n_head" or whole.n_heads and "n_heads" or "num_attention_heads"
     fail("%s %d is not a multiple of %s %d; choose one that divides it", hidden, design.hidden, heads, design.heads)
   end
-  for key, choices in pairs(CHOICES) do
+  for key, rule in pairs(CHOICES) do
     local value = whole[key]
-    local good = value == nil
-    for _, choice in ipairs(choices) do good = good or value == choice end
-    if not good then fail("%s is '%s'; choose %s", key, tostring(value), one_of(choices)) end
+    if value ~= nil and rule:fault(value) then
+      fail("%s is '%s'; choose %s", key, tostring(value), one_of(rule.names))
+    end
   end
 end
 
@@ -184,7 +156,7 @@ function config.whole(given, level)
   for key, value in pairs(given) do
     if not IS_OWN[key] then check_key(family, key, value, level + 1) end
     local rule = family.keys[key]
-    whole[key] = rule and rule.type == "integer" and math.tointeger(value) or value
+    whole[key] = rule and rule.kind == "integer" and math.tointeger(value) or value
   end
   whole.family, whole.model_type = nil, nil
   check_whole(family, whole, level + 1)

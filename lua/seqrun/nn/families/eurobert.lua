@@ -11,7 +11,7 @@ local eurobert = {
   keys = {
     vocab_size = keys.size(128256), hidden_size = keys.size(768), intermediate_size = keys.size(3072),
     num_hidden_layers = keys.layers(12), num_attention_heads = keys.size(12),
-    num_key_value_heads = keys.optional("integer"), head_dim = keys.optional("integer"),
+    num_key_value_heads = keys.integer(nil, 1), head_dim = keys.integer(nil, 1),
     hidden_act = keys.activation("silu"), max_position_embeddings = keys.size(8192),
     initializer_range = keys.number(0.02, 0), rms_norm_eps = keys.number(1e-5, 0), rope_theta = keys.number(10000, 1),
     attention_bias = keys.flag(false), attention_dropout = keys.dropout(0), mlp_bias = keys.flag(false),

@@ -5,18 +5,15 @@
 
 local keys = require("seqrun.nn.keys")
 
----An id of the tokenizer, which no number depends on.
-local function id() return { type = "integer", min = 0, optional = true } end
-
 local gpt2 = {
   name = "gpt2", class = "GPT2", prefix = "transformer.", causal = true, classes = { CausalLM = "GPT2LMHeadModel" },
   keys = {
     vocab_size = keys.size(50257), n_embd = keys.size(768), n_layer = keys.layers(12), n_head = keys.size(12),
-    n_inner = keys.optional("integer"), n_positions = keys.size(1024),
+    n_inner = keys.integer(nil, 1), n_positions = keys.size(1024),
     activation_function = keys.activation("gelu_new"), embd_pdrop = keys.dropout(0.1),
     resid_pdrop = keys.dropout(0.1), attn_pdrop = keys.dropout(0.1), layer_norm_epsilon = keys.number(1e-5, 0),
     initializer_range = keys.number(0.02, 0),
-    tie_word_embeddings = keys.flag(true), bos_token_id = id(), eos_token_id = id(),
+    tie_word_embeddings = keys.flag(true), bos_token_id = keys.integer(nil, 0), eos_token_id = keys.integer(nil, 0),
   },
   only = {
     add_cross_attention = false, is_encoder_decoder = false, scale_attn_weights = true,

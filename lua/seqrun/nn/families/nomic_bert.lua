@@ -12,7 +12,7 @@ local nomic_bert = {
   keys = keys.like_bert {
     vocab_size = keys.size(30528), max_position_embeddings = keys.size(2048), hidden_act = keys.activation("silu"),
     hidden_dropout_prob = keys.dropout(0), attention_probs_dropout_prob = keys.dropout(0),
-    head_dim = keys.optional("integer"), rope_theta = keys.number(1000, 1),
+    head_dim = keys.integer(nil, 1), rope_theta = keys.number(1000, 1),
   },
   only = keys.encoder_only {
     tie_word_embeddings = true, prenorm = false, use_rms_norm = false, qkv_proj_bias = false, mlp_fc1_bias = false,

@@ -106,7 +106,7 @@ function experts.settle(whole, design)
   if type(given) == "table" and #given == 1 then whole.experts = given[1] end
   for name, rule in pairs(experts.KEYS) do
     if whole[name] == nil then whole[name] = rule.default end
-    if rule.type == "number" then whole[name] = whole[name] + 0.0 end -- config.json has the same text after a resume
+    if rule.kind == "number" then whole[name] = whole[name] + 0.0 end -- config.json has the same text after a resume
   end
   if whole.experts_capacity > 0 and whole.experts_capacity < 1 then
     return ("experts_capacity is %g: experts take that many times an even share of the tokens, so that at least %g %% "

@@ -2,46 +2,44 @@
 --
 --     keys = { hidden_size = keys.size(768), hidden_act = keys.activation("gelu"), norm_bias = keys.flag(false) }
 
+local types = require("seqrun.config.types")
+
 local keys = {}
 
----@class seqrun.Key
----@field default any
----@field type "integer"|"number"|"boolean"|"string"|"list"
----@field min? number
----@field below? number
----@field choices? string[]
----@field optional? boolean there is no default
+---@alias seqrun.Key table a type of seqrun.config; optional where no default is given
 
 ---@return seqrun.Key
-function keys.integer(default, min) return { default = default, min = min, type = "integer" } end
+function keys.integer(default, min) return types.integer { default = default, min = min, optional = default == nil } end
 
----Sizes and numbers of layers are below these: more is a damaged file, or one that is to take all memory.
-local MOST_SIZE, MOST_LAYERS = 1 << 31, 10001
+---Sizes and numbers of layers are at most these: more is a damaged file, or one that is to take all memory.
+local MOST_SIZE, MOST_LAYERS = (1 << 31) - 1, 10000
 
 ---An integer of at least 1.
 ---@return seqrun.Key
-function keys.size(default) return { default = default, min = 1, below = MOST_SIZE, type = "integer" } end
+function keys.size(default) return types.integer { default = default, min = 1, max = MOST_SIZE } end
 
 ---A number of layers.
 ---@return seqrun.Key
-function keys.layers(default) return { default = default, min = 1, below = MOST_LAYERS, type = "integer" } end
+function keys.layers(default) return types.integer { default = default, min = 1, max = MOST_LAYERS } end
 
 ---@return seqrun.Key
-function keys.number(default, min, below) return { default = default, min = min, below = below, type = "number" } end
+function keys.number(default, min) return types.number { default = default, min = min } end
 
 ---A probability of dropout.
 ---@return seqrun.Key
-function keys.dropout(default) return keys.number(default, 0, 1) end
+function keys.dropout(default)
+  return types.number { default = default, min = 0, below = 1, optional = default == nil }
+end
 
 ---@return seqrun.Key
-function keys.flag(default) return { default = default, type = "boolean" } end
+function keys.flag(default) return types.boolean { default = default } end
 
 ---@return seqrun.Key
-function keys.choice(default, choices) return { default = default, choices = choices, type = "string" } end
+function keys.choice(default, choices) return types.enum(choices, { default = default }) end
 
----A key that may be missing: an integer of at least 1, or the kind of each layer.
+---Names that may be missing, such as the kind of each layer.
 ---@return seqrun.Key
-function keys.optional(type) return { type = type, min = type == "integer" and 1 or nil, optional = true } end
+function keys.names() return types.list(types.string(), { optional = true }) end
 
 ---Hugging Face's names of activations, and those of the ops.
 keys.ACTIVATIONS = {

@@ -27,7 +27,7 @@ local objective = c.map {
     doc = "time of the run, which becomes rate.total at its start; the run stores that. none: rate.total is given" } },
   { "ramp", c.number { default = 0.6, min = 0, max = 1,
     doc = "fraction of the run in which updates grow from one micro-batch to batch.sequences" } },
-  { "drop", c.number { default = 0.1, min = 0, max = 0.9,
+  { "drop", c.number { default = 0.1, min = 0, below = 1,
     doc = "fraction of the sequences that are left out: those that compress worst" } },
   { "sort", c.boolean { default = true,
     doc = "each pass has the sequences that compress best first; false: any order" } },

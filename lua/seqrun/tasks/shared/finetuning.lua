@@ -244,11 +244,9 @@ local function check_model_keys(model, family)
   for key in pairs(model) do
     local rule = family.keys[key]
     if key ~= "recompute" and key ~= "classifier_dropout" and not rule then names[#names + 1] = "model." .. key end
-    local known = not (rule and rule.choices)
-    for _, choice in ipairs(rule and rule.choices or {}) do known = known or choice == model[key] end
-    if not known then
+    if rule and rule.names and rule:fault(model[key]) then
       failure.raise("config", "model.%s is '%s'; with %s choose %s", key, model[key], family.name,
-        table.concat(rule.choices, ", "))
+        table.concat(rule.names, ", "))
     end
   end
   table.sort(names)

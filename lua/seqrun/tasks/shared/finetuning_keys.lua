@@ -35,7 +35,7 @@ local init = c.map {
 }
 
 local function dropout(what)
-  return c.number { optional = true, min = 0, max = 0.9, doc = what .. "; none: as in the checkpoint" }
+  return c.number { optional = true, min = 0, below = 1, doc = what .. "; none: as in the checkpoint" }
 end
 
 local model = c.map {
@@ -67,7 +67,7 @@ local tune = c.map {
   { "freeze", c.list(c.string {}, { optional = true, min = 1, one = true,
     doc = "parameters that are not trained: parts of their names, as in [embeddings,layer.0,LayerNorm]; * stands for "
       .. "any characters" }) },
-  { "label_smoothing", c.number { default = 0, min = 0, max = 0.99,
+  { "label_smoothing", c.number { default = 0, min = 0, below = 1,
     doc = "share of each label that is spread over all classes, in the loss of training; 0: none" } },
   { "class_weights", c.list(c.string {}, { optional = true, min = 1, one = true,
     doc = "factor on the loss of training of each class, in the order of the labels; balanced: the inverse of how "

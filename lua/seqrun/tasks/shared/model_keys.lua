@@ -68,21 +68,11 @@ for name, doc in TEXT:gmatch("(%S+) +([^\n]+)") do DOCS[name] = doc end
 ---Keys that the data decides.
 local OF_DATA = { vocab_size = true, pad_token_id = true, bos_token_id = true, eos_token_id = true }
 
-local MAKE = {
-  integer = function(options) return c.integer(options) end, number = function(options) return c.number(options) end,
-  boolean = function(options) return c.boolean(options) end,
-  list = function(options) return c.list(c.string(), options) end,
-}
-
 ---A key of a family as one of a config.
 local function type_of(name, key)
-  local options = {
-    doc = DOCS[name] or name:gsub("_", " "), default = key.default, optional = key.optional, min = key.min,
-    max = key.below and 0.9 * key.below or nil,
-  }
-  if key.type == "number" and key.default then options.default = key.default + 0.0 end -- as a YAML is read
-  if key.choices then return c.enum(key.choices, options) end
-  return (MAKE[key.type] or c.string)(options)
+  local default = key.default
+  if key.kind == "number" and default then default = default + 0.0 end -- as a YAML is read
+  return key:with { doc = DOCS[name] or name:gsub("_", " "), default = default }
 end
 
 local recompute = { "recompute", c.boolean { default = false, changeable = true,

@@ -72,7 +72,7 @@ local batch = c.map {
 }
 
 local muon = c.map({
-  { "momentum", c.number { default = 0.95, min = 0, max = 0.9999, doc = "momentum of matrices" } },
+  { "momentum", c.number { default = 0.95, min = 0, below = 1, doc = "momentum of matrices" } },
   { "nesterov", c.boolean { default = true, doc = "Nesterov's momentum" } },
   { "scale", c.enum({ "rms", "shape" }, { default = "rms",
     doc = "factor on updates of matrices; rms: 0.2 sqrt(max(rows, columns)), which suits rates of adamw; shape: "
@@ -88,7 +88,7 @@ local optimizer = c.map {
   { "name", c.enum({ "adamw", "lamb", "stable_adamw", "muon" }, { default = "adamw",
     doc = "optimizer; lamb is for very large batches; stable_adamw lowers the rate of tensors with sudden gradients, "
       .. "and needs no clip; muon makes updates of the matrices of hidden layers orthogonal, and adamw elsewhere" }) },
-  { "betas", c.list(c.number { min = 0, max = 1 }, { default = { 0.9, 0.999 }, min = 2, max = 2,
+  { "betas", c.list(c.number { min = 0, below = 1 }, { default = { 0.9, 0.999 }, min = 2, max = 2,
     doc = "decay rates of the two moments (beta1, beta2)" }) },
   { "eps", c.number { default = 1e-6, min = 0, doc = "added to the denominator for numerical stability" } },
   { "decay", c.number { default = 0.01, min = 0, doc = "weight decay; not applied to biases and LayerNorm" } },
