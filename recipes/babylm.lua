@@ -72,9 +72,10 @@ run:start {
 }
 
 for step, update in run:steps(train) do
+  run:before(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()
-    local losses = bert:losses(batch)
+    local losses = run:losses(batch)
     losses.total:backward()
     run:tally(batch, losses)
   end

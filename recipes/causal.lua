@@ -26,9 +26,10 @@ local rate = sr.run.schedule(cfg)
 run:start { corpus = corpus, loader = train, held = held, model = model, optimizer = optimizer, rate = rate }
 
 for step, update in run:steps(train) do
+  run:before(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()
-    local losses = model:losses(batch)
+    local losses = run:losses(batch)
     losses.total:backward()
     run:tally(batch, losses)
   end

@@ -20,22 +20,20 @@ local stage = task.stage(cfg, concepts)
 
 -- model and optimizer
 local bert = task.model(cfg, corpus, concepts)
-local token_drop = sr.run.token_drop(cfg, bert, cfg.steps or cfg.rate.total) -- nil unless token_drop.keep is set
 local optimizer = sr.optim[cfg.optimizer.name](bert.params, task.optimizer_options(cfg, bert, train))
 local rate = sr.run.schedule(cfg)
 
 run:start {
   corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate,
-  schedules = { ["concept.stage"] = stage, token_drop = token_drop and token_drop.schedule },
+  schedules = { ["concept.stage"] = stage },
   notes = concepts and concepts:notes(),
 }
 
 for step, update in run:steps(train) do
-  stage:advance(update.counters)
-  if token_drop then token_drop:before(update) end
+  run:before(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()
-    local losses = bert:losses(batch)
+    local losses = run:losses(batch)
     losses.total:backward()
     run:tally(batch, losses)
   end

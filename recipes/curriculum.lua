@@ -18,21 +18,20 @@ local held = cfg.data.held > 0 and sr.must(sr.data.loader(task.loader_options(cf
 
 local bert = sr.nn.bert(task.model_options(cfg, corpus)):initialise(cfg.seed)
 bert.recompute = cfg.model.recompute
-schedules:drop(bert)
 
 local optimizer = sr.optim[cfg.optimizer.name](bert.params, task.optimizer_options(cfg, bert, train))
 local rate = sr.run.schedule(cfg)
 
 run:start {
   corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate,
-  schedules = schedules.by_name,
+  schedules = schedules,
 }
 
 for step, update in run:steps(train) do
-  schedules:before(update) -- what layers keep
+  run:before(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()
-    local losses = bert:losses(batch)
+    local losses = run:losses(batch)
     losses.total:backward()
     run:tally(batch, losses)
   end

@@ -28,14 +28,13 @@ local rate = sr.run.schedule(cfg)
 run:start { corpus = corpus, loader = train, held = held, model = model, optimizer = optimizer, rate = rate }
 
 for step, update in run:steps(train) do
-  model:begin(update)
+  run:before(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()
-    local losses = model:losses(batch)
+    local losses = run:losses(batch)
     losses.total:backward()
     run:tally(batch, losses)
   end
-  model:finish(run.ranks) -- SAS: every rank gets the predictions of all
   optimizer:step { rate = rate(update.counters), clip = cfg.optimizer.clip }
   run:log(step, optimizer)
 end

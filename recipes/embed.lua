@@ -22,21 +22,19 @@ local model = task:model(cfg, data)
 local contrast = task:contrast(model)
 local optimizer = sr.optim[cfg.optimizer.name](model.params, task:optimizer_options(cfg, model))
 local rate, total = task:schedule(cfg, updates)
-schedules:drop(model, total)
 
 run:start {
   corpus = data.train, loader = train, held = dev, model = model, optimizer = optimizer, rate = rate, total = total,
   fresh = task:fresh(cfg, model), notes = data.notes, epoch = updates,
-  schedules = schedules.by_name,
+  schedules = schedules, objective = contrast,
 }
 
--- loop: the texts of all micro-batches are encoded first, without a tape; the loss is over all of them
+-- loop: run:before encodes the texts of all micro-batches, without a tape; the loss is over all of them
 for step, update in run:steps(train) do
-  schedules:before(update)
-  contrast:begin(update)
+  run:before(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()
-    local losses = contrast:losses(batch)
+    local losses = run:losses(batch)
     losses.total:backward()
     run:tally(batch, losses)
   end

@@ -23,19 +23,18 @@ local dev = data.dev and task:loader(cfg, data, "dev")
 local model = task:model(cfg, data)
 local optimizer = sr.optim[cfg.optimizer.name](model.params, task:optimizer_options(cfg, model))
 local rate, total = task:schedule(cfg, updates)
-schedules:drop(model, total)
 
 run:start {
   corpus = data.train, loader = train, held = dev, model = model, optimizer = optimizer, rate = rate, total = total,
   fresh = task:fresh(cfg, model), notes = data.notes, epoch = updates,
-  schedules = schedules.by_name,
+  schedules = schedules,
 }
 
 for step, update in run:steps(train) do
-  schedules:before(update)
+  run:before(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()
-    local losses = model:losses(batch)
+    local losses = run:losses(batch)
     losses.total:backward()
     run:tally(batch, losses)
   end

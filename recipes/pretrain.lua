@@ -21,9 +21,6 @@ end
 -- model: sr.nn.bert, or any object with params, training and losses(batch)
 local bert = sr.nn.bert(task.model_options(cfg, corpus)):initialise(cfg.seed)
 bert.recompute = cfg.model.recompute
-local token_drop = sr.run.token_drop(cfg, bert, cfg.steps or cfg.rate.total) -- nil unless token_drop.keep is set
-local gate = sr.run.gate(cfg, bert, cfg.steps or cfg.rate.total) -- nil unless experts begin dense
-local teacher = sr.run.teacher(cfg, bert, corpus, cfg.steps or cfg.rate.total) -- nil unless distill.from is set
 
 -- optimizer
 local train = loader("train")
@@ -32,19 +29,14 @@ local rate = sr.run.schedule(cfg) -- or your own: sr.schedule.custom(function(st
 
 local held = cfg.data.held > 0 and loader("held") or nil
 
-run:start {
-  corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate,
-  schedules = { token_drop = token_drop and token_drop.schedule, gate = gate and gate.schedule },
-}
+run:start { corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate }
 
 -- loop: between iterations, `run` saves checkpoints, evaluates and handles signals
 for step, update in run:steps(train) do
-  if token_drop then token_drop:before(update) end
-  if gate then gate:before(update) end
-  if teacher then teacher:before(update) end
+  run:before(update) -- what the config switches on: token dropping, a gate of experts, a teacher
   for batch in update:batches() do
     local scope <close> = sr.scope()
-    local losses = (teacher or bert):losses(batch)
+    local losses = run:losses(batch)
     losses.total:backward()
     run:tally(batch, losses)
   end

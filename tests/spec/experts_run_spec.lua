@@ -93,6 +93,26 @@ describe("a run with experts", function()
       "rate.peak=1e-2", "rate.warmup=1", "rate.total=3", "save.minutes=0", "--quiet", "--out", folder .. "/modern" }
   end)
 
+  it("has the same bits in a recipe that makes and calls its parts itself #slow", function()
+    local text = assert(sys.read_file("recipes/pretrain.lua")):gsub("%-%- optimizer\n", [[
+local steps = cfg.steps or cfg.rate.total
+local token_drop = sr.run.token_drop(cfg, bert, steps)
+local gate = sr.run.gate(cfg, bert, steps)
+]]):gsub("  run:before%b()[^\n]*\n", [[
+  if token_drop then token_drop:before(update) end
+  if gate then gate:before(update) end
+]]):gsub("run:losses%(batch%)", "bert:losses(batch)"):gsub("rate = rate }", [[rate = rate,
+  schedules = { token_drop = token_drop and token_drop.schedule, gate = gate and gate.schedule } }]])
+    local options = { "model.experts=4", "gate.temperature=4", "gate.total=6", "token_drop.keep=0.5",
+      "token_drop.layers=[0,1]", "rate.total=8" }
+    run(words("whole_loop", table.unpack(options)))
+    local own = words("own_loop", "config=recipes/pretrain.yaml", table.unpack(options))
+    own[1] = program.write(folder, "own_loop.lua", text)
+    run(own)
+    assert.same(bits "whole_loop", bits "own_loop")
+    assert.same(small.metrics(folder .. "/whole_loop"), small.metrics(folder .. "/own_loop"))
+  end)
+
   it("tells what a capacity drops #slow", function()
     local code, _, err = program.run(words("full", "model.experts=4", "model.experts_capacity=1", "rate.total=4",
       "model.experts_balance=0", "alert.dropped=0.01", "alert.stop=true"))
@@ -106,9 +126,10 @@ describe("a run with experts", function()
     refused(words("no", "model.experts=4", "model.experts_capacity=0.25"), "at least 75 %")
     refused(words("no", "model.experts_residual=true"), "the model has no experts")
     refused(words("no", "gate.temperature=3"), "gate.temperature needs experts")
-    local other = words("no", "model.experts=4", "gate.temperature=3")
-    other[1] = "recipes/curriculum.lua"
-    refused(other, "gate.temperature: this recipe does not call sr.run.gate")
+    local text = assert(sys.read_file("recipes/pretrain.lua"))
+    local other = words("silent", "model.experts=4", "gate.temperature=3", "config=recipes/pretrain.yaml")
+    other[1] = program.write(folder, "silent.lua", (text:gsub("  run:before%b()[^\n]*\n", "")))
+    refused(other, "gate.temperature: the loop of this recipe does not call run:before(update)")
     refused(words("no", "distill.from=x", "distill.weight=0"), "would teach nothing")
   end)
 end)

@@ -4,7 +4,8 @@
 --     ... data, model, optimizer, rate ...
 --     run:start { model =, optimizer =, loader =, rate =, held = }
 --     for step, update in run:steps(loader) do
---       for batch in update:batches() do ... run:tally(batch, losses) end
+--       run:before(update)
+--       for batch in update:batches() do ... run:losses(batch) ... run:tally(batch, losses) end
 --       optimizer:step { ... }
 --       run:log(step, optimizer)
 --     end
@@ -140,15 +141,17 @@ function Run:record(line) self.screen:record(line) end
 ---            the schedule continue.  `loader` may name the one that the headline and the number of steps are
 ---            based on; the default is the first by name
 ---  rate      the schedule: its state is saved if it has one; metrics report the rates that the optimizer received
----  schedules  of other values by name, which metrics report; their state is saved
+---  schedules  of other values by name, or those of a task: run:before moves them, metrics report them, their state is
+---            saved
+---  objective  computes the losses instead of the model: objective:losses(batch)
 ---  total     steps of the schedule; by default those of the config
 ---  epoch     steps of the schedule in an epoch, for eval.epochs
 ---  fresh     names of parameters that are initialized although the checkpoint of init.from has them
 ---  notes     lines about the data, to be printed
 ---  watch     told of evaluations: watch:evaluating() before, watch:evaluated(line) with the metrics
 ---@param parts { model: table, optimizer: table, loader?: table, loaders?: table<string, table>, rate?: function,
----  schedules?: table<string, seqrun.ValueSchedule>, held?: table, corpus?: table, total?: integer, epoch?: number,
----  fresh?: string[], notes?: string[], watch?: table }
+---  schedules?: table<string, seqrun.ValueSchedule>|seqrun.Schedules, objective?: table, held?: table, corpus?: table,
+---  total?: integer, epoch?: number, fresh?: string[], notes?: string[], watch?: table }
 function Run:start(parts)
   contracts.check(parts)
   starting(self, parts)
@@ -338,7 +341,10 @@ local function begin_update(self, update, waited)
   averaging.begin(self.config, self.optimizer, update.counters)
   local first = self.meter:begin(update, waited)
   update.stores = { self.model.params }
-  self.ranks:share_out(update, function() self.meter:gather_work() end)
+  self.ranks:share_out(update, function()
+    self.meter:gather_work()
+    self.extras:ended(update, self.ranks)
+  end)
   update.recorded = self.config.cuda_graph and not first -- the first allocates memory and times products
   self.verify:begin(self.step + 1, update)
   return self.step + 1, update
@@ -386,11 +392,22 @@ function Run:steps(loader, upto)
   end
 end
 
+---Prepares an update before its first batch: schedules move, and what the config switches on takes part.  A model, or
+---an objective, that has begin(update) is told; one that has finish(ranks) is told after the last batch.
+---@param update seqrun.Update
+function Run:before(update) self.extras:before(update) end
+
+---The losses of a micro-batch: those of the model, of the objective of run:start, or of a teacher and the model.
+---@param batch seqrun.Batch
+---@return seqrun.Losses
+function Run:losses(batch) return self.extras:losses(batch) end
+
 ---Takes the losses of a micro-batch; they are read later.
 ---@param batch seqrun.Batch
 ---@param losses seqrun.Losses what model:losses returned
 function Run:tally(batch, losses)
   contracts.check_losses(losses)
+  self.extras:check_loop()
   local again = self.verify:is_again()
   self.verify:tally(batch, losses)
   self.meter:tally(batch, losses, again)

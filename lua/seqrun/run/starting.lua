@@ -5,6 +5,7 @@ local alerts = require("seqrun.run.alerts")
 local changes = require("seqrun.run.changes")
 local core = require("seqrun.core.tensor")
 local evaluations = require("seqrun.run.evaluation.evaluations")
+local extras = require("seqrun.run.extras")
 local failure = require("seqrun.base.failure")
 local goals = require("seqrun.run.checks.goals")
 local loaders = require("seqrun.run.loaders")
@@ -35,13 +36,14 @@ end
 ---Gives the parts of the recipe to the objects that work with them, and checks them.
 local function take_parts(self, parts)
   local cfg, all, model, optimizer = self.config, self.ranks, parts.model, parts.optimizer
-  self.model, self.optimizer, self.corpus, self.rate, self.schedules = model, optimizer, parts.corpus, parts.rate,
-    parts.schedules
+  self.model, self.optimizer, self.corpus, self.rate = model, optimizer, parts.corpus, parts.rate
+  self.extras = extras(cfg, parts)
+  self.schedules = self.extras.by_name
   self.loaders = loaders.new(parts)
   self.loader = parts.loader or self.loaders:first()
   self.milestones = milestones.new { folder = self.folder, at = cfg.save.at, screen = self.screen, leads = all.leads }
   self.meter = meter.new {
-    config = cfg, model = model, loaders = self.loaders, schedules = parts.schedules, ranks = all,
+    config = cfg, model = model, loaders = self.loaders, schedules = self.schedules, ranks = all,
   }
   self.evaluations = evaluations.new {
     config = cfg, folder = self.folder, model = model, held = parts.held, corpus = parts.corpus, watch = parts.watch,
@@ -51,7 +53,7 @@ local function take_parts(self, parts)
   self.total, self.last = self.checks:start {
     model = model, optimizer = optimizer, loader = self.loader, held = parts.held, total = parts.total,
     loaders = parts.loaders or { train = parts.loader }, baselines = self.evaluations:baseline_metrics(),
-    max_steps = self.request.max_steps, counted = self.loaders:have_words(), schedules = parts.schedules,
+    max_steps = self.request.max_steps, counted = self.loaders:have_words(), schedules = self.schedules,
   }
   all:share_model {
     config = cfg, model = model, optimizer = optimizer, loader = self.loader, loaders = self.loaders,

@@ -1,9 +1,9 @@
 -- curriculum.lua - pretraining in which lengths, examples, kept tokens, masks and batches follow schedules.
 --
 --     local schedules = task.schedules(cfg)
---     loader(task.train_options(cfg, corpus, schedules)) ... schedules:drop(bert)
+--     loader(task.train_options(cfg, corpus, schedules)) ... run:start { schedules = schedules, ... }
 --     for step, update in run:steps(train) do
---       schedules:before(update)
+--       run:before(update)
 --       ... optimizer:step { rate = schedules:scaled(rate(update.counters), update) }
 
 local c = require("seqrun.config")

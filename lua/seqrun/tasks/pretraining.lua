@@ -148,24 +148,12 @@ function pretraining.model_options(cfg, corpus)
   return options
 end
 
----Fails where keys ask for what the loop of a recipe leaves out.
-local function check_loop(cfg, encoder)
-  local text = "%s: this recipe does not call sr.run.%s, so the key would change nothing; use recipes/pretrain.lua"
-  if cfg.gate and cfg.gate.temperature ~= 1 and not encoder.gate then
-    failure.raise("config", text, "gate.temperature", "gate")
-  end
-  if cfg.distill and cfg.distill.from and not encoder.teacher then
-    failure.raise("config", text, "distill.from", "teacher")
-  end
-end
-
 ---Options for the optimizer of the config; parameters that no loss of this config reaches are frozen.
 ---@param cfg table
 ---@param bert seqrun.Bert
 ---@param loader seqrun.Loader
 ---@return table
 function pretraining.optimizer_options(cfg, bert, loader)
-  check_loop(cfg, bert.encoder)
   local options = parts.optimizer_options(cfg, loader)
   options.groups = bert:frozen(cfg.data.nsp and bert:head("nsp") and { "mlm", "nsp" } or { "mlm" })
   return options

@@ -84,7 +84,7 @@ return {
     .. "sr.run.plain_optimizer_options",
   ["sr.run.by_steps"] = 'sr.run.by_steps({ peak = 1e-3, warmup = 10, total = 100, decay = "1-sqrt", last = 20, floor = 0 })(90)',
   ["Run"] = "-- in a recipe: for step, update in run:steps(loader) do ... end\nsr.run",
-  ["Schedules"] = "-- in a recipe: local schedules = task:schedules(cfg, data), and schedules:before(update)\nsr.tasks.classify.schedules",
+  ["Schedules"] = "-- in a recipe: local schedules = task:schedules(cfg, data), and run:start { schedules = schedules }\nsr.tasks.classify.schedules",
   ["TokenDropSchedule"] = "-- in a recipe: token_drop:before(update)\nsr.run.token_drop",
   ["sr.schedule.poly"] = "plot(sr.schedule.poly " .. RATE .. ", { steps = 100 })",
   ["sr.schedule.linear"] = "sr.schedule.linear(" .. RATE .. ")(50)",

@@ -12,6 +12,7 @@ local WANTED = {
   },
   held = { like = "sr.data.loader (seqrun/data/loader/init.lua)", methods = { "next", "cursor", "seek" } },
   model = { like = "sr.nn.model (seqrun/nn/model/init.lua)", methods = { "losses" }, fields = { params = "table" } },
+  objective = { like = "sr.nn.model (seqrun/nn/model/init.lua)", methods = { "losses" } },
   optimizer = {
     like = "sr.optim.adamw (seqrun/optim/init.lua)", methods = { "step", "read_results", "counts", "state", "restore" },
   },
@@ -19,7 +20,9 @@ local WANTED = {
 }
 
 ---Parts in the order of checking; true: optional.
-local PARTS = { { "model" }, { "optimizer" }, { "loader" }, { "held", true }, { "corpus", true } }
+local PARTS = {
+  { "model" }, { "optimizer" }, { "loader" }, { "held", true }, { "corpus", true }, { "objective", true },
+}
 
 local function is_callable(x)
   local meta = getmetatable(x)

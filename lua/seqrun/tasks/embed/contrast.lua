@@ -1,6 +1,6 @@
 -- contrast.lua - losses over all texts of an update, however many: gradients by caching representations.
 --
---     local contrast = task:contrast(model)
+--     local contrast = task:contrast(model)       -- run:start { objective = contrast, ... } does what follows
 --     contrast:begin(update)                      -- vectors of all micro-batches, without a tape; the loss over them
 --     for batch in update:batches() do
 --       local losses = contrast:losses(batch)     -- once more, with a tape, and the gradient of the vectors

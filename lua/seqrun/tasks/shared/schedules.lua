@@ -1,9 +1,9 @@
 -- schedules.lua - what follows schedules in a run: lengths, examples, kept tokens, masks and sizes of updates.
 --
 --     local schedules = new(cfg, 1000)
---     schedules:draw(options_of_the_loader, counters) ... schedules:drop(bert)
---     for step, update in run:steps(train) do
---       schedules:before(update)
+--     schedules:draw(options_of_the_loader, counters) ... run:start { schedules = schedules, ... }
+--
+-- run:start sets up token dropping, and run:before calls schedules:before(update).
 
 local keys = require("seqrun.tasks.shared.efficiency_keys")
 local parts = require("seqrun.tasks.shared.parts")
