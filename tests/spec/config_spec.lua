@@ -157,7 +157,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
   end)
 
   it("reports the errors of a training config when any key is missing or invalid", function()
-    local all, ties = require("seqrun.tasks.shared.run_keys")(require("seqrun.tasks").pretraining)
+    local all, ties = require("seqrun.keys")(require("seqrun.tasks").pretraining)
     local function told(text)
       local path = folder .. "/run.yaml"
       assert(sys.write_file(path, text))

@@ -2,7 +2,7 @@
 
 local config = require("seqrun.config")
 local failure = require("seqrun.base.failure")
-local schema = require("seqrun.tasks.shared.run_keys")
+local schema = require("seqrun.keys")
 local shipped = require("seqrun.base.shipped")
 local sys = require("seqrun.core.sys")
 local tasks = require("seqrun.tasks")

@@ -29,7 +29,7 @@ local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
 local witness = require("seqrun.run.repro.witness")
 
-local run = { schema = require("seqrun.tasks.shared.run_keys") }
+local run = { schema = require("seqrun.keys") }
 for name, fn in pairs(require("seqrun.tasks.shared.parts")) do run[name] = fn end
 
 ---@class seqrun.Run

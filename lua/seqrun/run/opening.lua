@@ -14,7 +14,7 @@ local saves = require("seqrun.run.directory.saves")
 local screen = require("seqrun.run.screen")
 local strict = require("seqrun.base.strict")
 local sys = require("seqrun.core.sys")
-local run_keys = require("seqrun.tasks.shared.run_keys")
+local run_keys = require("seqrun.keys")
 
 ---Starts each of a list of seeds or folds as a run of its own; does not return then.
 local function run_several(list, kind, request, folder, best)

@@ -8,7 +8,7 @@
 
 local c = require("seqrun.config")
 local new_schedules = require("seqrun.tasks.shared.schedules")
-local keys = require("seqrun.tasks.shared.efficiency_keys")
+local keys = require("seqrun.curriculum.keys")
 local pretraining = require("seqrun.tasks.pretraining")
 local schedule = require("seqrun.schedule")
 

@@ -1,7 +1,7 @@
 -- checks.lua - what a run was made from beside what is here now: recipe, config, data, library, build, machine.
 
 local origin = require("seqrun.run.directory.origin")
-local run_keys = require("seqrun.tasks.shared.run_keys")
+local run_keys = require("seqrun.keys")
 local shipped = require("seqrun.base.shipped")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")

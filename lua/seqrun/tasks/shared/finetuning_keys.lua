@@ -1,8 +1,8 @@
 -- finetuning_keys.lua - the config keys of fine-tuning runs.
 
 local c = require("seqrun.config")
-local efficiency = require("seqrun.tasks.shared.efficiency_keys")
-local rate_rules = require("seqrun.tasks.shared.rate_rules")
+local efficiency = require("seqrun.curriculum.keys")
+local rate_keys = require("seqrun.schedule.rate_keys")
 local token_drop = require("seqrun.curriculum.token_drop")
 local readers = require("seqrun.data.readers.keys")
 
@@ -86,7 +86,7 @@ local keys = {
 table.move(readers.keys, 1, #readers.keys, #keys + 1, keys)
 
 local rules = {
-  token_drop.rule, rate_rules.power, rate_rules.shape,
+  token_drop.rule, rate_keys.shared[1], rate_keys.shared[2],
   {
     keys = { "rate.by", "rate.total" },
     check = function(by, total)

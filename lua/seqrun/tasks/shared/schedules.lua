@@ -5,7 +5,7 @@
 --
 -- run:start sets up token dropping, and run:before calls schedules:before(update).
 
-local keys = require("seqrun.tasks.shared.efficiency_keys")
+local keys = require("seqrun.curriculum.keys")
 local parts = require("seqrun.tasks.shared.parts")
 local schedule = require("seqrun.schedule")
 

@@ -1,4 +1,4 @@
--- efficiency_keys.lua - the config keys of curricula, token dropping, and batches and masks that change.
+-- keys.lua - the config keys of curricula, token dropping, and batches and masks that change.
 
 local c = require("seqrun.config")
 local measured = require("seqrun.curriculum.measured")
