@@ -7,7 +7,8 @@
 --
 -- A room of Lua, which is a folder of lua/seqrun with what is inside it, may require itself and those before it in the
 -- list `rooms`, lazily or not.  Names that are computed, as in require("seqrun.commands." .. name), are those of files
--- in the named room.
+-- in the named room.  A room may not write into a module of one below it, which would call up that way; what a room
+-- needs of those above it is a hook (base/hook.lua), which the program provides, in cli/init.lua only.
 --
 -- Prints every violation and exits with 1 if there is any.
 
@@ -92,8 +93,8 @@ pipe:close()
 --- From the bottom: "." is lua/seqrun/init.lua, the API, and "cli" the command line.
 local rooms = {
   "base", "draw", "config", "tensor", "nn", "optim", "schedule", "text", "pack", "data", "checkpoint", "analysis",
-  "curriculum", "history", "scores", "tasks", "predict", "run", "advise", ".", "report", "help", "repl", "attach",
-  "watch", "commands", "cli",
+  "curriculum", "history", "scores", "keys", "tasks", "predict", "run", "advise", ".", "report", "help", "repl",
+  "attach", "watch", "commands", "cli",
 }
 local floor = {}
 for i, name in ipairs(rooms) do floor[name] = i end
@@ -122,12 +123,40 @@ local function folder_of_module(name)
   return exists(path .. ".lua") and folder_of(path) or nil
 end
 
+--- The variable and the field that a line of a file writes: `data.open = `, `function data.open(`.
+local function written(code)
+  local name, field = code:match("^%s*function ([%w_]+)[.:]([%w_]+)%s*%(")
+  if not name then name, field = code:match("^%s*([%w_]+)%.([%w_.]+)[%w_., ]*=[^=]") end
+  return name, field
+end
+
+--- Reports what writes into a module of a room below; `modules` has the variables of required modules.
+local function check_writing(file, number, code, modules)
+  local variable, module = code:match("^local ([%w_]+) = require%s*%(?%s*[\"'](seqrun%.[%w_.]+)[\"']%s*%)?%s*$")
+  if variable then modules[variable] = module end
+  local name, field = written(code)
+  module = name and modules[name]
+  if not module then
+    module, field = code:match("^%s*require%s*%(?%s*[\"'](seqrun%.[%w_.]+)[\"']%s*%)?%.([%w_.]+)%s*=[^=]")
+  end
+  local room, lower = room_of_file(file), module and room_of_module(module)
+  if lower and floor[lower] and floor[lower] < floor[room] then
+    fault(file, number, ("%s may not write %s into %s, which stands below it; pass it, or declare a hook where it is "
+      .. "called (base/hook.lua)"):format(room, field, module))
+  end
+  if code:find("hook.provide", 1, true) or code:find("base.hook\").provide", 1, true) then
+    if room ~= "cli" and file ~= "lua/seqrun/base/hook.lua" then fault(file, number, "only cli may provide hooks") end
+  end
+  if code:find("debug.getregistry", 1, true) then fault(file, number, "the registry is not for Lua code") end
+end
+
 local function check_lua(file)
-  local room, number = room_of_file(file), 0
+  local room, number, modules = room_of_file(file), 0, {}
   if not floor[room] then return fault(file, 1, "unknown room " .. room .. "; add it to .make/layers.lua") end
   for line in io.lines(file) do
     number = number + 1
     local code = line:gsub("^%s*%-%-.*$", "")
+    check_writing(file, number, code, modules)
     for name in code:gmatch("require%s*%(?%s*[\"']([%w_.]+)[\"']") do
       local wanted, folder = room_of_module(name), folder_of_module(name)
       if folder then note_use(file, number, folder) end

@@ -198,5 +198,7 @@ static const luaL_Reg histogram_methods[] = {
 
 void lsr_pack_histograms(lua_State *L) {
     lsr_class(L, HISTOGRAM, histogram_methods, histogram_free);
+    luaL_getmetatable(L, HISTOGRAM);
+    lua_setfield(L, -2, "histogram_class");
     luaL_setfuncs(L, functions, 0);
 }

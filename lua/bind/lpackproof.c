@@ -190,5 +190,7 @@ static const luaL_Reg packing_methods[] = {
 void lsr_pack_proofs(lua_State *L) {
     lsr_class(L, CERTIFICATE, certificate_methods, certificate_free);
     lsr_class(L, PACKING, packing_methods, packing_free);
+    luaL_getmetatable(L, CERTIFICATE);
+    lua_setfield(L, -2, "certificate_class");
     luaL_setfuncs(L, functions, 0);
 }

@@ -8,22 +8,22 @@ local failure = require("seqrun.base.failure")
 
 local sr = { version = require("seqrun.core.sys").build().version, must = failure.must }
 
----The parts: the module of each, then rooms above it that add functions to it.
+---The parts: the module of each, and functions of rooms above it that belong to it.
 local PARTS = {
   advise = { "seqrun.advise" },
-  checkpoint = { "seqrun.checkpoint", "seqrun.history.describe" },
+  checkpoint = { "seqrun.checkpoint", describe = "seqrun.history.describe" },
   config = { "seqrun.config" },
   continue = { "seqrun.predict.continue" },
   curriculum = { "seqrun.curriculum" },
-  data = { "seqrun.data", "seqrun.analysis" },
+  data = { "seqrun.data", analyze = "seqrun.analysis" },
   encode = { "seqrun.predict.encode" },
   fill = { "seqrun.predict.fill" },
   gradcheck = { "seqrun.tensor.gradcheck" },
   metrics = { "seqrun.history.metrics" },
-  nn = { "seqrun.nn", "seqrun.checkpoint.bert" },
+  nn = { "seqrun.nn", pretrained = "seqrun.checkpoint.bert" },
   ops = { "seqrun.tensor.ops" },
   optim = { "seqrun.optim" },
-  pack = { "seqrun.pack", "seqrun.data" },
+  pack = { "seqrun.pack" },
   params = { "seqrun.tensor.params" },
   predict = { "seqrun.predict" },
   run = { "seqrun.run" },
@@ -44,6 +44,18 @@ local function names()
   return list
 end
 
+---The module of a part, with the functions from above.
+local function part_of(list)
+  local module, part = require(list[1]), {}
+  if next(list, 1) == nil then return module end
+  for name, value in next, module do part[name] = value end
+  for name, path in pairs(list) do
+    local above = name ~= 1 and require(path) or nil
+    if above then part[name] = type(above) == "table" and above[name] or above end
+  end
+  return setmetatable(part, getmetatable(module))
+end
+
 local modules = {}
 for name, list in pairs(PARTS) do modules[name] = list[1] end
 
@@ -51,8 +63,7 @@ return setmetatable(sr, {
   __index = function(self, key)
     local value
     if PARTS[key] then
-      value = require(PARTS[key][1])
-      for i = 2, #PARTS[key] do require(PARTS[key][i]) end
+      value = part_of(PARTS[key])
       if type(value) == "table" then require("seqrun.base.strict").module(value, "sr." .. key) end
     else
       value = require("seqrun.tensor")[key]

@@ -128,12 +128,12 @@ local function one(self, spec)
   return metric.open(path)
 end
 
----Computes metrics.
+---Computes metrics of the sequences of a data set, a file each; see seqrun.analysis.
 ---@param t seqrun.AnalyzeOptions
 ---@return table<string, seqrun.Metric>? metrics by name, and in order
 ---@return string? message
 ---@return string? code
-function analysis.run(t)
+function analysis.analyze(t)
   check.options("data.analyze", t, OPTIONS)
   check.value("data.analyze: metrics", t.metrics, "table")
   local corpus, message, code = t.data, nil, nil
@@ -160,12 +160,5 @@ function analysis.run(t)
   end
   return made
 end
-
----Computes metrics of the sequences of a data set, a file each; see seqrun.analysis.
----@param options seqrun.AnalyzeOptions
----@return table<string, seqrun.Metric>? metrics by name, and in order
----@return string? message
----@return string? code
-function data.analyze(options) return analysis.run(options) end
 
 return analysis

@@ -1,16 +1,18 @@
 -- kinds.lua - kinds of tasks by name, for the rooms below `tasks`: each finds here what it needs of a kind.
 --
 -- A task is a file of lua/seqrun/tasks, or a table of a recipe, which adds itself; see tasks/shared/kind.lua for its
--- fields.  The program sets `load` when it starts (cli/init.lua), so that a task that ships is there on first use.
+-- fields.
 
 local guess = require("seqrun.base.guess")
+local hook = require("seqrun.base.hook")
 
 local kinds = {}
 
 local by_name, names = {}, {}
 
----@type fun(name?: string)|nil adds the task of this name if it ships; without a name, all that ship
-kinds.load = nil
+---Adds the task of this name if it ships; without a name, all that ship.
+---@type fun(name?: string)
+local load_tasks = hook "load_tasks"
 
 local all = false -- whether all that ship have been added
 
@@ -24,15 +26,15 @@ end
 ---@param name string|nil
 ---@return table|nil
 function kinds.get(name)
-  if name and not by_name[name] and not all and kinds.load then kinds.load(name) end
+  if name and not by_name[name] and not all then load_tasks(name) end
   return by_name[name]
 end
 
 ---@return string[] names sorted
 function kinds.names()
-  if not all and kinds.load then
+  if not all then
     all = true
-    kinds.load()
+    load_tasks()
   end
   local list = table.move(names, 1, #names, 1, {})
   table.sort(list)

@@ -36,7 +36,7 @@ end
 ---@return seqrun.Bert|nil
 ---@return seqrun.Pretrained|string facts or the message
 ---@return seqrun.LoadReport|string|nil report or the code
-function nn.pretrained(path, options)
+return function(path, options)
   options = check.options("nn.pretrained", options, OPTIONS)
   if options.precision ~= nil then check.choice("nn.pretrained: precision", options.precision, { "f32", "bf16" }) end
   local facts, message, code = checkpoint.pretrained(path)
@@ -55,5 +55,3 @@ function nn.pretrained(path, options)
   if not loaded then return nil, message, code end
   return bert, facts, loaded.report
 end
-
-return nn.pretrained

@@ -297,6 +297,21 @@ local function load_plugins()
   end
 end
 
+---What rooms below reach of those above them.
+local function provide_hooks()
+  require("seqrun.base.hook").provide {
+    load_tasks = function(name)
+      local tasks = require("seqrun.tasks")
+      for _, ship in ipairs(tasks.names) do
+        if not name or ship == name then local _ = tasks[ship] end
+      end
+    end,
+    open_data_set = function(path) return require("seqrun.data").open(path) end,
+    listen = function(run) return require("seqrun.attach.server").open(run) end,
+    verbs = function() return require("seqrun.cli.verbs") end,
+  }
+end
+
 -- ---- main -------------------------------------------------------------------------------
 
 local SAME = { ["--help"] = "help", ["-h"] = "help", ["--version"] = "version" }
@@ -305,13 +320,7 @@ local function dispatch(words)
   local first = words[1]
   local failed = load_plugins()
   if failed then return failed end
-  local kinds = require("seqrun.base.kinds")
-  kinds.load = kinds.load or function(name)
-    require("seqrun.tasks") -- sets it to its own
-    kinds.load(name)
-  end
-  require("seqrun.run.listener").open = function(run) return require("seqrun.attach.server").open(run) end
-  require("seqrun.help.verbs").load = function() return require("seqrun.cli.verbs") end
+  provide_hooks()
   find_from_lua()
   if not first then return require("seqrun.repl").run() end
   first = SAME[first] or first

@@ -1,6 +1,6 @@
 -- completion - completion for a shell, or the manual page: from the parsers of the command line.
 
-local command_line = require("seqrun.help.verbs")
+local command_line = require("seqrun.base.hook") "verbs" -- seqrun.cli.verbs
 
 local command = { summary = "print completion for bash, zsh or fish, or the manual page" }
 
@@ -18,7 +18,7 @@ end
 
 ---The table that all of them are made of.
 local function plain()
-  local array, verbs = require("seqrun.core.json").array, command_line.load()
+  local array, verbs = require("seqrun.core.json").array, command_line()
   local list = array(verbs.all())
   for _, verb in ipairs(list) do
     verb.options, verb.arguments = array(verb.options), array(verb.arguments)
@@ -33,7 +33,7 @@ function command.run(args)
     return 0
   end
   if not args.what then return nil, "completion: name a shell (bash, zsh, fish), man, or --json", "config" end
-  io.stdout:write(command_line.load().script(args.what))
+  io.stdout:write(command_line().script(args.what))
   return 0
 end
 

@@ -45,7 +45,7 @@ end
 local function compute(loader, spec, epoch, way)
   local options = subject(loader, epoch)
   options.metrics = { spec }
-  local made, message, code = require("seqrun.analysis").run(options)
+  local made, message, code = require("seqrun.analysis").analyze(options)
   if not made then failure.raise(code, "%s%s", message, code == "storage" and way or "") end
   return made[1]
 end

@@ -91,6 +91,4 @@ data.index = setmetatable({}, { __index = function(_, key) return require("seqru
 ---@return string? code
 function data.records(options) return require("seqrun.data.readers").records(options) end
 
-require("seqrun.pack.source").open_dataset = data.open -- sr.pack takes data sets by their path
-
 return data

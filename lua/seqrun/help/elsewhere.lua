@@ -1,8 +1,12 @@
 -- elsewhere.lua - what help knows besides functions: commands, config keys, and headings of the documents.
 
+local hook = require("seqrun.base.hook")
 local pages = require("seqrun.help.pages")
 local sys = require("seqrun.core.sys")
-local verbs = require("seqrun.help.verbs")
+
+---The list of commands: seqrun.cli.verbs.
+---@type fun(): table
+local verbs = hook "verbs"
 
 local MOST = 12 -- lines of each kind
 
@@ -132,9 +136,9 @@ end
 ---@return string? line
 function elsewhere.command(topic)
   local name = topic:gsub("^seqrun +", "")
-  for _, verb in ipairs(verbs.load().all()) do
+  for _, verb in ipairs(verbs().all()) do
     if verb.name == name and name ~= "help" then
-      return verbs.load().help(name), ("%-34s command: %s"):format("seqrun " .. name, verb.summary)
+      return verbs().help(name), ("%-34s command: %s"):format("seqrun " .. name, verb.summary)
     end
   end
 end
@@ -143,7 +147,7 @@ end
 ---@return string
 function elsewhere.commands()
   local lines = {}
-  for i, verb in ipairs(verbs.load().all()) do
+  for i, verb in ipairs(verbs().all()) do
     lines[i] = ("  %-20s %s"):format("seqrun " .. verb.name, verb.summary)
   end
   return table.concat(lines, "\n")
@@ -160,12 +164,12 @@ function elsewhere.lines(word, width)
     if #line > width then line = line:sub(1, (utf8.offset(line, 0, width - 2) or width) - 1) .. "..." end
     lines[#lines + 1] = line
   end
-  for _, verb in ipairs(verbs.load().all()) do
+  for _, verb in ipairs(verbs().all()) do
     if mentions(verb.name .. " " .. verb.summary, word) then
       add("%-34s command: %s", "seqrun " .. verb.name, verb.summary)
     end
   end
-  for _, key in ipairs(verbs.load().keys()) do
+  for _, key in ipairs(verbs().keys()) do
     if keys < MOST and mentions(key.name .. " " .. key.doc, word) then
       keys = keys + 1
       add("%-34s config key: %s", key.name, key.doc)

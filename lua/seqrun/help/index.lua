@@ -190,8 +190,8 @@ local function classes_in(text, wanted)
   for name in (text or ""):gmatch("seqrun%.([%w_.]+)") do wanted[#wanted + 1] = name end
 end
 
----Classes whose methods are entries of their own: there are many.
-local OWN_ENTRIES = { Tensor = true, Layout = true }
+---Classes whose methods are entries of their own, as there are many, and the field of seqrun.core.tensor with them.
+local OWN_ENTRIES = { Tensor = "methods", Layout = "layout_methods" }
 
 ---Classes of C modules behind those that Lua code meets.
 local BEHIND = { ["core.data.dataset"] = true, ["core.metric.metric"] = true, ["core.text.tokenizer"] = true }
@@ -338,10 +338,8 @@ function index.entry_of(fn)
       if method == said then return index.method(method.name) end
     end
   end
-  for class in pairs(OWN_ENTRIES) do
-    local meta = debug.getregistry()["seqrun." .. class]
-    local methods = meta and (meta.methods or meta.__index)
-    for name, method in pairs(type(methods) == "table" and methods or {}) do
+  for class, field in pairs(OWN_ENTRIES) do
+    for name, method in pairs(require("seqrun.core.tensor")[field]) do
       if rawequal(method, fn) then return index.entries()[class .. ":" .. name] end
     end
   end

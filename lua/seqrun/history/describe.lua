@@ -1,7 +1,6 @@
 -- describe.lua - what is at a path: a run, a checkpoint, weights, a data set, a tokenizer, a plan, metrics.
 -- Recognised by content, never by name; invalid files are reported, never a crash.
 
-local checkpoint = require("seqrun.checkpoint")
 local exact = require("seqrun.base.exact")
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
@@ -236,7 +235,7 @@ end
 ---@return table|nil
 ---@return string? message
 ---@return string? code
-function checkpoint.describe(path)
+local function describe(path)
   if not sys.exists(path) then
     return nil, ("%s: no such file or directory%s"):format(path, guess.file_hint(path)), "missing"
   end
@@ -251,4 +250,4 @@ function checkpoint.describe(path)
   return facts
 end
 
-return checkpoint.describe
+return describe

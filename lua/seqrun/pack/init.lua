@@ -12,6 +12,7 @@
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.pack")
 local plans = require("seqrun.pack.plan")
+local show = require("seqrun.pack.show")
 local solvers = require("seqrun.pack.solvers")
 local sources = require("seqrun.pack.source")
 local sys = require("seqrun.core.sys")
@@ -29,9 +30,7 @@ local pack = {
   parse = plans.parse,
 }
 
-for class, text in pairs { Histogram = "histogram", Certificate = "certificate" } do
-  debug.getregistry()["seqrun.core." .. class].__tostring = require("seqrun.pack.show")[text]
-end
+core.histogram_class.__tostring, core.certificate_class.__tostring = show.histogram, show.certificate
 
 ---@class seqrun.PackSourceOptions: seqrun.PackOptions
 ---@field max_len? integer tokens of a pack; a histogram knows its own

@@ -5,9 +5,12 @@
 
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.pack")
+local hook = require("seqrun.base.hook")
 local sys = require("seqrun.core.sys")
 
----@field open_dataset fun(path: string): table?, string?, string? set by seqrun.data, which stands above
+---@type fun(path: string): table?, string?, string?
+local open_data_set = hook "open_data_set"
+
 local sources = {}
 
 local function is_histogram(source)
@@ -32,7 +35,7 @@ end
 
 local function from_path(path, options)
   if path:find("%.sqr$") or sys.exists(path .. "/data.sqr") then
-    local dataset, message, code = sources.open_dataset(path)
+    local dataset, message, code = open_data_set(path)
     if not dataset then return nil, message, code end
     return from_dataset(dataset, options)
   end

@@ -4,9 +4,13 @@
 -- metrics.jsonl with the first step that it applies to: a resume from an earlier checkpoint removes and undoes it.
 
 local failure = require("seqrun.base.failure")
-local listener = require("seqrun.run.listener")
+local hook = require("seqrun.base.hook")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
+
+---Opens the server of attached prompts, which stand above runs.
+---@type fun(run: seqrun.Run): table?, string?
+local listen = hook "listen"
 
 ---@class seqrun.Changes
 ---@field folder string of the run
@@ -130,10 +134,10 @@ end
 ---Listens for prompts.
 ---@param run seqrun.Run that they look at
 function Changes:listen(run)
-  if not self.ranks.leads or not listener.open then return end
-  local server, message = listener.open(run)
+  if not self.ranks.leads then return end
+  local server, message = listen(run)
   self.attached = server
-  if not server then self.screen:warn("seqrun attach will not work: %s", message) end
+  if message then self.screen:warn("seqrun attach will not work: %s", message) end
 end
 
 ---Stops listening.

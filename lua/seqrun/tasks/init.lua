@@ -85,10 +85,6 @@ function tasks.finetuning() return kinds.names() end
 
 tasks.names = ships
 
-function kinds.load(name)
-  for _, ship in ipairs(name and { name } or ships) do find(ship) end
-end
-
 return setmetatable(tasks, {
   __index = function(_, name)
     local task = find(name)
