@@ -88,4 +88,13 @@ function failure.attempt(call, ...)
   if not known or OF_MACHINE[known.code] then error(results[2], 0) end
 end
 
+---The results of a function that raises failures, for callers that are returned them: nil, message and code.
+function failure.returned(call, ...)
+  local results = table.pack(pcall(call, ...))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  local known = failure.of(results[2])
+  if not known then error(results[2], 0) end
+  return nil, known.message, known.code
+end
+
 return failure

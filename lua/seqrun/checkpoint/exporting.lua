@@ -1,6 +1,7 @@
 -- exporting.lua - a checkpoint as a directory for Hugging Face's libraries, without what only a resume needs.
 
 local draft_of = require("seqrun.base.draft")
+local failure = require("seqrun.base.failure")
 local foreign = require("seqrun.checkpoint.foreign")
 local json = require("seqrun.core.json")
 local kinds = require("seqrun.base.kinds")
@@ -28,8 +29,7 @@ local function strip(tensors, config, family)
   return own
 end
 
----Leaves one of several networks: its tensors under the names of its class, and its config.  nil and a message if there
----is no such network.
+---Leaves one of several networks: its tensors under the names of its class, and its config.
 local function choose_network(tensors, config, wanted)
   local networks = config.seqrun_networks
   config.seqrun_networks = nil
@@ -41,8 +41,8 @@ local function choose_network(tensors, config, wanted)
   table.sort(names)
   local one = networks and networks[wanted or networks.main]
   if type(one) ~= "table" then
-    return nil, #names == 0 and "export: it has one network; leave out --network"
-      or ("export: there is no network '%s'; choose %s"):format(wanted, table.concat(names, " or "))
+    failure.raise("config", "%s", #names == 0 and "export: it has one network; leave out --network"
+      or ("export: there is no network '%s'; choose %s"):format(wanted, table.concat(names, " or ")))
   end
   local own = {}
   for name, tensor in pairs(tensors) do
@@ -67,24 +67,21 @@ local function texts_of(facts, config)
   local files = foreign.sentence_files(facts.path)
   files["config.json"] = pretty.encode(config)
   if not facts.tokenizer then return files end
-  local opened, message, code = tokenizer.open(facts)
-  if not opened then return nil, message, code end
-  local own = tokenizer.files(stored.of(opened), { config = config, complete = true })
+  local own = tokenizer.files(stored.of(failure.must(tokenizer.open(facts))), { config = config, complete = true })
   for name, text in pairs(own) do files[name] = text end
   return files
 end
 
----Why a directory may not be written, and a code, by default "config"; nil if it may.
-local function refusal(out, replace)
-  if out == "" then return "export: the name of the directory is empty" end
-  if not sys.exists(out) then return nil end
-  if not sys.is_dir(out) then return ("%s is not a directory; choose another name"):format(out) end
-  local names, message, code = sys.list(out)
-  if not names then return message, code end
-  if #names == 0 then return nil end
-  if not replace then return ("%s is not empty; choose another directory, or replace it with --force"):format(out) end
+---Fails where a directory may not be written.
+local function check_free(out, replace)
+  local function refuse(text) failure.raise("config", text, out) end
+  if out == "" then refuse("export: the name of the directory is empty") end
+  if not sys.exists(out) then return end
+  if not sys.is_dir(out) then refuse("%s is not a directory; choose another name") end
+  if #failure.must(sys.list(out)) == 0 then return end
+  if not replace then refuse("%s is not empty; choose another directory, or replace it with --force") end
   if not sys.exists(out .. "/config.json") or sys.exists(out .. "/MANIFEST") then
-    return ("%s is not an exported model; --force replaces only these"):format(out)
+    refuse("%s is not an exported model; --force replaces only these")
   end
 end
 
@@ -119,31 +116,33 @@ local function take_dense(tensors)
   return any and dense or nil
 end
 
+local function write_draft(draft, files, tensors, dense)
+  failure.must(sys.make_dirs(draft))
+  for name, text in pairs(files) do
+    local folder = name:match("^(.+)/")
+    if folder then failure.must(sys.make_dirs(draft .. "/" .. folder)) end
+    failure.must(sys.write_file(draft .. "/" .. name, text))
+  end
+  failure.must(tensor_file.write(draft .. "/model.safetensors", tensors))
+  if dense then failure.must(tensor_file.write(draft .. "/2_Dense/model.safetensors", dense)) end
+  failure.must(sys.sync_dir(draft))
+end
+
 ---Writes all into a new directory beside the final one, and moves it there.
 local function write(out, files, tensors, dense)
   local draft = draft_of(out)
   if sys.exists(draft) then sys.remove(draft) end
-  local ok, message, code = sys.make_dirs(draft)
-  for name, text in pairs(ok and files or {}) do
-    local folder = name:match("^(.+)/")
-    if ok and folder then ok, message, code = sys.make_dirs(draft .. "/" .. folder) end
-    if ok then ok, message, code = sys.write_file(draft .. "/" .. name, text) end
+  local ok, problem = pcall(write_draft, draft, files, tensors, dense)
+  if ok then
+    if sys.exists(out) then sys.remove(out) end
+    ok, problem = os.rename(draft, out)
+    problem = problem and failure.new("storage", problem .. "; another program may have written it meanwhile")
   end
-  if ok then ok, message, code = tensor_file.write(draft .. "/model.safetensors", tensors) end
-  if ok and dense then ok, message, code = tensor_file.write(draft .. "/2_Dense/model.safetensors", dense) end
-  if ok then ok, message, code = sys.sync_dir(draft) end
   if not ok then
     sys.remove(draft)
-    return nil, message, code
-  end
-  if sys.exists(out) then sys.remove(out) end
-  ok, message = os.rename(draft, out)
-  if not ok then
-    sys.remove(draft)
-    return nil, message .. "; another program may have written it meanwhile", "storage"
+    error(problem, 0)
   end
   sys.sync_dir(out:match("^(.+)/[^/]+$") or ".")
-  return true
 end
 
 ---@class seqrun.Exported
@@ -158,6 +157,35 @@ end
 ---@field left_out { name: string, reason: string }[] tensors that repeat others
 ---@field heads? string[] several heads of tasks: they are in the files, but Transformers has no class for them
 
+local function export(path, out, options)
+  out = out:gsub("(.)/+$", "%1")
+  check_free(out, options.replace)
+  local facts = failure.must(pretrained.read(path))
+  local why = facts.design.experts and NO_EXPERTS:format(facts.path) or not options.encoder and no_class(facts)
+  if why then failure.raise("config", "%s", why) end
+  local tensors, left_out = foreign.tensors(facts, options.average)
+  local config
+  tensors, config = choose_network(tensors, foreign.config(facts), options.network)
+  local dtype = options.dtype or "f32"
+  local dense = take_dense(tensors)
+  if options.encoder or facts.kind == "embed" then tensors = strip(tensors, config, facts.family) end
+  config.dtype, config.torch_dtype = DTYPES[dtype], DTYPES[dtype]
+  tensors, dense = convert(tensors, dtype), dense and convert(dense, dtype)
+  local files = texts_of(facts, config)
+  write(out, files, tensors, dense)
+  local list, parameters = foreign.list(tensors)
+  files["model.safetensors"], files["2_Dense/model.safetensors"] = true, dense and true or nil
+  local names = json.array()
+  for name in pairs(files) do names[#names + 1] = name end
+  table.sort(names)
+  return {
+    from = facts.path, path = out, dtype = dtype, parameters = parameters, tensors = list, files = names,
+    architecture = type(config.architectures) == "table" and config.architectures[1] or facts.family.class .. "Model",
+    bytes = failure.must(sys.stat(out .. "/model.safetensors")).size, left_out = json.array(left_out),
+    heads = names_beside(facts, options.encoder),
+  }
+end
+
 ---Writes a run, a checkpoint or a Hugging Face directory as a Hugging Face directory.
 ---@param path string
 ---@param out string
@@ -171,43 +199,5 @@ return function(path, out, options)
   options = require("seqrun.base.check").options("checkpoint.export", options, {
     encoder = 1, dtype = 1, replace = 1, average = 1, network = 1,
   })
-  out = out:gsub("(.)/+$", "%1")
-  local why, code = refusal(out, options.replace)
-  if why then return nil, why, code or "config" end
-  local facts, message
-  facts, message, code = pretrained.read(path)
-  if not facts then return nil, message, code end
-  why = facts.design.experts and NO_EXPERTS:format(facts.path) or not options.encoder and no_class(facts)
-  if why then return nil, why, "config" end
-  local tensors, left_out, kind = foreign.tensors(facts, options.average)
-  if not tensors then return nil, left_out, kind end
-  local config
-  config, message, code = foreign.config(facts)
-  if not config then return nil, message, code end
-  tensors, config = choose_network(tensors, config, options.network)
-  if not tensors then return nil, config, "config" end
-  local dtype = options.dtype or "f32"
-  local dense = take_dense(tensors)
-  if options.encoder or facts.kind == "embed" then tensors = strip(tensors, config, facts.family) end
-  config.dtype, config.torch_dtype = DTYPES[dtype], DTYPES[dtype]
-  tensors, dense = convert(tensors, dtype), dense and convert(dense, dtype)
-  local files
-  files, message, code = texts_of(facts, config)
-  if not files then return nil, message, code end
-  local done, problem, status = write(out, files, tensors, dense)
-  if not done then return nil, problem, status end
-  local list, parameters = foreign.list(tensors)
-  files["model.safetensors"], files["2_Dense/model.safetensors"] = true, dense and true or nil
-  local weights
-  weights, message, code = sys.stat(out .. "/model.safetensors")
-  if not weights then return nil, message, code end
-  local names = json.array()
-  for name in pairs(files) do names[#names + 1] = name end
-  table.sort(names)
-  return {
-    from = facts.path, path = out, dtype = dtype, parameters = parameters, tensors = list, files = names,
-    architecture = type(config.architectures) == "table" and config.architectures[1] or facts.family.class .. "Model",
-    bytes = weights.size, left_out = json.array(left_out),
-    heads = names_beside(facts, options.encoder),
-  }
+  return failure.returned(export, path, out, options)
 end

@@ -1,4 +1,5 @@
--- foreign.lua - what export and import share: the tensors and the small files of a directory, whoever wrote it.
+-- foreign.lua - what export and import share: the tensors and the small files of a directory, whoever wrote it; raises
+-- failures.
 
 local configs = require("seqrun.nn.config")
 local failure = require("seqrun.base.failure")
@@ -65,42 +66,30 @@ local function load_average(facts, tensors, stored)
   end
   local ok, message, code = moments.load_average(facts.path, weights)
   for _, name in pairs(stored) do tensors[name] = turn(name) end
-  return ok, message, code
+  failure.must(ok, message, code)
 end
 
 ---The tensors of a directory by the names that our checkpoints have, as f32 on the current device, and those left out:
 ---buffers, and repetitions of other tensors.
 ---@param facts seqrun.Pretrained
 ---@param average? boolean the moving average of the weights
----@return table<string, seqrun.Tensor>|nil tensors
----@return { name: string, reason: string }[]|string left_out or the message
----@return string? code
+---@return table<string, seqrun.Tensor> tensors
+---@return { name: string, reason: string }[] left_out
 function foreign.tensors(facts, average)
-  local paths, message, code = model.files(facts.path)
-  if not paths then return nil, message, code end
   local tensors, left_out, stored = {}, {}, {}
-  for _, file_path in ipairs(paths) do
-    local file
-    file, message, code = train.safetensors(file_path)
-    if not file then return nil, message, code end
-    local guard <close> = file
+  for _, file_path in ipairs(model.files(facts.path)) do
+    local file <close> = failure.must(train.safetensors(file_path))
     for _, entry in ipairs(file:entries()) do
       local name = names.canonical(model.whole_name(file_path, entry.name), facts.family)
       local why = names.why_ignored(name, {})
       if why or tensors[name] then
         left_out[#left_out + 1] = { name = entry.name, reason = why or "duplicate name" }
       else
-        tensors[name], message, code = file:read(entry.name, "f32")
-        if not tensors[name] then return nil, message, code end
-        stored[entry.name] = name
+        tensors[name], stored[entry.name] = failure.must(file:read(entry.name, "f32")), name
       end
     end
   end
-  if average then
-    local ok
-    ok, message, code = load_average(facts, tensors, stored)
-    if not ok then return nil, message, code end
-  end
+  if average then load_average(facts, tensors, stored) end
   drop_repeated(tensors, left_out, names.repeated(facts.family, facts.family_heads))
   table.sort(left_out, function(a, b) return a.name < b.name end)
   return tensors, left_out
@@ -120,16 +109,11 @@ end
 ---config.json with the nulls that it has; keys of other ages, and other names of the family, as Transformers has them
 ---today.
 ---@param facts seqrun.Pretrained
----@return table|nil
----@return string? message
----@return string? code
+---@return table
 function foreign.config(facts)
-  local text, message, code = sys.read_file(facts.path .. "/config.json", 1 << 20)
-  if not text then return nil, message, code end
-  local config
-  config, message = json.decode(text)
+  local config, message = json.decode(failure.must(sys.read_file(facts.path .. "/config.json", 1 << 20)))
   if type(config) == "table" then return today(config, facts) end
-  return nil, ("%s/config.json: %s"):format(facts.path, message or "not an object"), "data"
+  failure.raise("data", "%s/config.json: %s", facts.path, message or "not an object")
 end
 
 ---Names and shapes, sorted by name.

@@ -1,6 +1,7 @@
 -- importing.lua - a Hugging Face directory as a checkpoint of ours: checked, with our names, in f32, with checksums.
 
 local directory = require("seqrun.checkpoint.directory")
+local failure = require("seqrun.base.failure")
 local foreign = require("seqrun.checkpoint.foreign")
 local json = require("seqrun.core.json")
 local layers = require("seqrun.checkpoint.layers")
@@ -25,16 +26,9 @@ local function no_weights(path)
   end
 end
 
----Whether there is something of this name other than an empty directory; nil if the system cannot tell.
----@return boolean|nil
----@return string? message
----@return string? code
+---Whether there is something of this name other than an empty directory.
 local function occupied(run)
-  if not sys.exists(run) then return false end
-  if not sys.is_dir(run) then return true end
-  local names, message, code = sys.list(run)
-  if not names then return nil, message, code end
-  return #names > 0
+  return sys.exists(run) and (not sys.is_dir(run) or #failure.must(sys.list(run)) > 0)
 end
 
 ---Tensors as the parameters of a model, for saving.
@@ -60,6 +54,39 @@ end
 ---@field tensors { name: string, dtype: string, shape: integer[] }[]
 ---@field left_out { name: string, reason: string }[]
 
+local function import(path, run)
+  run = run:gsub("(.)/+$", "%1")
+  if occupied(run) then failure.raise("config", "%s is not empty; choose another directory", run) end
+  if not sys.exists(path) then
+    failure.raise("missing", "%s: no such directory%s", path, require("seqrun.base.guess").file_hint(path))
+  end
+  local function readable(value, message, code)
+    if value == nil then failure.raise(code, "%s", no_weights(path) or message) end
+    return value, message
+  end
+  local facts = readable(pretrained.read(path))
+  local tensors, left_out = readable(failure.returned(foreign.tensors, facts))
+  local differ = layers.differ(store(tensors).names(), facts.design.layers)
+  if differ then failure.raise("data", "%s: %s", facts.path, differ) end
+  local config = foreign.config(facts)
+  config.dtype, config.torch_dtype = "float32", nil
+  local opened = facts.tokenizer and failure.must(tokenizer.open(facts)) or nil
+  local existed = sys.exists(run)
+  local lock = failure.must(directory.lock(run))
+  local saved, message, code = writing.save(run, {
+    step = 0, model = store(tensors), config = config, tokenizer = opened,
+    files = foreign.sentence_files(facts.path),
+  })
+  lock:close()
+  if not saved and not existed then sys.remove(run) end
+  failure.must(saved, message, code)
+  local list, parameters = foreign.list(tensors)
+  return {
+    from = facts.path, path = saved, task = facts.kind, heads = json.array(facts.heads), labels = facts.labels,
+    parameters = parameters, tensors = list, left_out = json.array(left_out),
+  }
+end
+
 ---Makes RUN/step-000000000 of a Hugging Face directory.  Nothing is left in `run` if it fails.
 ---@param path string
 ---@param run string a directory that does not exist or is empty
@@ -67,43 +94,5 @@ end
 ---@return string? message
 ---@return string? code
 return function(path, run)
-  run = run:gsub("(.)/+$", "%1")
-  local used, why, status = occupied(run)
-  if used == nil then return nil, why, status end
-  if used then return nil, ("%s is not empty; choose another directory"):format(run), "config" end
-  if not sys.exists(path) then
-    return nil, ("%s: no such directory%s"):format(path, require("seqrun.base.guess").file_hint(path)), "missing"
-  end
-  local facts, message, code = pretrained.read(path)
-  if not facts then return nil, no_weights(path) or message, code end
-  local tensors, left_out, kind = foreign.tensors(facts)
-  if not tensors then return nil, no_weights(path) or left_out, kind end
-  local differ = layers.differ(store(tensors).names(), facts.design.layers)
-  if differ then return nil, ("%s: %s"):format(facts.path, differ), "data" end
-  local config
-  config, message, code = foreign.config(facts)
-  if not config then return nil, message, code end
-  config.dtype, config.torch_dtype = "float32", nil
-  local opened
-  if facts.tokenizer then opened, message, code = tokenizer.open(facts) end
-  if facts.tokenizer and not opened then return nil, message, code end
-  local existed = sys.exists(run)
-  local lock, problem
-  lock, problem, status = directory.lock(run)
-  if not lock then return nil, problem, status end
-  local saved
-  saved, message, code = writing.save(run, {
-    step = 0, model = store(tensors), config = config, tokenizer = opened,
-    files = foreign.sentence_files(facts.path),
-  })
-  lock:close()
-  if not saved then
-    if not existed then sys.remove(run) end
-    return nil, message, code
-  end
-  local list, parameters = foreign.list(tensors)
-  return {
-    from = facts.path, path = saved, task = facts.kind, heads = json.array(facts.heads), labels = facts.labels,
-    parameters = parameters, tensors = list, left_out = json.array(left_out),
-  }
+  return failure.returned(import, path, run)
 end

@@ -3,6 +3,7 @@
 local check = require("seqrun.base.check")
 local directory = require("seqrun.checkpoint.directory")
 local exact = require("seqrun.base.exact")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local model = require("seqrun.checkpoint.model")
 local moments = require("seqrun.checkpoint.moments")
@@ -10,21 +11,21 @@ local sys = require("seqrun.core.sys")
 
 local loading = {}
 
+local function read_state(path)
+  local text = failure.must(sys.read_file(path .. "/trainer/state.json", 1 << 28))
+  local value, message, code = exact.decode(text)
+  if type(value) ~= "table" or math.type(value.step) ~= "integer" or type(value.state) ~= "table" then
+    failure.raise(code or "data", "%s/trainer/state.json: %s", path, message or "not a state")
+  end
+  return value
+end
+
 ---The trainer's plain values of a checkpoint: { step, state, optimizer }.
 ---@param path string
 ---@return table|nil
 ---@return string? message
 ---@return string? code
-function loading.state(path)
-  local text, message, code = sys.read_file(path .. "/trainer/state.json", 1 << 28)
-  if not text then return nil, message, code end
-  local value
-  value, message, code = exact.decode(text)
-  if type(value) ~= "table" or math.type(value.step) ~= "integer" or type(value.state) ~= "table" then
-    return nil, ("%s/trainer/state.json: %s"):format(path, message or "not a state"), code or "data"
-  end
-  return value
-end
+function loading.state(path) return failure.returned(read_state, path) end
 
 ---What the device had chosen by timing when a checkpoint was saved, as a text (core/base/choices.h); "missing" where
 ---it chose nothing.
@@ -38,27 +39,24 @@ function loading.choices(path)
   return sys.read_file(file, 1 << 24)
 end
 
+local function read_config(path)
+  local folder = failure.must(directory.resolve(path))
+  local config, message = json.decode(failure.must(sys.read_file(folder .. "/config.json", 1 << 20)))
+  if type(config) ~= "table" then
+    failure.raise("data", "%s/config.json: %s", folder, message or "not an object")
+  end
+  for key, value in pairs(config) do
+    if value == json.null then config[key] = nil end
+  end
+  return config
+end
+
 ---config.json of a checkpoint, as a table.
 ---@param path string a directory, or a run's directory
 ---@return table|nil
 ---@return string? message
 ---@return string? code
-function loading.config(path)
-  local folder, message, code = directory.resolve(path)
-  if not folder then return nil, message, code end
-  local text
-  text, message, code = sys.read_file(folder .. "/config.json", 1 << 20)
-  if not text then return nil, message, code end
-  local config
-  config, message, code = json.decode(text)
-  if type(config) ~= "table" then
-    return nil, ("%s/config.json: %s"):format(folder, message or "not an object"), "data"
-  end
-  for key, value in pairs(config) do
-    if value == json.null then config[key] = nil end
-  end
-  return config, nil, code
-end
+function loading.config(path) return failure.returned(read_config, path) end
 
 ---The result of checkpoint.load.
 ---@class seqrun.Loaded
@@ -69,16 +67,14 @@ end
 
 ---Fills an optimizer, if there is one: its moments, and what the saved values say about them.
 local function load_optimizer(folder, opt, carry, values)
-  if not opt then return true end
-  local ok, message, code = true, nil, nil
-  if carry == "moments" and values and opt.carry then ok, message, code = opt:carry(values) end
-  if not ok then return nil, ("%s: %s"):format(folder, message), code end
+  if not opt then return end
+  local function taken(ok, message, code)
+    if not ok then failure.raise(code or "invalid", "%s: %s", folder, message) end
+  end
+  if carry == "moments" and values and opt.carry then taken(opt:carry(values)) end
   local averaged = values ~= nil and opt.takes_average ~= nil and opt:takes_average(values)
-  ok, message, code = moments.load(folder, opt, averaged)
-  if not ok then return nil, message, code end
-  if carry == "resume" and values then ok, message, code = opt:restore(values) end
-  if not ok then return nil, ("%s: %s"):format(folder, message), code end
-  return true
+  failure.must(moments.load(folder, opt, averaged))
+  if carry == "resume" and values then taken(opt:restore(values)) end
 end
 
 ---Replaces the weights that were loaded by their average.
@@ -90,7 +86,26 @@ local function load_average(folder, params, report)
   end
   local ok, message, code = moments.load_average(folder, weights)
   params:refresh()
-  return ok, message, code
+  failure.must(ok, message, code)
+end
+
+local function load(path, t)
+  local carry = t.carry or "weights"
+  local folder = failure.must(directory.resolve(path))
+  local report = model.load(folder, t.model, { seed = carry ~= "resume" and t.seed or nil, fresh = t.fresh })
+  if t.average then load_average(folder, t.model, report) end
+  local loaded = { path = folder, report = report }
+  if carry == "weights" then return loaded end
+
+  local missing = report.missing[1]
+  if carry == "resume" and missing then
+    failure.raise("data", "%s: has no parameter '%s'; a resume needs all of them", folder, missing.name)
+  end
+  local values = read_state(folder)
+  load_optimizer(folder, t.opt, carry, values.optimizer)
+  if carry ~= "resume" then return loaded end
+  loaded.step, loaded.state = values.step, values.state
+  return loaded
 end
 
 ---Loads weights, and with `opt` the moments, from a run's directory, a checkpoint, a Hugging Face directory or
@@ -111,33 +126,7 @@ function loading.load(path, t)
   if type(t) ~= "table" or not t.model then
     check.fail("checkpoint.load: expected the parameters to load, as in load(path, { model = bert.params })")
   end
-  local carry = t.carry or "weights"
-  local folder, message, code = directory.resolve(path)
-  if not folder then return nil, message, code end
-  local report
-  report, message, code = model.load(folder, t.model, { seed = carry ~= "resume" and t.seed or nil, fresh = t.fresh })
-  if not report then return nil, message, code end
-  if t.average then
-    local ok
-    ok, message, code = load_average(folder, t.model, report)
-    if not ok then return nil, message, code end
-  end
-  local loaded = { path = folder, report = report }
-  if carry == "weights" then return loaded end
-
-  local missing = report.missing[1]
-  if carry == "resume" and missing then
-    return nil, ("%s: has no parameter '%s'; a resume needs all of them"):format(folder, missing.name), "data"
-  end
-  local values
-  values, message, code = loading.state(folder)
-  if not values then return nil, message, code end
-  local ok
-  ok, message, code = load_optimizer(folder, t.opt, carry, values.optimizer)
-  if not ok then return nil, message, code end
-  if carry ~= "resume" then return loaded end
-  loaded.step, loaded.state = values.step, values.state
-  return loaded
+  return failure.returned(load, path, t)
 end
 
 return loading

@@ -1,5 +1,6 @@
--- model.lua - the weights of a checkpoint into a parameter store, whoever wrote them.
+-- model.lua - the weights of a checkpoint into a parameter store, whoever wrote them; raises failures.
 
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local layers = require("seqrun.checkpoint.layers")
 local names = require("seqrun.checkpoint.names")
@@ -22,23 +23,20 @@ end
 
 ---The files that hold a checkpoint's weights.
 ---@param path string
----@return string[]|nil paths
----@return string? message
----@return string? code
+---@return string[] paths
 function model.files(path)
   if not sys.is_dir(path) then return { path } end
   local single, dense = path .. "/model.safetensors", path .. "/" .. DENSE
   if sys.exists(single) then return { single, sys.exists(dense) and dense or nil } end
-  local index, message, code = sys.read_file(path .. "/model.safetensors.index.json", 1 << 26)
-  if not index and code ~= "missing" then return nil, message, code end
+  local index = failure.there(sys.read_file(path .. "/model.safetensors.index.json", 1 << 26))
   local tree = index and json.decode(index)
   if type(tree) ~= "table" or type(tree.weight_map) ~= "table" then
-    return nil, ("%s: has no model.safetensors"):format(path), "missing"
+    failure.raise("missing", "%s: has no model.safetensors", path)
   end
   local seen, paths = {}, {}
   for _, file in pairs(tree.weight_map) do
     if type(file) ~= "string" or not file:find("^[%w_%-][%w_%-%.]*$") then
-      return nil, ("%s: its index names a file outside the checkpoint"):format(path), "data"
+      failure.raise("data", "%s: its index names a file outside the checkpoint", path)
     end
     if not seen[file] then paths[#paths + 1], seen[file] = path .. "/" .. file, true end
   end
@@ -47,12 +45,11 @@ function model.files(path)
 end
 
 ---The tensors of some files by the model's name for them, or else by their canonical name.
----@return table<string, { file: userdata, entry: table }>|nil found
+---@return table<string, { file: userdata, entry: table }> found
 local function collect(paths, params, report)
   local found, match = {}, names.matcher(params)
   for _, path in ipairs(paths) do
-    local file, message, code = train.safetensors(path)
-    if not file then return nil, message, code end
+    local file = failure.must(train.safetensors(path))
     for _, entry in ipairs(file:entries()) do
       local name = match(model.whole_name(path, entry.name))
       if found[name] then
@@ -81,17 +78,13 @@ end
 ---@param source { file: userdata, entry: table }
 ---@param into seqrun.Tensor
 ---@param count? integer
----@return true|nil
----@return string? message
----@return string? code
 function model.read(param, source, into, count)
-  if not param.transposed then return source.file:read_into(into, source.entry.name, count) end
+  if not param.transposed then return failure.must(source.file:read_into(into, source.entry.name, count)) end
   local scope <close> = tensor.scope()
   local shape = source.entry.shape
   local x = tensor.zeros(shape[1], shape[2], { device = into:device(), dtype = into:dtype() })
-  local ok, message, code = source.file:read_into(x, source.entry.name)
-  if ok then into:copy_(x:transpose(1, 2)) end
-  return ok, message, code
+  failure.must(source.file:read_into(x, source.entry.name))
+  into:copy_(x:transpose(1, 2))
 end
 
 ---How many elements of a file's tensor go into a parameter, and a note; nil when they do not fit.
@@ -169,13 +162,11 @@ end
 local function read_one(params, param, source, report)
   local name = param.name
   local count, note = fit(param, source.entry)
-  local ok, message, code = model.read(param, source, params:master(name):detach(), count)
-  if not ok then return nil, message, code end
+  model.read(param, source, params:master(name):detach(), count)
   if not note and param.upcycles and not params:has(param.upcycles) then
     note = name:sub(-#source.entry.name) ~= source.entry.name and "upcycled" or nil
   end
   report.loaded[#report.loaded + 1] = { name = name, from = source.entry.name, note = note }
-  return true
 end
 
 ---Closes what model.open() has opened.
@@ -188,14 +179,8 @@ end
 ---@param path string
 ---@param params seqrun.Params
 ---@param report seqrun.LoadReport
----@return table<string, { file: userdata, entry: table }>|nil found
----@return string? message
----@return string? code
-function model.open(path, params, report)
-  local paths, message, code = model.files(path)
-  if not paths then return nil, message, code end
-  return collect(paths, params, report)
-end
+---@return table<string, { file: userdata, entry: table }> found
+function model.open(path, params, report) return collect(model.files(path), params, report) end
 
 ---A parameter that is not loaded: unchanged, or initialised.
 local function leave(params, name, why, seed, report)
@@ -208,15 +193,14 @@ local function fill(params, found, t, report)
   local used, tied, fresh = {}, names.tied(params), {}
   for _, name in ipairs(t.fresh or {}) do fresh[name] = true end
   local problem = misfits(params, found, fresh) or other_layers(params, found, fresh) or other_experts(params, found)
-  if problem then return nil, problem, "data" end
+  if problem then failure.raise("data", "%s", problem) end
   for _, param in ipairs(params.list) do
     local source = find(found, param)
     if fresh[param.name] then
       leave(params, param.name, "new", t.seed, report)
       if source then used[source] = true end
     elseif source then
-      local ok, message, code = read_one(params, param, source, report)
-      if not ok then return nil, message, code end
+      read_one(params, param, source, report)
       used[source] = true
     else
       leave(params, param.name, "not in the checkpoint", t.seed, report)
@@ -230,7 +214,6 @@ local function fill(params, found, t, report)
     end
   end
   table.sort(report.ignored, function(a, b) return a.name < b.name end)
-  return report
 end
 
 ---Fills a store from a safetensors file or a directory that holds one.  Parameters that the file lacks are initialised
@@ -238,21 +221,16 @@ end
 ---@param path string
 ---@param params seqrun.Params
 ---@param t { seed?: integer, fresh?: string[] }
----@return seqrun.LoadReport|nil
----@return string? message
----@return string? code
+---@return seqrun.LoadReport
 function model.load(path, params, t)
   local report = names.report()
-  local found, message, code = model.open(path, params, report)
-  if not found then return nil, message, code end
-  local filled
-  filled, message, code = fill(params, found, t, report)
+  local found = model.open(path, params, report)
+  local filled, problem = pcall(fill, params, found, t, report)
   model.close(found)
   params:refresh()
-  if filled and #report.loaded == 0 then
-    return nil, ("%s: has none of the parameters of this model"):format(path), "data"
-  end
-  return filled, message, code
+  if not filled then error(problem, 0) end
+  if #report.loaded == 0 then failure.raise("data", "%s: has none of the parameters of this model", path) end
+  return report
 end
 
 return model

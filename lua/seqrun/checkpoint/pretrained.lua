@@ -106,15 +106,11 @@ end
 
 ---The tensors of a directory, of which only the headers are read.
 local function entries_of(folder)
-  local paths, message, code = model.files(folder)
-  if not paths then return nil, message, code end
   local list = {}
-  for _, path in ipairs(paths) do
-    local file, problem, kind = train.safetensors(path)
-    if not file then return nil, problem, kind end
+  for _, path in ipairs(model.files(folder)) do
+    local file <close> = failure.must(train.safetensors(path))
     local entries = file:entries()
     table.move(entries, 1, #entries, #list + 1, list)
-    file:close()
   end
   return list
 end
@@ -158,41 +154,33 @@ function pretrained.task(config)
   return good and facts or nil, problem
 end
 
----Reads what is in a run's directory, a checkpoint or a Hugging Face directory; of tensors only the names.
----@param path string
----@return seqrun.Pretrained|nil
----@return string? message
----@return string? code
-function pretrained.read(path)
-  local folder, message, code = directory.resolve(path)
-  if not folder then return nil, message, code end
+local function read(path)
+  local folder = failure.must(directory.resolve(path))
   if not sys.is_dir(folder) then
-    return nil, ("%s is a file; expected a directory with config.json"):format(path), "data"
+    failure.raise("data", "%s is a file; expected a directory with config.json", path)
   end
-  local config
-  config, message, code = loading.config(folder)
-  if not config then return nil, message, code end
-  local read, found = pcall(sentences, folder)
-  local known = not read and failure.of(found)
-  if known then return nil, known.message, known.code end
-  if not read then error(found, 0) end
-  local facts = { path = folder, sentences = found }
+  local config = failure.must(loading.config(folder))
+  local facts = { path = folder, sentences = sentences(folder) }
   facts.max_len = facts.sentences.max_len
   local good, problem = add_family(facts, config)
   if good then good, problem = add_task(facts, config) end
-  if not good then return nil, ("%s/config.json: %s"):format(folder, problem), "data" end
-  local entries
-  entries, message, code = entries_of(folder)
-  if not entries then return nil, message, code end
+  if not good then failure.raise("data", "%s/config.json: %s", folder, problem) end
+  local entries = entries_of(folder)
   problem = oversized(facts, entries)
   facts.oversized = problem and ("%s/config.json: %s"):format(folder, problem) or nil
   if not facts.kind and #facts.heads == 0 then facts.heads = heads_of_tensors(facts, entries) end
   if not facts.kind and #facts.heads == 0 and facts.sentences.normalise ~= nil and not facts.sentences.problem then
     facts.kind, facts.outputs = "embed", 1 -- modules.json says how its vectors are made
   end
-  good, message, code = tokenizer.read(facts, folder)
-  if not good then return nil, message, code end
+  failure.must(tokenizer.read(facts, folder))
   return facts
 end
+
+---Reads what is in a run's directory, a checkpoint or a Hugging Face directory; of tensors only the names.
+---@param path string
+---@return seqrun.Pretrained|nil
+---@return string? message
+---@return string? code
+function pretrained.read(path) return failure.returned(read, path) end
 
 return pretrained

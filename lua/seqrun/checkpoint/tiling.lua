@@ -1,5 +1,6 @@
 -- tiling.lua - starts a model from a checkpoint of a smaller one of its family: init.tile.
 
+local failure = require("seqrun.base.failure")
 local model = require("seqrun.checkpoint.model")
 local names = require("seqrun.checkpoint.names")
 local pretrained = require("seqrun.checkpoint.pretrained")
@@ -42,13 +43,11 @@ end
 local function fill_one(t, param, source, blocks)
   local entry = taken(param, source.entry)
   local problem = misfit(param, entry, #param.shape == 2 and is_table(t.model.encoder, param))
-  if problem then return nil, problem, "config" end
+  if problem then failure.raise("config", "%s", problem) end
   local scope <close> = tensor.scope()
   local x = tensor.zeros(table.unpack(entry.shape))
-  local ok, message, code = model.read(param, source, x, entry.count)
-  if not ok then return nil, message, code end
+  model.read(param, source, x, entry.count)
   t.model.params:master(param.name):detach():copy_(rule.tile(x, param.shape, blocks))
-  return true
 end
 
 local function find(found, param, name)
@@ -69,15 +68,32 @@ local function fill(t, layers, found, report)
       source = found[name]
     end
     if source then
-      local ok, message, code = fill_one(t, param, source, blocks)
-      if not ok then return nil, message, code end
+      fill_one(t, param, source, blocks)
       report.loaded[#report.loaded + 1] = { name = param.name, from = source.entry.name, note = "tiled" }
     else
       report.missing[#report.missing + 1] = { name = param.name, reason = "not in the checkpoint; left unchanged" }
     end
   end
   params:refresh()
-  return true
+end
+
+local function tile(path, t)
+  local smaller = failure.must(pretrained.read(path))
+  local family = t.model.encoder.family.name
+  if smaller.family.name ~= family then
+    failure.raise("config", "%s is %s, the model is %s; a model is tiled from one of its family", path,
+      smaller.family.name, family)
+  end
+  if smaller.design.layers > t.model.encoder.design.layers then
+    failure.raise("config", "%s has %d layers, the model %d; a model is tiled from a smaller one", path,
+      smaller.design.layers, t.model.encoder.design.layers)
+  end
+  local report = names.report()
+  local found = model.open(smaller.path, t.model.params, report)
+  local filled, problem = pcall(fill, t, smaller.design.layers, found, report)
+  model.close(found)
+  if not filled then error(problem, 0) end
+  return { path = smaller.path, report = report }
 end
 
 ---Fills a model from the checkpoint of a smaller one; what that lacks keeps its initial values.
@@ -86,25 +102,4 @@ end
 ---@return seqrun.Loaded|nil
 ---@return string? message
 ---@return string? code
-return function(path, t)
-  local smaller, message, code = pretrained.read(path)
-  if not smaller then return nil, message, code end
-  local family = t.model.encoder.family.name
-  if smaller.family.name ~= family then
-    return nil, ("%s is %s, the model is %s; a model is tiled from one of its family"):format(path,
-      smaller.family.name, family), "config"
-  end
-  if smaller.design.layers > t.model.encoder.design.layers then
-    return nil, ("%s has %d layers, the model %d; a model is tiled from a smaller one"):format(path,
-      smaller.design.layers, t.model.encoder.design.layers), "config"
-  end
-  local report = names.report()
-  local found
-  found, message, code = model.open(smaller.path, t.model.params, report)
-  if not found then return nil, message, code end
-  local ok
-  ok, message, code = fill(t, smaller.design.layers, found, report)
-  model.close(found)
-  if not ok then return nil, message, code end
-  return { path = smaller.path, report = report }
-end
+return function(path, t) return failure.returned(tile, path, t) end

@@ -1,6 +1,7 @@
 -- advise - the fastest layouts of a training job over devices, by a fitted model.
 
 local converters = require("seqrun.config.converters")
+local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
 
 local command = { summary = "rank parallel layouts of a model on devices by predicted step time" }
@@ -75,9 +76,8 @@ local function here(args)
   end
   local prober, show = require("seqrun.advise.here"), require("seqrun.advise.show")
   local batch = args.batch or 4
-  local machine, message, code = prober.probe { model = args.model or "bert-mini", seq = args.seq or 512,
-    threads = args.threads }
-  if not machine then return nil, message, code end
+  local machine = failure.must(prober.probe { model = args.model or "bert-mini", seq = args.seq or 512,
+    threads = args.threads })
   local arms = prober.check(machine, { batch = batch, measure = not args.no_measure })
   local verdict = prober.judge(arms)
   local function plain() return show.here_json(machine, batch, arms, verdict) end
@@ -96,12 +96,11 @@ function command.run(args)
   for _, key in ipairs { "model", "seq", "batch", "devices", "device" } do
     if not args[key] then return nil, ("advise: --%s is missing; see seqrun advise --help"):format(key), "config" end
   end
-  local advice, message, code = require("seqrun.advise").advise {
+  local advice = failure.must(require("seqrun.advise").advise {
     model = args.model, seq = args.seq, batch = args.batch, devices = args.devices, device = args.device,
     kernel = args.kernel, attended = args.attended, recompute = RECOMPUTE[args.recompute],
     zero = math.tointeger(tonumber(args.zero)),
-  }
-  if not advice then return nil, message, code end
+  })
   local show = require("seqrun.advise.show")
   local most = args.all and #advice.layouts or args.top
   local function plain() return show.json(advice, most, args.all) end

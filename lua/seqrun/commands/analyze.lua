@@ -3,6 +3,7 @@
 local converters = require("seqrun.config.converters")
 local analysis = require("seqrun.analysis")
 local data = require("seqrun.data")
+local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
 local show = require("seqrun.analysis.show")
 local sys = require("seqrun.core.sys")
@@ -97,24 +98,17 @@ function command.run(args)
   if #specs == 0 then
     return nil, "analyze: name the metrics, such as --metric length rarity; see seqrun analyze --help", "config"
   end
-  local corpus, message, code = data.open(args.data, { held = args.held })
-  if not corpus then return nil, message, code end
+  local corpus = failure.must(data.open(args.data, { held = args.held }))
   verb.use_device(args)
   sys.signals("work")
-  local made
-  made, message, code = analysis.run {
+  local made = failure.must(analysis.analyze {
     data = corpus, metrics = specs, out = args.out, part = args.part, max_len = args.max_len,
     nsp = not args.single and corpus:info().kind == "text", short_seq_prob = args.short_seq_prob,
     seed = args.seed or 42,
     too_long = args.split and "split" or nil, threads = args.threads,
     progress = args.format == "table" and function(line) io.stderr:write("seqrun: ", line, "\n") end or nil,
-  }
-  if not made then return nil, message, code end
-  if args.deepspeed then
-    local done
-    done, message, code = export(made, args.deepspeed)
-    if not done then return nil, message, code end
-  end
+  })
+  if args.deepspeed then failure.must(export(made, args.deepspeed)) end
   local reports = {}
   for i, metric in ipairs(made) do reports[i] = show.figures(metric) end
   formats.tell(args, {

@@ -3,6 +3,7 @@
 local baselines = require("seqrun.history.baselines")
 local comparison = require("seqrun.history.comparison")
 local curves = require("seqrun.draw.curves")
+local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
 local grid = require("seqrun.draw.grid")
 local guess = require("seqrun.base.guess")
@@ -239,14 +240,12 @@ local function plain(self)
 end
 
 function command.run(args)
-  local pasts, bad, unreadable = collect(args)
-  if not pasts then return nil, bad, unreadable end
+  local pasts, bad, unreadable = failure.must(collect(args))
   local self = comparison.of(pasts)
   for _, one in ipairs(bad) do
     self.notes[#self.notes + 1] = ("left out: %s: %s"):format(one.dir, one.reason)
   end
-  local list, title, wrong = curves_of(args, self)
-  if not list then return nil, title, wrong end
+  local list, title = failure.must(curves_of(args, self))
   if args.json then
     print(json.encode(plain(self)))
   elseif args.format ~= "table" then

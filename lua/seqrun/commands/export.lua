@@ -1,6 +1,7 @@
 -- export - a checkpoint as a directory for Hugging Face's libraries.
 
 local checkpoint = require("seqrun.checkpoint")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
 local listing = require("seqrun.checkpoint.listing")
@@ -41,11 +42,10 @@ end
 
 function command.run(args)
   verb.note_best(args)
-  local done, message, code = checkpoint.export(args.dir, args.out, {
+  local done = failure.must(checkpoint.export(args.dir, args.out, {
     encoder = args.encoder or nil, dtype = args.dtype, replace = args.force or nil,
     average = args.average, network = args.network,
-  })
-  if not done then return nil, message, code end
+  }))
   if args.json then
     print(json.encode(done))
     return 0

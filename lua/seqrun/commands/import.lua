@@ -46,8 +46,7 @@ function command.run(args)
   local facts = checkpoint.pretrained(args.dir)
   local missing, extra = {}, {}
   if facts then missing, extra = compare(args.dir) end
-  local done, message, code = checkpoint.import(args.dir, args.out)
-  if not done then return nil, message, code end
+  local done = failure.must(checkpoint.import(args.dir, args.out))
   if facts and facts.tokenizer then verb.tokenizer(facts) end -- warns
   done.missing, done.extra = json.array(missing), json.array(extra)
   if args.json then

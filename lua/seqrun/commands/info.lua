@@ -1,6 +1,7 @@
 -- info - describe a run, a checkpoint, weights, a data set, a tokenizer, a plan or metrics.
 
 local describe = require("seqrun.history.describe")
+local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
@@ -109,8 +110,7 @@ local PRINTERS = {
 }
 
 function info.run(args)
-  local facts, message, code = describe(args.path)
-  if not facts then return nil, message, code end
+  local facts = failure.must(describe(args.path))
   if args.format ~= "table" then
     formats.tell(args, { json = function() return facts end })
     return 0

@@ -1,5 +1,6 @@
 -- pack - plan which sequences share a row, with efficiency and proof.
 
+local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
@@ -77,8 +78,7 @@ local function histogram_of(args)
   end
   if not args.data then return nil, "pack: nothing to pack; give a data set or --hist FILE", "config" end
   if args.data:find("%.hist$") then return pack.lengths(args.data, options_of(args)) end
-  local dataset, message, code = require("seqrun.data").open(args.data)
-  if not dataset then return nil, message, code end
+  local dataset = failure.must(require("seqrun.data").open(args.data))
   return pack.lengths(dataset, { max_len = args.max_len or 512, too_long = args.too_long })
 end
 
@@ -87,18 +87,14 @@ local function say(text)
 end
 
 local function check(args, histogram)
-  local certificate, message, code = pack.load_certificate(args.check)
-  if not certificate then return nil, message, code end
+  local certificate = failure.must(pack.load_certificate(args.check))
   local info = certificate:info()
   local asked = args.max_seqs
   if math.type(asked) == "integer" and info.max_seqs and info.max_seqs < asked then
     local text = "pack: invalid proof: it is for at most %d sequences per pack, not %d"
-    message = text:format(info.max_seqs, asked)
-    return nil, message, "data"
+    failure.raise("data", text, info.max_seqs, asked)
   end
-  local holds
-  holds, message, code = certificate:check(histogram)
-  if not holds then return nil, message, code end
+  failure.must(certificate:check(histogram))
   formats.tell(args, {
     json = function()
       return {
@@ -116,8 +112,7 @@ local function check(args, histogram)
 end
 
 local function draw(args, histogram)
-  if not args.svg then return true end
-  return sys.write_file(args.svg, pack.svg(histogram, { solver = args.solver }))
+  if args.svg then failure.must(sys.write_file(args.svg, pack.svg(histogram, { solver = args.solver }))) end
 end
 
 ---Columns of --compare for other programs and for pages.
@@ -128,11 +123,8 @@ local COLUMNS = {
 local function compare(args, histogram)
   local options = options_of(args)
   options.max_len, options.too_long, options.solver = nil, nil, nil
-  local result, message, code = pack.compare(histogram, options)
-  if not result then return nil, message, code end
-  local done
-  done, message, code = draw(args, histogram)
-  if not done then return nil, message, code end
+  local result = failure.must(pack.compare(histogram, options))
+  draw(args, histogram)
   formats.tell(args, {
     json = function()
       return { lower_bound = result.lower_bound, max_seqs = result.max_seqs or json.null, rows = result.rows }
@@ -146,28 +138,22 @@ end
 
 ---The proof, and the bound that it adds to the plan.
 local function certify(args, histogram, plan)
-  local certificate, message, code = plan:prove()
-  if not certificate then return nil, message, code end
-  local done
-  done, message, code = certificate:save(args.certificate, histogram)
-  if not done then return nil, message, code end
+  local certificate = failure.must(plan:prove())
+  failure.must(certificate:save(args.certificate, histogram))
   local bound = certificate:info().bound
   if bound > plan.lower_bound then
     plan.lower_bound, plan.bound_kind, plan.gap_packs = bound, "lp", plan.packs - bound
   end
-  return true
 end
 
 ---Files are written before the report, so that a failure leaves stdout empty.
 local function write_files(args, histogram, plan)
-  local done, message, code = true, nil, nil
   for _, name in ipairs { "certificate", "out", "svg" } do
-    if done then done, message, code = same_file(args[name], { args.data or args.hist }, "--" .. name) end
+    failure.must(same_file(args[name], { args.data or args.hist }, "--" .. name))
   end
-  if done and args.certificate then done, message, code = certify(args, histogram, plan) end
-  if done and args.out then done, message, code = plan:save(args.out) end
-  if done then done, message, code = draw(args, histogram) end
-  return done, message, code
+  if args.certificate then certify(args, histogram, plan) end
+  if args.out then failure.must(plan:save(args.out)) end
+  draw(args, histogram)
 end
 
 local function report(args, histogram, plan)
@@ -188,39 +174,35 @@ local CLASHES = {
   { "compare", { "certificate", "out" }, "--compare prints a table and makes no plan" },
 }
 
-local function unheard(args)
+local function check_clashes(args)
   for _, clash in ipairs(CLASHES) do
     for _, other in ipairs(clash[2]) do
       if args[clash[1]] and args[other] then
-        return nil, ("pack: %s; leave out --%s or --%s"):format(clash[3], other, clash[1])
+        failure.raise("config", "pack: %s; leave out --%s or --%s", clash[3], other, clash[1])
       end
     end
   end
   if args.plot and args.format ~= "table" then
-    return nil, ("pack: --format %s has no drawing; leave out --plot, or write it with --svg FILE"):format(
+    failure.raise("config", "pack: --format %s has no drawing; leave out --plot, or write it with --svg FILE",
       args.format)
   end
-  return true
 end
 
 function command.run(args)
   local good, problem = pack.check_solver(args.solver)
-  if good then good, problem = unheard(args) end
   if not good then return nil, problem, "config" end
-  local histogram, message, code = histogram_of(args)
-  if not histogram then return nil, message, code end
+  check_clashes(args)
+  local histogram = failure.must(histogram_of(args))
   if args.check then return check(args, histogram) end
   if args.compare then return compare(args, histogram) end
   local options = options_of(args)
   options.max_len, options.too_long = nil, nil
-  local planned, plan
   local busy <close> = args.format == "table" and live.busy("packing") or nil
-  planned, plan, message, code = pcall(pack.pack, histogram, options)
+  local planned, plan, message, code = pcall(pack.pack, histogram, options)
   if busy then busy:finish() end
   if not planned then return nil, (tostring(plan):gsub("^[^:]+:%d+: ", "")), "config" end
-  if not plan then return nil, message, code end
-  good, message, code = write_files(args, histogram, plan)
-  if not good then return nil, message, code end
+  failure.must(plan, message, code)
+  write_files(args, histogram, plan)
   report(args, histogram, plan)
   return 0
 end

@@ -43,10 +43,7 @@ end
 
 function command.run(args)
   local file = args.out and args.out ~= "-" and args.out
-  if file then
-    local ok, message, code = check_file(file)
-    if not ok then return nil, message, code end
-  end
+  if file then failure.must(check_file(file)) end
   local summary = require("seqrun.report.summary")
   local runs, unreadable = summary.gather(args.runs, { samples = args.samples })
   local function done()
@@ -61,8 +58,7 @@ function command.run(args)
     return done()
   end
   file = file or file_of(args, runs)
-  local ok, message, code = sys.write_file(file, page)
-  if not ok then return nil, message, code end
+  failure.must(sys.write_file(file, page))
   if not args.json then print(("%s: %d KiB; open it in a browser"):format(file, math.ceil(#page / 1024))) end
   return done()
 end

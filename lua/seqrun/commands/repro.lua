@@ -2,6 +2,7 @@
 
 local checks = require("seqrun.run.repro.checks")
 local converters = require("seqrun.config.converters")
+local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
 local grid = require("seqrun.draw.grid")
 local json = require("seqrun.core.json")
@@ -102,13 +103,10 @@ local function plain(self, equal)
 end
 
 function command.run(args)
-  local self, message, code = repro.open(args.run, args.steps, args.trust)
-  if not self then return nil, message, code end
+  local self = failure.must(repro.open(args.run, args.steps, args.trust))
   local refusal = checks.refusal(self.checks)
   if not refusal and not args.check then
-    local done
-    done, message, code = repro.run(self, { out = args.out, threads = args.threads, quiet = args.format ~= "table" })
-    if not done then return nil, message, code end
+    failure.must(repro.run(self, { out = args.out, threads = args.threads, quiet = args.format ~= "table" }))
   end
   local equal = not refusal and (args.check or self.equal) or false
   formats.tell(args, {

@@ -2,6 +2,7 @@
 
 local converters = require "seqrun.config.converters"
 local core = require "seqrun.core.text"
+local failure = require "seqrun.base.failure"
 local stored = require "seqrun.text.stored"
 
 local tokenize = { summary = "print the token ids of each line of text" }
@@ -30,22 +31,19 @@ local function warn(counts)
 end
 
 function tokenize.run(args)
-  local tokenizer, message, code = stored.tokenizer(args.vocab, {
+  local tokenizer = failure.must(stored.tokenizer(args.vocab, {
     lowercase = not args.cased, keep_accents = args.keep_accents, literal = args.literal == true,
-  })
-  if not tokenizer then return nil, message, code end
+  }))
   if (args.cased or args.keep_accents) and select(2, tokenizer:text()) then
     local flag = args.cased and "--cased" or "--keep-accents"
     return nil, ("tokenize: %s is for a vocab.txt; the tokenizer.json of %s says it itself"):format(flag, args.vocab),
       "config"
   end
   local files = #args.files > 0 and args.files or { "-" }
-  local counts
   io.stdout:flush()
-  counts, message, code = core.encode(tokenizer, files, {
+  local counts = failure.must(core.encode(tokenizer, files, {
     ids = args.ids, offsets = args.offsets, frame = args.specials, json = args.json, threads = args.threads,
-  })
-  if not counts then return nil, message, code end
+  }))
   warn(counts)
   return 0
 end

@@ -33,16 +33,19 @@ examples:
   seqrun verify runs/pretrain --last]=])
 end
 
+---A run without its files is wrong data, not a missing path.
+local function of_run(value, message, code)
+  return (failure.must(value, message, code == "missing" and "data" or code))
+end
+
 ---The recorded lines of a run, by step.
 local function recorded(run)
-  local lines, message, code = metrics.read(run)
-  if not lines then return nil, message, code end
-  local list = {}
+  local lines, list = of_run(metrics.read(run)), {}
   for _, line in ipairs(lines) do
     if line.type == "verify" and line.equal and math.type(line.step) == "integer" then list[#list + 1] = line end
   end
   if #list == 0 then
-    return nil, ("%s: no step has recorded hashes; train with verify.every=100"):format(run), "data"
+    failure.raise("data", "%s: no step has recorded hashes; train with verify.every=100", run)
   end
   table.sort(list, function(a, b) return a.step < b.step end)
   return list
@@ -57,14 +60,13 @@ local function chosen(list, args)
     if line.step == args.step then return { line } end
     if #near < 8 then near[#near + 1] = tostring(line.step) end
   end
-  return nil, ("%s: step %d has no recorded hashes; those of %s%s have"):format(args.run, args.step,
-    table.concat(near, ", "), #list > #near and ", ..." or ""), "data"
+  failure.raise("data", "%s: step %d has no recorded hashes; those of %s%s have", args.run, args.step,
+    table.concat(near, ", "), #list > #near and ", ..." or "")
 end
 
 ---The checkpoint to begin at: one that is intact, before the first line, or for several lines the oldest.
 local function beginning(run, lines)
-  local all, message, code = checkpoint.list(run)
-  if not all then return nil, message, code end
+  local all = of_run(checkpoint.list(run))
   local last, why = lines[#lines].step, nil
   local first, past, by = 1, #all, 1
   if #lines == 1 then first, past, by = #all, 1, -1 end
@@ -75,7 +77,7 @@ local function beginning(run, lines)
       why = problem
     end
   end
-  return nil, why or ("%s: no checkpoint is older than step %d"):format(run, last), "data"
+  failure.raise("data", "%s", why or ("%s: no checkpoint is older than step %d"):format(run, last))
 end
 
 ---A directory for the files of the run that computes the steps; it is removed when closed.
@@ -93,7 +95,7 @@ local QUIET = {
 }
 
 ---Runs the recipe from the checkpoint.
----@return table[]|nil results
+---@return table[] results
 local function play(words, run, from, lines, trusted)
   local place <close> = place_beside(run)
   local playing = playback.open(from.path, lines)
@@ -102,7 +104,7 @@ local function play(words, run, from, lines, trusted)
   words[#words + 1] = "--max-steps=" .. playing.last
   local done, message = replay.play(words, trusted)
   playback.close()
-  if not done then return nil, message, "data" end
+  failure.must(done, message, "data")
   return playing.results
 end
 
@@ -139,19 +141,11 @@ local function tell(args, from, results, edited)
 end
 
 function command.run(args)
-  local list, message, code = recorded(args.run)
-  if not list then return nil, message, code == "missing" and "data" or code end
-  local lines, from, words, edited
-  lines, message, code = chosen(list, args)
-  if not lines then return nil, message, code end
-  from, message, code = beginning(args.run, lines)
-  if not from then return nil, message, code == "missing" and "data" or code end
-  words, message, code = replay.recipe(args.run, args.trust)
-  if not words then return nil, message, code end
-  edited = replay.environment(args.run).recipe_hash ~= failure.there(sys.hash_file(words[0]))
-  local results
-  results, message, code = play(words, args.run, from, after(lines, from.step), args.trust)
-  if not results then return nil, message, code end
+  local lines = chosen(recorded(args.run), args)
+  local from = beginning(args.run, lines)
+  local words = failure.must(replay.recipe(args.run, args.trust))
+  local edited = replay.environment(args.run).recipe_hash ~= failure.there(sys.hash_file(words[0]))
+  local results = play(words, args.run, from, after(lines, from.step), args.trust)
   if #results == 0 then return nil, ("%s: the run ended before a recorded step"):format(args.run), "data" end
   return tell(args, from, results, edited)
 end

@@ -2,6 +2,7 @@
 
 local converters = require "seqrun.config.converters"
 local core = require "seqrun.core.text"
+local failure = require("seqrun.base.failure")
 local inputs = require "seqrun.text.inputs"
 local same_file = require("seqrun.base.same_file")
 local sys = require "seqrun.core.sys"
@@ -62,38 +63,31 @@ local function train_bpe(args, records)
   if args.size < LEAST_BPE then
     return nil, ("vocab: --size is %d; byte-level BPE has at least %d tokens"):format(args.size, LEAST_BPE), "config"
   end
-  local made, counts, code = core.train_bpe(args.files, {
+  local made, counts = failure.must(core.train_bpe(args.files, {
     size = args.size, min_frequency = args.min_freq, threads = args.threads, records = records,
-  })
-  if not made then return nil, counts, code end
-  local written, message, status = sys.write_file(args.out, made .. "\n")
-  if not written then return nil, message, status end
-  local tokenizer, problem, kind = core.parse_tokenizer(made, args.out)
-  if not tokenizer then return nil, problem, kind end
+  }))
+  failure.must(sys.write_file(args.out, made .. "\n"))
+  local tokenizer = failure.must(core.parse_tokenizer(made, args.out))
   report(args, tokenizer, counts)
   return 0
 end
 
 ---Trains a WordPiece vocabulary and writes its vocab.txt.
 local function train_wordpiece(args, records)
-  local made, counts, code = core.train(args.files, {
+  local made, counts = failure.must(core.train(args.files, {
     size = args.size, min_frequency = args.min_freq, limit_alphabet = args.limit_alphabet,
     lowercase = not args.cased, threads = args.threads, records = records,
-  })
-  if not made then return nil, counts, code end
-  local saved, message, status = made:save(args.out)
-  if not saved then return nil, message, status end
+  }))
+  failure.must(made:save(args.out))
   report(args, made, counts)
   return 0
 end
 
 function vocab.run(args)
-  local writable, reason, storage = same_file(args.out, args.files, "--out")
-  if writable then writable, reason, storage = sys.check_writable(args.out) end
-  if not writable then return nil, reason, storage end
+  failure.must(same_file(args.out, args.files, "--out"))
+  failure.must(sys.check_writable(args.out))
   local how = { columns = { text = args.column }, where = args.where }
-  local records, message, code = inputs.texts(args.files, how, "vocab")
-  if records == nil then return nil, message, code end
+  local records = failure.must(inputs.texts(args.files, how, "vocab"))
   return (args.model == "bpe" and train_bpe or train_wordpiece)(args, records or nil)
 end
 
