@@ -3,6 +3,7 @@
 local failure = require("seqrun.base.failure")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
+local yaml = require("seqrun.core.yaml")
 
 ---The values of words such as task=NAME, config=FILE, --resume=DIR, --out DIR.
 local function words_of(words)
@@ -20,7 +21,10 @@ end
 ---The task that a config file names.
 local function task_in(path)
   local content = path and sys.exists(path) and failure.must(sys.read_file(path, 1 << 20)) or ""
-  return content:match("^task: *([^%s#]+)") or content:match("\ntask: *([^%s#]+)")
+  local root = yaml.parse(content)
+  for _, entry in ipairs(root and root.kind == "map" and root or {}) do
+    if entry.key.value == "task" and entry.value.kind == "scalar" then return entry.value.value end
+  end
 end
 
 ---The same, unless it is code: a config may be somebody else's.
@@ -31,19 +35,26 @@ local function harmless_task_in(path)
     path, name, text.shell(name))
 end
 
+---The tasks without a loop of their own.
+local function names_of(tasks)
+  local names = {}
+  for _, name in ipairs(tasks.finetuning()) do names[#names + 1] = not tasks[name].recipe and name or nil end
+  return names
+end
+
 ---Prints the tasks, as --help without one.
 local function list(recipe, tasks)
   local lines = {
     ("usage: seqrun %s task=NAME [key.path=value ...] [config=FILE] [preset=NAME]"):format(recipe), "", "tasks:",
   }
-  for _, name in ipairs(tasks.finetuning()) do lines[#lines + 1] = ("  %-12s %s"):format(name, tasks[name].doc) end
+  local names = names_of(tasks)
+  for _, name in ipairs(names) do lines[#lines + 1] = ("  %-12s %s"):format(name, tasks[name].doc) end
   lines[#lines + 1] = ("  %-12s %s"):format("FILE.lua", "a task of your own: recipes/finetune_own.lua has one")
   lines[#lines + 1] = "\nexamples:"
-  for _, name in ipairs(tasks.finetuning()) do
-    local task = tasks[name]
-    if task.example and not task.recipe then lines[#lines + 1] = ("  task=%-12s %s"):format(name, task.example) end
+  for _, name in ipairs(names) do
+    if tasks[name].example then lines[#lines + 1] = ("  task=%-12s %s"):format(name, tasks[name].example) end
   end
-  lines[#lines + 1] = ("\n`seqrun %s task=%s --help` lists the keys of a task"):format(recipe, tasks.finetuning()[1])
+  lines[#lines + 1] = ("\n`seqrun %s task=%s --help` lists the keys of a task"):format(recipe, names[1])
   print(require("seqrun.draw.live").fit_output(table.concat(lines, "\n")))
   failure.raise("ok", "")
 end
@@ -71,5 +82,5 @@ return function(tasks, words)
   end
   if given.help then list(words[0], tasks) end
   local way = given.resume == true and "name the run (--resume=DIR), or add task=NAME" or "add task=NAME"
-  failure.raise("config", "%s: no task is given; %s: %s", words[0], way, table.concat(tasks.finetuning(), ", "))
+  failure.raise("config", "%s: no task is given; %s: %s", words[0], way, table.concat(names_of(tasks), ", "))
 end
