@@ -42,7 +42,7 @@ for i, path in ipairs(cfg.inputs) do
   if not sys.exists(path) and sys.exists(beside) then cfg.inputs[i] = beside end
 end
 if request.dry_run then sr.must(require("seqrun.text.inputs").find(cfg.inputs)) end
-local out = request.out and request.out .. "/" .. cfg.out:match("[^/]*$") or cfg.out
+local out = cfg.out
 if request.dry_run then return print(("would write %s from %s"):format(out, table.concat(cfg.inputs, ", "))) end
 
 sr.must(sr.data.prepare {

@@ -27,7 +27,7 @@ local fields = {
 for _, field in ipairs(keys.reading()) do fields[#fields + 1] = field end
 
 local cfg, request = require("seqrun.run.settings") { recipe = arg, schema = c.map(fields) }
-local out = request.out and request.out .. "/" .. cfg.out:match("[^/]*$") or cfg.out
+local out = cfg.out
 if request.dry_run then return print(("would write %s from %s"):format(out, table.concat(cfg.inputs, ", "))) end
 if not cfg.model == not cfg.vocab then sr.must(nil, "give model=DIR or vocab=FILE, and not both", "config") end
 if require("seqrun.core.sys").exists(out) and not cfg.overwrite then

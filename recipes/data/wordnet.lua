@@ -33,7 +33,7 @@ local schema = c.map {
   { "seed", c.integer { default = 1, min = 0, doc = "of the choice of definitions, and of those in dev.tsv" } },
 }
 local cfg, request = require("seqrun.run.settings") { recipe = arg, schema = schema }
-local out = request.out or cfg.out
+local out = cfg.out
 
 ---The domains that are wanted, by number.
 local function wanted()

@@ -11,7 +11,14 @@ local RUN_ONLY = {
   resume = "--resume", max_steps = "--max-steps", new_rate = "--new-rate", json_log = "--json-log", force = "--force",
 }
 
----The values, and the options of the command line.
+---What a recipe writes: --out names the file, or the directory of the file that `out` of the config names.
+local function output_of(request, out)
+  if not request.out or type(out) ~= "string" then return out end
+  local name = out:match("[^/]*$")
+  return request.out:match("%.%w+$") == name:match("%.%w+$") and request.out or request.out .. "/" .. name
+end
+
+---The values, with what --out means for `out`, and the options of the command line.
 ---@param spec { recipe: string[], schema: table, rules?: table[] } recipe: the global `arg`
 ---@return table values
 ---@return table request
@@ -27,5 +34,6 @@ return function(spec)
   end
   sys.signals("work")
   output.survive(not request.dry_run)
+  loaded.values.out = output_of(request, loaded.values.out)
   return loaded.values, request
 end
