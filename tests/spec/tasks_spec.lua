@@ -339,5 +339,15 @@ describe("a fine-tuning recipe", function()
     code, _, err = recipe()
     assert.equal(2, code)
     assert.matches("finetune.lua: no task is given; add task=NAME: choice, classify", err)
+    assert.is_nil(err:find("embed", 1, true)) -- which has a recipe of its own
+  end)
+
+  it("finds the task of a config however YAML writes it", function()
+    for i, line in ipairs { 'task: "classify"', "task:  'classify' # a class", "{ task: classify }" } do
+      local path = program.write(folder, ("quoted-%d.yaml"):format(i), line .. "\n")
+      local code, out = recipe("config=" .. path, "--explain")
+      assert.equal(0, code)
+      assert.matches("task +classify", out)
+    end
   end)
 end)
