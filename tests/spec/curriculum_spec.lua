@@ -1,6 +1,6 @@
 -- Which examples a curriculum unlocks, and what updates draw from them.
 
-local reference = require "tests.support.golden.reference"
+local reference = require "tests.support.reference"
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
