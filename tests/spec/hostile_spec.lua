@@ -242,7 +242,7 @@ describe("the socket of a run", function()
     local out = folder .. "/said.txt"
     assert(os.execute(("'%s' attach '%s' -e 1 >'%s' 2>&1 &"):format(program.path, dir, out)))
     local connection
-    for _ = 1, 100 do
+    for _ = 1, 6000 do
       connection = listener:accept()
       if connection then break end
       sys.sleep(0.05)
@@ -252,7 +252,7 @@ describe("the socket of a run", function()
     sys.sleep(0.2)
     connection:write(frames.pack("out", 1, "\27]0;x\7 out\n") .. frames.pack("bye", 0, "gone \27[2J\xff"))
     local said = ""
-    for _ = 1, 60 do
+    for _ = 1, 6000 do
       sys.sleep(0.05)
       said = sys.read_file(out) or ""
       if said:find("gone", 1, true) then break end

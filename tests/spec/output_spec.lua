@@ -138,10 +138,10 @@ describe("the prompt", function()
   it("ends with 0 when its terminal closes, also while code runs", function()
     for _, typed in ipairs { "", "while true do end" } do
       sys.remove(folder .. "/ready")
-      local code = bash(([[(echo "io.open('FOLDER/ready', 'w'):close() %s"; sleep 5) | { %s & p=$!
+      local code = bash(([[rm -f FOLDER/typed; mkfifo FOLDER/typed; %s <FOLDER/typed & p=$!
+        exec 3>FOLDER/typed; echo "io.open('FOLDER/ready', 'w'):close() %s" >&3
         until [ -e FOLDER/ready ]; do sleep 0.05; done
-        sleep 0.2; kill -HUP $p; wait $p; }
-        exit ${PIPESTATUS[1]}]]):format(typed, program.path))
+        kill -HUP $p; wait $p]]):format(program.path, typed))
       assert.equal(0, code)
     end
   end)

@@ -216,7 +216,7 @@ end
     if step == 8 and signals then
       for signal in signals:gmatch("%u+") do
         os.execute(("(sleep 0.02; kill -%s %d) >/dev/null 2>&1 &"):format(signal, sys.pid()))
-        sys.sleep(1) -- ended by a signal that is handled
+        sys.sleep(20) -- ended by a signal that is handled
       end
     end]])
     local function go(signals, out)

@@ -1,7 +1,8 @@
 -- peak.lua - how much memory it takes to read a file, as a recipe: seqrun tests/support/peak.lua KIND PATH FIRST
 --
--- Prints the bytes of the process that were not there before, at the highest, and what reading gave, as JSON.  What the
--- reader needs whatever the file is has been loaded before, for the file FIRST; the memory of libraries counts too.
+-- Prints the bytes of the process that were not there before, at the highest, the processor time and what reading
+-- gave, as JSON.  What the reader needs whatever the file is has been loaded before, for the file FIRST; the memory of
+-- libraries counts too.
 
 local json = require("seqrun.core.json")
 local sr = require("seqrun")
@@ -65,10 +66,12 @@ for i = 1, 2 do -- the first time on a file of nothing, which loads modules
   collectgarbage()
   local before = memory("VmRSS")
   reset_peak()
+  local began = os.clock()
   local good, value, message, code = pcall(read, path)
   if i == 2 then
     print(json.encode {
-      bytes = memory("VmHWM") - before, good = good and value ~= nil, code = code,
+      bytes = memory("VmHWM") - before, seconds = os.clock() - began,
+      good = good and value ~= nil, code = code,
       message = not good and tostring(value) or message and tostring(message) or nil,
     })
   end
