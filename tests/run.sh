@@ -22,11 +22,11 @@ export UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}"
 [ -f tests/lsan.supp ] && export LSAN_OPTIONS="suppressions=$here/lsan.supp:print_suppressions=0"
 limit=${TEST_LIMIT:-900} # seconds for one job
 
-# ---- one job: NAME KIND COMMAND...; writes NAME.log (its output) and NAME.tally -------------------
+# ---- one job: NAME KIND COMMAND...; writes NAME.log (its output), NAME.tally and NAME.time -------------
 run_job() {
-    local name=$1 kind=$2 log=$logs/$1.log tally=$logs/$1.tally begin=$EPOCHREALTIME rc took
+    local name=$1 kind=$2 log=$logs/$1.log tally=$logs/$1.tally rc took TIMEFORMAT='%R %U %S'
     shift 2
-    timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
+    { time timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null; } 2>"$logs/$name.time"
     rc=$?
     if [ "$kind" = program ]; then
         case $rc in
@@ -40,14 +40,14 @@ run_job() {
         echo "failed 1" >>"$tally" # no failed test, but a leak or crash
     fi
     [ $rc -eq 124 ] || [ $rc -eq 137 ] && echo "(stopped after $limit seconds)" >>"$log"
-    took=$(awk -v a="$begin" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }')
+    took=$(awk '{ printf "%.1f s, cpu %.1f", $1, $2 + $3 }' "$logs/$name.time")
     {
         flock 9
         if grep -q '^failed [1-9]' "$tally"; then
-            echo "FAILED $name ($took s, exit $rc)"
+            echo "FAILED $name ($took, exit $rc)"
             sed 's/^/    /' "$log" | tail -n 200
         else
-            echo "ok     $name ($took s)"
+            echo "ok     $name ($took)"
         fi
     } 9>>"$logs/lock"
 }
@@ -83,7 +83,7 @@ for target in tests/fuzz/*.c; do
     name=fuzz-$(basename "$target" .c)
     start_job "$name" program "$build/tests/$name"
 done
-for faults in tests/faults/*.lua; do # commands with a count and a seed (tests/support/frame.lua)
+for faults in tests/faults/*.lua; do # commands with a count and a seed (tests/faults/support/frame.lua)
     start_job "fault-$(basename "$faults" .lua)" program "$build/seqrun" "$faults"
 done
 for script in tests/*.sh; do
