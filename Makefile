@@ -61,7 +61,8 @@ CORE    = $(wildcard core/*/*.c core/*/*/*.c) $(wildcard kernels/ref/*.c) $(wild
 BIND    = $(wildcard lua/bind/*.c)
 CTESTS  = $(wildcard tests/c/*.c)
 FUZZ    = $(wildcard tests/fuzz/*.c)
-HEADERS = $(wildcard core/*.h core/*/*.h core/*/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h)
+HEADERS = $(wildcard core/*.h core/*/*.h core/*/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/c/*.h tests/fuzz/*.h \
+            tests/support/*.h)
 
 # kernels/cpu/simd/*.c is vector code that is compiled once for each instruction set.
 SIMD    = $(wildcard kernels/cpu/simd/*.c)
@@ -210,9 +211,14 @@ $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 
 # Plug-ins that tests load: each links nothing of the program, which gives it what it calls.
 TEST_PLUGINS = $(patsubst %,$(BUILD)/tests/%.so,fault inject clock late odd nccl timed)
-$(BUILD)/tests/%.so: tests/support/%.c $(BUILD)/flags
+define test_plugin
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -MMD -MP -o $@ $<
+endef
+$(BUILD)/tests/%.so: tests/support/%.c $(BUILD)/flags
+	$(test_plugin)
+$(BUILD)/tests/%.so: tests/faults/support/%.c $(BUILD)/flags
+	$(test_plugin)
 $(BUILD)/tests/fault.so: CFLAGS += -Wl,-z,nodelete # its hooks stay in use when Lua has closed it
 
 # Types at the prompt for tests/spec/prompt_spec.lua.
@@ -324,7 +330,7 @@ size: ## count lines of code and words of docs by room, against .make/size.txt (
 	@sh .make/size.sh $(SINCE)
 
 format: ## format the C sources
-	clang-format -i $(wildcard core/*/*.c core/*/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c \
+	clang-format -i $(wildcard core/*/*.c core/*/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c tests/faults/support/*.c \
 	  kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu) $(HEADERS)
 
 compdb: ## write compile_commands.json for editors and clang-tidy

@@ -6,8 +6,8 @@ begin() { printf 'lint: %s\n' "$1"; }
 bad() { failed="$failed $1"; }
 jobs=$(nproc)
 
-sources=$(ls core/*/*.c core/*/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c 2>/dev/null)
-headers=$(ls core/*.h core/*/*.h core/*/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/support/*.h 2>/dev/null)
+sources=$(ls core/*/*.c core/*/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c tests/faults/support/*.c 2>/dev/null)
+headers=$(ls core/*.h core/*/*.h core/*/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/c/*.h tests/fuzz/*.h tests/support/*.h 2>/dev/null)
 gpu_sources=$(ls kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu 2>/dev/null)
 lua_flags=$(pkg-config --cflags lua5.4)
 lua_folders=$(ls -d lua/seqrun recipes tests .make 2>/dev/null)

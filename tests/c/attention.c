@@ -3,7 +3,7 @@
  * instruction set as bf16's rounding allows. */
 #include <math.h>
 
-#include "tests/support/attention_op.h"
+#include "tests/c/attention_op.h"
 
 /* ||got - want|| / ||want|| over those of some rows that are in sequences. */
 static double distance(const sr_bf16 *got, const sr_bf16 *want, int64_t cols, const sr_layout *l,

@@ -10,4 +10,4 @@ void act_bf16_emulated(const sr_rounded *to, const float *x, int64_t ld, int64_t
     __builtin_trap();
 }
 
-#include "tests/support/attention.h"
+#include "tests/c/attention.h"

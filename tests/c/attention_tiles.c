@@ -3,4 +3,4 @@
 #define SR_ISA emulated
 #define SR_EMULATE 2
 #include "kernels/cpu/simd/tiles.c"
-#include "tests/support/attention.h"
+#include "tests/c/attention.h"

@@ -2,4 +2,4 @@
 #define SR_ISA emulated
 #define SR_EMULATE 1
 #include "kernels/cpu/simd/dots.c"
-#include "tests/support/bf16.h"
+#include "tests/c/bf16.h"

@@ -2,4 +2,4 @@
 #define SR_ISA emulated
 #define SR_EMULATE 2
 #include "kernels/cpu/simd/tiles.c"
-#include "tests/support/bf16.h"
+#include "tests/c/bf16.h"

@@ -1,13 +1,13 @@
 /* checkpoint.c - neither a failing disk nor a power cut can lose a checkpoint.
  *
  * CRASH_STATES sets the number of power cuts tried at each operation (default 24). */
-#include "tests/support/disk.h"
+#include "tests/c/disk.h"
 
 #include "core/base/directory.h"
 #include "core/base/io.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/saves.h"
+#include "tests/c/saves.h"
 
 /* ---- the saves of a run ---------------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/store/manifest.h"
 #include "tests/support/check.h"
-#include "tests/support/saves.h"
+#include "tests/c/saves.h"
 
 /* ---- damage ---------------------------------------------------------------------------------- */
 

@@ -1,10 +1,10 @@
 /* checkpoint_ranks.c - a checkpoint whose files several processes write is one checkpoint, or none.
  */
-#include "tests/support/disk.h"
+#include "tests/c/disk.h"
 
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/saves.h"
+#include "tests/c/saves.h"
 
 /* What was written by the process that joins: the optimizer's file; the other writes the rest. */
 enum { THEIRS = 3 };

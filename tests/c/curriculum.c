@@ -11,7 +11,7 @@
 #include "core/loader/window.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/sample.h"
+#include "tests/c/sample.h"
 
 static char path[256];
 

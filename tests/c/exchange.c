@@ -1,7 +1,7 @@
 /* exchange.c - several ranks compute the bits that one rank computes, whatever their number. */
 #include "core/loader/update.h"
 #include "tests/support/fail.h"
-#include "tests/support/world.h"
+#include "tests/c/world.h"
 
 enum { SIZES = 5, MOST_SHARES = 33, MOST_RANKS = 9 };
 

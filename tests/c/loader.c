@@ -10,7 +10,7 @@
 
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/sample.h"
+#include "tests/c/sample.h"
 
 static char path[256];
 

@@ -9,7 +9,7 @@
 #include "core/base/mem.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/sample.h"
+#include "tests/c/sample.h"
 
 static char text_path[64], long_path[64], fixed_path[64], part_path[64];
 

@@ -9,7 +9,7 @@
 #include "core/data/ranking.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/sample.h"
+#include "tests/c/sample.h"
 
 enum { COUNT = 1000 };
 

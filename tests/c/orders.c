@@ -7,7 +7,7 @@
 #include "core/loader/loader.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/sample.h"
+#include "tests/c/sample.h"
 
 static char path[256];
 

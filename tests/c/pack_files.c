@@ -11,7 +11,7 @@
 #include "core/pack/pack.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/packing.h"
+#include "tests/c/packing.h"
 
 static sr_status parse(const char *text, int64_t capacity, sr_long_policy policy) {
     sr_histogram h;

@@ -4,7 +4,7 @@
 #include "core/pack/bounds.h"
 #include "core/pack/pack.h"
 #include "tests/support/check.h"
-#include "tests/support/packing.h"
+#include "tests/c/packing.h"
 
 /* reference_packing.tsv: every row of spfhp and lpfhp. */
 static void reference_row(const char *line) {

@@ -11,7 +11,7 @@
 #include "core/pack/prove.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/packing.h"
+#include "tests/c/packing.h"
 
 static sr_plan *pack(const sr_histogram *h, const char *solver, int32_t depth) {
     sr_plan *plan = NULL;

@@ -3,7 +3,7 @@
 #include "core/pack/instances.h"
 #include "core/pack/pack.h"
 #include "tests/support/check.h"
-#include "tests/support/packing.h"
+#include "tests/c/packing.h"
 
 static uint16_t length[200000];
 

@@ -9,7 +9,7 @@
 #include "core/pack/pack.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/packing.h"
+#include "tests/c/packing.h"
 
 /* ---- online ---- */
 

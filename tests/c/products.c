@@ -1,5 +1,5 @@
 /* products.c - products of bf16 on every instruction set that this processor has. */
-#include "tests/support/layer.h"
+#include "tests/c/layer.h"
 
 int main(void) {
     const char *names[] = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};

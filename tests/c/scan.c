@@ -7,7 +7,7 @@
 #include "core/base/mem.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/sample.h"
+#include "tests/c/sample.h"
 
 /* An example: ids from, from + 1 ... of A and of B. */
 typedef struct made {

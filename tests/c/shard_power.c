@@ -6,7 +6,7 @@
 #include "core/base/directory.h"
 #include "core/data/shard.h"
 #include "tests/support/check.h"
-#include "tests/support/disk.h"
+#include "tests/c/disk.h"
 
 static char root[128], crash[192], path[192];
 

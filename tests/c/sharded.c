@@ -3,7 +3,7 @@
 
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-#include "tests/support/world.h"
+#include "tests/c/world.h"
 
 static const sr_param_spec specs[] = {
     {.name = "word", .ndim = 2, .shape = {700, 101}, .std = 0.02, .pad_rows_to = 64},

@@ -7,7 +7,7 @@
 
 package.path = "./?.lua;" .. package.path
 local failure = require("seqrun.base.failure")
-local frame = require("tests.support.frame")
+local frame = require("tests.faults.support.frame")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 

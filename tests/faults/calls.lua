@@ -7,10 +7,10 @@
 -- its numbers and directories, and the same path of calls in C.
 
 package.path = "./?.lua;" .. package.path
-local frame = require("tests.support.frame")
-local judge = require("tests.support.judge")
-local trace = require("tests.support.trace")
-local victims = require("tests.support.victims")
+local frame = require("tests.faults.support.frame")
+local judge = require("tests.faults.support.judge")
+local trace = require("tests.faults.support.trace")
+local victims = require("tests.faults.support.victims")
 
 if trace.missing() then frame.skip(trace.missing()) end
 if frame.SANITIZED then frame.skip("sanitizers end a program whose own calls fail") end

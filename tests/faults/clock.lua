@@ -6,7 +6,7 @@
 -- that never run backwards; the commands that read runs read them; a sweep with a budget is not cut short.
 
 package.path = "./?.lua;" .. package.path
-local frame = require("tests.support.frame")
+local frame = require("tests.faults.support.frame")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")

@@ -11,7 +11,7 @@ package.path = "./?.lua;" .. package.path
 local checked = require("tests.support.checked_run")
 local coarse = require("seqrun.core.ops").coarse
 local fault = require("tests.support.fault")
-local frame = require("tests.support.frame")
+local frame = require("tests.faults.support.frame")
 local sys = require("seqrun.core.sys")
 
 local trial = frame.open("flips", { short = 100, long = 10000, sanitized = 20 })

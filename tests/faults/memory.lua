@@ -6,10 +6,10 @@
 -- victim, one a run, every second time with all that come after it.
 
 package.path = "./?.lua;" .. package.path
-local frame = require("tests.support.frame")
-local inject = require("tests.support.inject")
-local judge = require("tests.support.judge")
-local victims = require("tests.support.victims")
+local frame = require("tests.faults.support.frame")
+local inject = require("tests.faults.support.inject")
+local judge = require("tests.faults.support.judge")
+local victims = require("tests.faults.support.victims")
 
 local trial = frame.open("memory", { short = 3, long = "new", sanitized = 1 })
 local tried, paths, passed, names = 0, 0, 0, 0

@@ -6,8 +6,8 @@
 -- in each run, take 20 ms longer.  They end with the bits of a run without delays.
 
 package.path = "./?.lua;" .. package.path
-local frame = require("tests.support.frame")
-local inject = require("tests.support.inject")
+local frame = require("tests.faults.support.frame")
+local inject = require("tests.faults.support.inject")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")

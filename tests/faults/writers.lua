@@ -6,10 +6,10 @@
 -- files are those of one alone; who could not write says so in a sentence; one at least succeeds.
 
 package.path = "./?.lua;" .. package.path
-local frame = require("tests.support.frame")
-local judge = require("tests.support.judge")
+local frame = require("tests.faults.support.frame")
+local judge = require("tests.faults.support.judge")
 local sys = require("seqrun.core.sys")
-local victims = require("tests.support.victims")
+local victims = require("tests.faults.support.victims")
 
 local trial = frame.open("writers", { short = 1, long = 20 })
 local rounds, refused, names = 0, 0, 0

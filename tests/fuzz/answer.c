@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/unicode/utf8.h"
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 static bool is_article(const uint8_t *word, size_t size) {
     static const char *const articles[] = {"a", "an", "the"};

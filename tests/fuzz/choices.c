@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     sr_choices *c = NULL;

@@ -4,7 +4,7 @@
 
 #include "core/data/bert_hdf5.h"
 #include "core/data/hdf5.h"
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 enum { ROWS = 64 };
 

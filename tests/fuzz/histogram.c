@@ -1,7 +1,7 @@
 /* histogram.c - a .hist file is counted without overflow, or rejected with the line. */
 #include "core/pack/histogram.h"
 
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     static const sr_long_policy policies[] = {SR_LONG_ERROR, SR_LONG_TRUNCATE, SR_LONG_SPLIT};

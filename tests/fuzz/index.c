@@ -2,7 +2,7 @@
  * first byte of an input is the size of NAME.idx, the rest NAME.idx and NAME.bin. */
 #include "core/data/index.h"
 
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 static void read_rows(const sr_index *x) {
     for (uint64_t row = 0; row < x->rows && row < 100; row++) {

@@ -10,7 +10,7 @@
 #include "core/data/carried.h"
 #include "core/data/dataset.h"
 #include "core/data/indexed.h"
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 static char folder[96], idx[128], bin[128], out[128];
 static sr_tokenizer *tokenizer;

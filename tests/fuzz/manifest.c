@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     sr_manifest *m = NULL;

@@ -6,7 +6,7 @@
 
 #include "core/tokenizer/normalizer.h"
 #include "core/unicode/utf8.h"
-#include "tests/support/fuzz_tokenizer.h"
+#include "tests/fuzz/fuzz_tokenizer.h"
 
 enum { MOST = 4096 };
 

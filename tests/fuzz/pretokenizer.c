@@ -7,7 +7,7 @@
 
 #include "core/tokenizer/pretokenizer.h"
 #include "core/unicode/utf8.h"
-#include "tests/support/fuzz_tokenizer.h"
+#include "tests/fuzz/fuzz_tokenizer.h"
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
 static const char *const regexes[] = {

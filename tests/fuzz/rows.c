@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/io.h"
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 static const uint8_t *input;
 static size_t input_left, step;

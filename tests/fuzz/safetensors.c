@@ -1,7 +1,7 @@
 /* safetensors.c - the tensors of an accepted file are inside the file, in order, without gaps. */
 #include "core/store/safetensors.h"
 
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     char path[64];

@@ -6,7 +6,7 @@
 
 #include "core/base/io.h"
 #include "core/text/sentence.h"
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 static const uint8_t *input;
 static size_t input_left, step;

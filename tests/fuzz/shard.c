@@ -8,7 +8,7 @@
 #include "core/data/dataset.h"
 #include "core/data/shard_format.h"
 
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 static void read_column(sr_shard *s, const sr_column *c) {
     char values[4096];

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/tokenizer/tokenizer.h"
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 static const char tokens[] =
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nab\nabc\n##a\n##b\n##bc\n##c\n##abc\n[\n]\nm\nmask\n"

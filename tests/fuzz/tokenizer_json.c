@@ -2,7 +2,7 @@
  * refused or works; special tokens in the text are read or are text, by the length of the file. */
 #include <string.h>
 
-#include "tests/support/fuzz_tokenizer.h"
+#include "tests/fuzz/fuzz_tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     const uint8_t *zero = size > 0 ? memchr(bytes, 0, size) : NULL;

@@ -2,7 +2,7 @@
  * model, added tokens, post-processor, decoder; what is left of them is a text. */
 #include <string.h>
 
-#include "tests/support/fuzz_tokenizer.h"
+#include "tests/fuzz/fuzz_tokenizer.h"
 
 typedef struct vocab {
     const char *tokens[FUZZ_STRINGS];

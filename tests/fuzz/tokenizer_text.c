@@ -4,7 +4,7 @@
 
 #include "core/base/directory.h"
 #include "core/base/file.h"
-#include "tests/support/fuzz_tokenizer.h"
+#include "tests/fuzz/fuzz_tokenizer.h"
 
 static const char *const names[] = {"byte_level", "clip",    "fallback",
                                     "split",      "unigram", "wordpiece"};

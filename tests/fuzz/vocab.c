@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/tokenizer/tokenizer.h"
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 static void tokenize(sr_vocab *vocab, const sr_tokenizer_opts *opts, const uint8_t *text,
                      size_t size) {

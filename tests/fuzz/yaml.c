@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 int luaopen_seqrun_core_yaml(lua_State *L);
 

@@ -8,7 +8,7 @@ local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
-local trace = require("tests.support.trace")
+local trace = require("tests.faults.support.trace")
 
 local folder
 

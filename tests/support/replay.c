@@ -7,7 +7,7 @@
 #include "core/base/directory.h"
 #include "core/base/file.h"
 #include "core/base/rng.h"
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 enum { CUTS = 300, CHANGES = 1500, LARGEST = 1 << 20 };
 

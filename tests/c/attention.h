@@ -12,7 +12,7 @@
 #include "core/tensor/dtype.h"
 #include "kernels/cpu/simd/attention_bf16.c"
 #include "kernels/cpu/simd/bf16.c"
-#include "tests/support/attention_op.h"
+#include "tests/c/attention_op.h"
 
 extern const sr_simd sr_simd_plain;
 

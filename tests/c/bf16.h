@@ -14,7 +14,7 @@
 #include "kernels/cpu/simd/bf16.c"
 #include "kernels/cpu/simd/strips.c"
 #include "tests/support/check.h"
-#include "tests/support/layer.h"
+#include "tests/c/layer.h"
 
 void SR_SIMD(gemm_bf16)(const sr_gemm *g);
 void SR_SIMD(gemm_bf16_rows)(const sr_gemm *g);

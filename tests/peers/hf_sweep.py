@@ -2,7 +2,7 @@
 """Compares `seqrun tokenize` with Hugging Face's tokenizers: every scalar value and random strings.
 
     pip install tokenizers==0.23.3
-    python3 tests/support/hf_sweep.py [--strings 20000] [--seed 1] [COMMAND]
+    python3 tests/peers/hf_sweep.py [--strings 20000] [--seed 1] [COMMAND]
 
 COMMAND is the program, build/seqrun by default.  Each scalar value stands alone, between letters,
 after a letter and an accent, and before one; random strings mix scripts, marks, specials and long

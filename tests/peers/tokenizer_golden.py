@@ -2,7 +2,7 @@
 """Writes tests/data/tokenizer/kinds: small tokenizers of every make and what tokenizers 0.23.3 does with them.
 
     pip install tokenizers==0.23.3 sentencepiece
-    python3 tests/support/tokenizer_golden.py TEXT
+    python3 tests/peers/tokenizer_golden.py TEXT
 
 lines.bin    lines of prose from TEXT, of code points that matter, and of hostile bytes
 NAME.json    a tokenizer, trained on the first 600 lines of TEXT
@@ -17,7 +17,6 @@ import random
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../peers"))
 import tokenizers_lines as peer  # noqa: E402
 from tokenizers import Tokenizer, pre_tokenizers, processors  # noqa: E402
 

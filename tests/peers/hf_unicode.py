@@ -2,7 +2,7 @@
 """Generates core/unicode/hf_unicode.inc: where the Unicode tables of Hugging Face and utf8proc differ.
 
     pip install tokenizers==0.23.3
-    python3 tests/support/hf_unicode.py > core/unicode/hf_unicode.inc      (--check compares instead)
+    python3 tests/peers/hf_unicode.py > core/unicode/hf_unicode.inc      (--check compares instead)
 
 Every scalar value goes through the package's own normalisers, each with one thing switched on, and
 through libutf8proc.  What differs is written as ranges.  Outside `make test`: it needs the package.
@@ -96,7 +96,7 @@ def rows():
 
 
 def text():
-    yield "/* Made by tests/support/hf_unicode.py from tokenizers %s against utf8proc %s (Unicode %s)." % (
+    yield "/* Made by tests/peers/hf_unicode.py from tokenizers %s against utf8proc %s (Unicode %s)." % (
         tokenizers.__version__, u8.utf8proc_version().decode(), u8.utf8proc_unicode_version().decode())
     yield " * A flag says that Hugging Face has it the other way round; see chars.c. */"
     for first, last, (flags, delta) in rows():

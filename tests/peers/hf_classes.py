@@ -2,7 +2,7 @@
 """Generates core/unicode/hf_classes.inc: what Hugging Face's tokenizers takes each code point for.
 
     pip install tokenizers==0.23.3
-    python3 tests/support/hf_classes.py > core/unicode/hf_classes.inc      (--check compares instead)
+    python3 tests/peers/hf_classes.py > core/unicode/hf_classes.inc      (--check compares instead)
 
 Every scalar value goes through the package's own normalisers and pre-tokenisers: its libraries have
 tables of several Unicode versions.  Outside `make test`: it needs the package.
@@ -127,7 +127,7 @@ def text():
     for bit, (_, members) in enumerate(classes()):
         for cp in members:
             flags[cp] = flags.get(cp, 0) | 1 << bit
-    yield "/* Made by tests/support/hf_classes.py from tokenizers %s: code point << 8 | flags, from there on." % (
+    yield "/* Made by tests/peers/hf_classes.py from tokenizers %s: code point << 8 | flags, from there on." % (
         tokenizers.__version__)
     yield " * The flags are those of core/unicode/classes.h. */"
     yield "static const uint32_t class_steps[] = {"

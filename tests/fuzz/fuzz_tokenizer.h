@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/tokenizer/tokenizer.h"
-#include "tests/support/fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 /* ---- checks ---- */
 
