@@ -84,7 +84,14 @@ for target in tests/fuzz/*.c; do
     start_job "$name" program "$build/tests/$name"
 done
 for faults in tests/faults/*.lua; do # commands with a count and a seed (tests/faults/support/frame.lua)
-    start_job "fault-$(basename "$faults" .lua)" program "$build/seqrun" "$faults"
+    name=$(basename "$faults" .lua)
+    if [ "$name" = commands ] && [ "${LONG:-0}" = 1 ]; then
+        for kind in calls memory full writers; do
+            start_job "fault-$kind" program env "KIND=$kind" "$build/seqrun" "$faults"
+        done
+        continue
+    fi
+    start_job "fault-$name" program "$build/seqrun" "$faults"
 done
 for script in tests/*.sh; do
     name=$(basename "$script" .sh)

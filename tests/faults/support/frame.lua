@@ -19,6 +19,7 @@ local sys = require("seqrun.core.sys")
 ---@field only string? a part of the names of those that are tried
 ---@field folder string a directory of its own
 ---@field bad integer failures so far
+---@field tried integer faults so far, of `possible`; `passed`: over which the program passed; `names`: of victims
 local Frame = {}
 Frame.__index = Frame
 
@@ -42,6 +43,7 @@ function frame.open(name, counts)
     name = name, count = every and math.huge or tonumber(count), seed = seed, state = seed,
     seen = count == "new" and {} or nil, part = part - 1, parts = parts,
     only = os.getenv("ONLY"), folder = program.folder(), bad = 0, began = sys.now(),
+    tried = 0, possible = 0, passed = 0, names = 0,
   }, Frame)
 end
 
@@ -102,13 +104,39 @@ function Frame:fail(format, ...)
   io.stderr:write(("%s (SEED=%d): "):format(self.name, self.seed), format:format(...), "\n")
 end
 
+---Counts a fault that was tried, and whether it was passed over.
+---@param passed boolean
+function Frame:tally(passed) self.tried, self.passed = self.tried + 1, self.passed + (passed and 1 or 0) end
+
+---Counts a command or recipe with so many possible faults.
+---@param count integer
+function Frame:count_of(count)
+  self.possible, self.names = self.possible + count, self.names + (count > 0 and 1 or 0)
+end
+
+---The line of the result.
+---@param format string
+function Frame:line(format, ...)
+  print(("%s: seed %d, %s, %d failures; %.0f s"):format(self.name, self.seed, format:format(...), self.bad,
+    sys.now() - self.began))
+end
+
+---Ends the program.
+---@param trials tests.Frame[]
+function frame.finish(trials)
+  local bad = 0
+  for _, trial in ipairs(trials) do
+    sys.remove(trial.folder)
+    bad = bad + trial.bad
+  end
+  os.exit(bad == 0 and 0 or 1)
+end
+
 ---The line of the result; ends the program.
 ---@param format string
 function Frame:done(format, ...)
-  sys.remove(self.folder)
-  print(("%s: seed %d, %s, %d failures; %.0f s"):format(self.name, self.seed, format:format(...), self.bad,
-    sys.now() - self.began))
-  os.exit(self.bad == 0 and 0 or 1)
+  self:line(format, ...)
+  frame.finish { self }
 end
 
 return frame

@@ -27,6 +27,7 @@ local UNFINISHED = { "^%.", "%.part$", "%.tmp", "^set%-aside" }
 ---@field out string the directory of the outputs
 ---@field words string[]
 ---@field wanted table of the runs without a fault
+---@field seconds number of one of them
 local Judge = {}
 Judge.__index = Judge
 

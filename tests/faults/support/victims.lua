@@ -198,7 +198,7 @@ function victims.chosen(trial)
   local f = fixtures(dir)
   local function add(name, make)
     if not trial:wants(name) then return end
-    if not make then return io.stderr:write(name, " is not tried: it has no words in tests/faults/support/victims.lua\n") end
+    if not make then return io.stderr:write(name, " is not tried: it has no words in victims.lua\n") end
     local words, input = make(f)
     list[#list + 1] = { name = name, words = words, input = input }
   end
