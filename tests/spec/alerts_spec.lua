@@ -109,7 +109,6 @@ describe("an alarm", function()
     armed:close()
     armed = nil -- luacheck: ignore
     collectgarbage()
-    sys.remove(dir)
   end)
 
   it("tells of data that do not come and of a step that does not end, at that step", function()
@@ -152,17 +151,12 @@ describe("an alarm", function()
     end
     assert.same({ "alert data 5", "alert step 6" }, events)
     assert.same({}, told) -- nothing twice
-    sys.remove(dir)
   end)
 end)
 
 describe("alerts of a run #slow", function()
-  local dir, corpus
-  setup(function()
-    dir = program.folder()
-    corpus = small.corpus(dir)
-  end)
-  teardown(function() sys.remove(dir) end)
+  local dir = program.folder()
+  local corpus = small.corpus(dir)
 
   it("are lines, events and a command; they stop it only with alert.stop", function()
     local out, file = dir .. "/high", dir .. "/alerts.txt"

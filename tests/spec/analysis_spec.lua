@@ -7,15 +7,9 @@ local small = require "tests.support.small"
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
-local folder, corpus, path
-
-setup(function()
-  folder = program.folder()
-  path = small.corpus(folder)
-  corpus = sr.must(sr.data.open(path))
-end)
-
-teardown(function() assert(sys.remove(folder)) end)
+local folder = program.folder()
+local path = small.corpus(folder)
+local corpus = sr.must(sr.data.open(path))
 
 local function analyze(options)
   options.data = options.data or corpus

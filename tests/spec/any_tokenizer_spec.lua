@@ -15,9 +15,7 @@ local FRAMES = {
   xlm_roberta = { "<s>", "</s></s>", "</s>" },
 }
 
-local folder
-setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
 
 local function file_of(name) return DATA .. name .. ".json" end
 

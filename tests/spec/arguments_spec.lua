@@ -70,7 +70,6 @@ describe("wrong arguments #bindings", function()
       assert.matches(what .. ": items must be a table, got 'x'", raised(one.each, one, "x"))
     end
     assert.equal("string", type(label:each { "the" }().label)) -- a string is a text there too
-    sys.remove(folder)
   end)
 
   it("of data.prepare are named: tables are no text", function()
@@ -94,7 +93,6 @@ describe("wrong arguments #bindings", function()
     local made, message, code = prepared()
     assert.same({ nil, "config" }, { made, code })
     assert.matches("/texts/more/B.JSON.gz: a table of records, not text; move it out of the directory", message)
-    sys.remove(folder)
   end)
 
   it("of 5,000 letters are no work for the guess of a name", function()

@@ -23,12 +23,8 @@ local function stand_in(folder)
 end
 
 describe("the server of attached prompts", function()
-  local folder, run
-  setup(function()
-    folder = program.folder()
-    run = stand_in(folder)
-  end)
-  teardown(function() sys.remove(folder) end)
+  local folder = program.folder()
+  local run = stand_in(folder)
 
   local function open()
     local opened = assert(server.open(run))

@@ -10,13 +10,8 @@ local many = mpi.tests(it, function(reason) pending(reason) end)
 
 local STEPS, STOP = 14, 8 -- all classes of shapes are met before the stop
 
-local folder, corpus
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local corpus = small.corpus(folder)
 
 ---Runs the program where the clock says `clock`, with a cache of this name; "none": without one.
 local function start(ranks, clock, cache, words, more)

@@ -201,7 +201,6 @@ describe("a run with an average", function()
     run(1, "one", "--max-steps", tostring(STEPS), "threads=1")
     wanted = facts("one")
   end)
-  teardown(function() sys.remove(folder) end)
 
   it("has the same bits on three threads, and when it is stopped and resumed, before and after it began", function()
     run(1, "threads", "--max-steps", tostring(STEPS), "threads=3")

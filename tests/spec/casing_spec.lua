@@ -22,7 +22,6 @@ setup(function()
   end
   program.write(folder, "text.txt", ("The Cat sat in London. A cat and Paris sat.\n\n"):rep(20))
 end)
-teardown(function() sys.remove(folder) end)
 
 local function prepare(name, vocab, lowercase)
   return sr.data.prepare { inputs = { folder .. "/text.txt" }, out = ("%s/%s.sqr"):format(folder, name), vocab = vocab,

@@ -4,7 +4,6 @@ local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
@@ -20,7 +19,6 @@ setup(function()
   })
   vocab = folder .. "/fim.txt"
 end)
-teardown(function() sys.remove(folder) end)
 
 local function words(out, ...)
   return table.move({ ... }, 1, select("#", ...), 23, {

@@ -12,9 +12,7 @@ local tensor_file = require("seqrun.checkpoint.tensor_file")
 local ROOT = "tests/data/causal/"
 local IN_F32, IN_F64, GRADIENT = 1e-5, 1e-6, 3e-5 -- largest error over largest magnitude; golden values are f32
 
-local folder
-setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
 
 local on = require("tests.support.devices").on
 

@@ -8,7 +8,6 @@ local folder
 local run = program.run
 
 setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
 
 local function script(text) return program.write(folder, "script.lua", text) end
 

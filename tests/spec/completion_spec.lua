@@ -27,7 +27,6 @@ describe("completion", function()
       program.write(folder, shell, out)
     end
   end)
-  teardown(function() sys.remove(folder) end)
 
   it("has every command, every option, every option of a run and every config key", function()
     local function check(text)

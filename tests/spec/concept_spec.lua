@@ -41,7 +41,6 @@ setup(function()
   program.write(folder, "empty.yaml", "seed: 3\n")
   program.write(folder, "data.noun", wordnet())
 end)
-teardown(function() sys.remove(folder) end)
 
 local function words(out, ...)
   local list = {

@@ -5,9 +5,7 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
-local folder
-setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
 
 local function run(...)
   return program.run(small.words(folder .. "/corpus.sqr", "--max-steps=1", ...))

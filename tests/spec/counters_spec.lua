@@ -2,7 +2,6 @@
 
 local program = require("tests.support.program")
 local small = require("tests.support.small")
-local sys = require("seqrun.core.sys")
 
 local NAMES = {
   "sequences", "raw_tokens", "real_tokens", "masked_tokens", "layer_tokens", "effective_tokens", "flops",
@@ -20,7 +19,6 @@ setup(function()
   folder = program.folder()
   corpus = small.corpus(folder)
 end)
-teardown(function() sys.remove(folder) end)
 
 describe("the counters of a run", function()
   it("are in every line of metrics, and grow by what each update has", function()

@@ -43,7 +43,6 @@ setup(function()
   local code, text = run("--out", straight, "--max-steps", tostring(STEPS))
   assert.equal(0, code, text)
 end)
-teardown(function() sys.remove(folder) end)
 
 local function check_same(out)
   assert.same(small.metrics(straight), small.metrics(out))

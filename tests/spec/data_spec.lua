@@ -4,8 +4,7 @@ local program = require "tests.support.program"
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
-local folder = os.tmpname()
-os.remove(folder)
+local folder = program.folder()
 
 local function file(name, bytes)
   local path = folder .. "/" .. name
@@ -21,11 +20,8 @@ local TEXT = "The cat sat. The cat sat on the mat.\nOn the mats sat the cat.\n\n
 local vocab, text
 
 setup(function()
-  assert(sys.make_dirs(folder))
   vocab, text = file("vocab.txt", WORDS), file("text.txt", TEXT)
 end)
-
-teardown(function() assert(sys.remove(folder)) end)
 
 ---Prepares text and opens the result.
 local function corpus(options, open)

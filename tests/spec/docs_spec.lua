@@ -10,7 +10,6 @@ setup(function()
   folder = program.folder()
   assert(sys.write_file(folder .. "/vocab.txt", assert(sys.read_file("tests/data/model/tiny/vocab.txt"))))
 end)
-teardown(function() sys.remove(folder) end)
 
 local function read(name) return assert(sys.read_file(pages.find(name).path)) end
 

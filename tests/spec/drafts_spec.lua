@@ -12,7 +12,6 @@ setup(function()
   local words = small.words(small.corpus(folder, 40), "--out", folder .. "/run", "--max-steps", "1")
   assert.equal(0, (program.run(words)))
 end)
-teardown(function() sys.remove(folder) end)
 
 ---Names in the folder that begin so.
 local function names(pattern)

@@ -9,7 +9,6 @@ local sys = require("seqrun.core.sys")
 local folder
 
 setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
 
 ---All files below a directory, with their sizes and times.
 local function listing(path)

@@ -18,7 +18,6 @@ setup(function()
   corpus = small.corpus(folder)
   program.write(folder, "empty.yaml", "seed: 3\n")
 end)
-teardown(function() sys.remove(folder) end)
 
 local function words(out, ...)
   return table.move({ ... }, 1, select("#", ...), 27, {

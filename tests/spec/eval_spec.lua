@@ -23,7 +23,6 @@ describe("the command eval", function()
     end
     file = program.write(dir, "test.tsv", table.concat(rows, "\n") .. "\n")
   end)
-  teardown(function() sys.remove(dir) end)
 
   local function eval(...)
     local columns = { "columns.text=sentence", "columns.label=answer" }

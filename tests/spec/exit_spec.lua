@@ -26,7 +26,6 @@ describe("the program #slow", function()
     assert.equal(0, (program.run { "recipes/prepare.lua", "--out", folder, "vocab.size=500" }))
     config = "config=" .. program.write(folder, "small.yaml", CONFIG:format(folder))
   end)
-  teardown(function() sys.remove(folder) end)
 
   ---Checks the exit code of some words; a failing program says why in one line.
   local function ends_with(code, words)

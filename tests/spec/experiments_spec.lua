@@ -9,12 +9,8 @@ local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 
-local folder, corpus
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder, 500)
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local corpus = small.corpus(folder, 500)
 
 local function run(name, ...)
   local code, out, err = program.run { "recipes/bench/" .. name .. ".lua", ... }

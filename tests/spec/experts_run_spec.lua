@@ -8,13 +8,8 @@ local sys = require("seqrun.core.sys")
 
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
-local folder, corpus
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local corpus = small.corpus(folder)
 
 local function words(out, ...) return small.words(corpus, "--out", folder .. "/" .. out, ...) end
 

@@ -10,7 +10,6 @@ local sys = require("seqrun.core.sys")
 local folder
 
 setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
 
 local OTHERS = { "the", "of", "and", "to", "in", "was", "that", "it", "with", "for", "not" }
 

@@ -18,7 +18,6 @@ describe("filling in [MASK]", function()
     }))
     lock:close()
   end)
-  teardown(function() sys.remove(dir) end)
 
   local function open(options) return sr.must(sr.fill.open(model, options)) end
 

@@ -12,7 +12,6 @@ setup(function()
   base, data = files.encoder(folder .. "/base"), {}
   for _, kind in ipairs { "classify", "choice", "squad", "tokens" } do data[kind] = files.write(folder, kind) end
 end)
-teardown(function() sys.remove(folder) end)
 
 local function words(kind, ...)
   local list = {

@@ -3,15 +3,9 @@
 local files = require("tests.support.task_files")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
-local sys = require("seqrun.core.sys")
 
-local folder, base
-
-setup(function()
-  folder = program.folder()
-  base = files.encoder(folder .. "/base")
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local base = files.encoder(folder .. "/base")
 
 ---Runs a recipe on files of a kind; returns its last evaluation and the words that it printed.
 local function run(recipe, data, out, ...)

@@ -47,7 +47,6 @@ setup(function()
     "save.every=1"))
   assert.equal(0, code, err)
 end)
-teardown(function() sys.remove(folder) end)
 before_each(function() os.remove(canary) end)
 
 local COMMAND, FILE = "'alert.run' is a command; only the command line", "'token_drop.keep.fn' names a file of code"

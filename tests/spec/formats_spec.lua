@@ -5,7 +5,6 @@ local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
-local sys = require("seqrun.core.sys")
 
 ---CSV as rows of cells.
 local function rows_of(text)
@@ -68,12 +67,8 @@ describe("--format", function()
 end)
 
 describe("commands #slow", function()
-  local dir, corpus
-  setup(function()
-    dir = program.folder()
-    corpus = small.corpus(dir)
-  end)
-  teardown(function() sys.remove(dir) end)
+  local dir = program.folder()
+  local corpus = small.corpus(dir)
 
   local function output(...)
     local code, out, err = program.run { ... }

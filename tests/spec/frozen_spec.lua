@@ -34,7 +34,6 @@ setup(function()
   assert(os.execute(("cp -r %s/. '%s' && chmod -R u+w '%s'"):format(FROZEN, folder, folder)))
   root = sys.real_path(".")
 end)
-teardown(function() sys.remove(folder) end)
 
 local function run(words, options)
   options = options or {}

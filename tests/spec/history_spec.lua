@@ -14,7 +14,6 @@ setup(function()
   folder = program.folder()
   corpus = small.corpus(folder)
 end)
-teardown(function() sys.remove(folder) end)
 
 ---A run directory made by hand.
 local function made(name, lines, ended)

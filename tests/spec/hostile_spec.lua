@@ -11,9 +11,7 @@ local socket = require("seqrun.core.socket")
 local summary = require("seqrun.report.summary")
 local sys = require("seqrun.core.sys")
 
-local folder
-setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
 
 ---Ends a script or a style, opens elements and entities, quotes, colours, moves the cursor, is not UTF-8.
 local NAMES = {

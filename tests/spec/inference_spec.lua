@@ -37,7 +37,6 @@ describe("a model that is opened for inference", function()
       paths[name] = task_model.save(("%s/%s"):format(dir, name), task_model.new(table.unpack(one.heads)))
     end
   end)
-  teardown(function() sys.remove(dir) end)
 
   ---A copy of a model with another vocabulary; none for nil.
   local function with_vocab(name, vocab)

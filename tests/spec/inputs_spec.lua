@@ -7,13 +7,8 @@ local sys = require("seqrun.core.sys")
 local WORDS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n##s\non\nmat\n.\ndog\nran\n"
 local GOLDEN = "tests/data/inputs/"
 
-local folder, vocab
-
-setup(function()
-  folder = program.folder()
-  vocab = program.write(folder, "vocab.txt", WORDS)
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local vocab = program.write(folder, "vocab.txt", WORDS)
 
 local function prepare(options)
   local given = { vocab = vocab, out = folder .. "/x.sqr", overwrite = true }

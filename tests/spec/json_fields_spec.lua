@@ -20,7 +20,6 @@ setup(function()
   for i, word in ipairs(task_model.words()) do rows[#rows + 1] = word .. " the\t" .. (i % 3 == 0 and "yes" or "no") end
   table_file = program.write(dir, "test.tsv", table.concat(rows, "\n", 1, 41) .. "\n")
 end)
-teardown(function() sys.remove(dir) end)
 
 -- ---- paths -------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ local devices = require("tests.support.devices")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 
 local STEPS = 12
 
@@ -17,7 +16,6 @@ setup(function()
   folder = program.folder()
   corpus = small.corpus(folder)
 end)
-teardown(function() sys.remove(folder) end)
 
 describe("a run on the late device", function()
   ---recipes/pretrain.lua with every new block of memory full of NaN.

@@ -3,7 +3,6 @@
 local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
-local sys = require("seqrun.core.sys")
 
 local folder, corpus
 
@@ -19,7 +18,6 @@ setup(function()
   folder = program.folder()
   corpus = small.corpus(folder)
 end)
-teardown(function() sys.remove(folder) end)
 
 describe("the sweep over layouts", function()
   mpi.tests(it, pending)("measures micro-batches, recomputation, ranks and ZeRO beside the advice", function()

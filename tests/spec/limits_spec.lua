@@ -21,9 +21,7 @@ local HDF5, ZSTD = { 0, 448 * MIB }, { 0, 160 * MIB }
 
 local MOST_SECONDS = 30 -- of processor time
 
-local folder
-setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
 
 ---Reads a file in a process of its own; checks that it stays below the limit.
 ---@param kind string

@@ -3,15 +3,9 @@
 local numbers = require("tests.support.numbers")
 local program = require("tests.support.program")
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 
-local folder, corpus
-
-setup(function()
-  folder = program.folder()
-  corpus = numbers.corpus(folder, 600, 0.1)
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local corpus = numbers.corpus(folder, 600, 0.1)
 
 local function open(mask, more)
   local options = { data = corpus, max_len = 64, packs = 3, micro_packs = 1, mask = mask, targets = { "mlm" } }

@@ -12,12 +12,8 @@ local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local unknown = require("seqrun.run.checks.unknown")
 
-local folder, corpus
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local corpus = small.corpus(folder)
 
 ---Runs a command that is to be refused with these words.
 local function refused(code, words, ...)

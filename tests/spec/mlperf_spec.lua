@@ -74,7 +74,6 @@ setup(function()
   local code, out, err = program.run(small.words(corpus, "--out", first, "--max-steps", "3", "eval.updates=0"))
   assert.equal(0, code, out .. err)
 end)
-teardown(function() sys.remove(folder) end)
 
 describe("MLPerf's BERT", function()
   it("is evaluated after the numbers of samples of the rules", function()

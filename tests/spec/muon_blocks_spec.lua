@@ -3,7 +3,6 @@
 local checkpoint = require("seqrun.checkpoint")
 local program = require("tests.support.program")
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 
 require("tests.support.devices").late()
 require("tests.support.devices").gpus()
@@ -96,7 +95,6 @@ describe("Muon", function()
     assert.equal("config", code)
     sr.must(checkpoint.load(path, { model = other, opt = sr.optim.muon(other, { split = false }), carry = "resume" }))
     sr.must(checkpoint.load(path, { model = other, opt = sr.optim.muon(other), carry = "moments" })) -- a new phase
-    sys.remove(dir)
   end)
 
   it("names segments that do not cover their parameters", function()

@@ -114,9 +114,7 @@ describe("a recipe", function()
 end)
 
 describe("seqrun new", function()
-  local folder
-  setup(function() folder = program.folder() end)
-  teardown(function() sys.remove(folder) end)
+  local folder = program.folder()
 
   for _, task in ipairs(TASKS) do
     it("writes a recipe of " .. task .. " whose config is read", function()

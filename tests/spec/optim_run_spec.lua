@@ -5,17 +5,11 @@ local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 
 local STEPS = 12
 
-local folder, corpus
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local corpus = small.corpus(folder)
 
 ---A run of so many ranks; the words after its own.
 local function run(ranks, out, ...)

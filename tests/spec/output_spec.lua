@@ -4,9 +4,7 @@ local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 
-local folder
-setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
 
 ---Runs a line of bash; SEQRUN is the program, FOLDER a directory.
 ---@return integer code of the first program of the line's last pipe, 124 if it does not end within five minutes

@@ -208,7 +208,6 @@ setup(function()
     columns = { score = { type = "f32" } },
   })
 end)
-teardown(function() sys.remove(folder) end)
 
 ---Runs a recipe of this text; the words after its options.
 local function run(name, text, out, data, ...)

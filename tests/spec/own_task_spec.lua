@@ -65,7 +65,6 @@ describe("a task in a file of the user's", function()
     }
     assert.equal(0, code, err)
   end)
-  teardown(function() sys.remove(folder) end)
 
   it("takes fewer than 80 lines", function() assert.is_true(select(2, TASK:gsub("\n", "")) < 80) end)
 

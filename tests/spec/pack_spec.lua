@@ -9,9 +9,7 @@ local sys = require("seqrun.core.sys")
 local DATA = "tests/data/packing/"
 local SQUAD, COLA = DATA .. "squad_384.hist", DATA .. "glue_cola_128.hist"
 
-local folder
-setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
 
 local function run(...) return program.run { "pack", ... } end
 

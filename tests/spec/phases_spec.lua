@@ -5,13 +5,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
-local folder, corpus
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local corpus = small.corpus(folder)
 
 local function run(out, list, ...)
   local words = {}

@@ -172,11 +172,8 @@ describe("a prediction", function()
 end)
 
 describe("the command", function()
-  local dir, path
-  setup(function()
-    dir = program.folder()
-    path = task_model.save(dir, task_model.new(KINDS.classify.head))
-  end)
+  local dir = program.folder()
+  local path = task_model.save(dir, task_model.new(KINDS.classify.head))
   teardown(function() require("seqrun.core.sys").remove(dir) end)
 
   local function lines_of(out)

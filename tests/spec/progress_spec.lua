@@ -94,12 +94,8 @@ describe("long work", function()
 end)
 
 describe("a run #slow", function()
-  local folder, corpus
-  setup(function()
-    folder = program.folder()
-    corpus = small.corpus(folder)
-  end)
-  teardown(function() sys.remove(folder) end)
+  local folder = program.folder()
+  local corpus = small.corpus(folder)
 
   local function words_of(name, ...)
     local words = small.words(corpus, "--out", folder .. "/" .. name, "rate.total=100", ...)

@@ -17,9 +17,7 @@ local function session(script, options)
 end
 
 describe("a session at the prompt", function()
-  local folder
-  setup(function() folder = program.folder() end)
-  teardown(function() sys.remove(folder) end)
+  local folder = program.folder()
   before_each(function()
     if terminal.missing() then pending(terminal.missing()) end
   end)

@@ -54,7 +54,6 @@ setup(function()
   folder = program.folder()
   corpus = small.corpus(folder)
 end)
-teardown(function() sys.remove(folder) end)
 
 local function words(out, ...)
   return small.words(corpus, "--out", folder .. "/" .. out, "rate.total=300", "log.every=10", ...)

@@ -3,7 +3,6 @@
 
 local program = require "tests.support.program"
 local sr = require "seqrun"
-local sys = require "seqrun.core.sys"
 
 local folder, fixed
 
@@ -24,8 +23,6 @@ setup(function()
     columns = { label = { type = "i32" }, score = { type = "f32" } } })
   fixed = sr.must(sr.data.open(folder .. "/fixed.sqr", { held = 0 }))
 end)
-
-teardown(function() assert(sys.remove(folder)) end)
 
 local function by_length(_, tokens) return tokens end
 

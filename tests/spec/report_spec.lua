@@ -22,7 +22,6 @@ setup(function()
   train("--out", second, "--max-steps", "3", "rate.peak=1e-3", "model.num_hidden_layers=3",
     "token_drop.keep=24")
 end)
-teardown(function() sys.remove(folder) end)
 
 local VOID = { meta = true, br = true }
 

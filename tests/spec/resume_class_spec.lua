@@ -33,7 +33,6 @@ setup(function()
   if os.getenv("SEQRUN_ISA") or tensor.device() ~= "cpu" then lower = nil end
   if lower == "avx512" then lower = "avx2" end
 end)
-teardown(function() sys.remove(folder) end)
 
 ---Replaces the instruction set in a file.
 local function rename_set(path, set)

@@ -44,7 +44,6 @@ setup(function()
   straight = folder .. "/straight"
   assert.equal(0, (run("--out", straight, "--max-steps", tostring(STEPS))))
 end)
-teardown(function() sys.remove(folder) end)
 
 local function check_same(out)
   assert.same(small.weights(straight, STEPS), small.weights(out, STEPS))

@@ -22,7 +22,6 @@ setup(function()
   first = folder .. "/first"
   assert.equal(0, (run("--out", first, "--max-steps", "6")))
 end)
-teardown(function() sys.remove(folder) end)
 
 describe("a run", function()
   it("writes config, environment, log, metrics, events and a checkpoint", function()

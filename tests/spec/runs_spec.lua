@@ -49,7 +49,6 @@ setup(function()
   })
   made("b", { lines = {}, ended = { state = "stopped", step = 0, message = "stopped by signal INT" } })
 end)
-teardown(function() sys.remove(folder) end)
 
 describe("the command runs", function()
   it("lists runs with state, step, loss, speed and age", function()

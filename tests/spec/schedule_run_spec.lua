@@ -2,17 +2,11 @@
 
 local program = require("tests.support.program")
 local small = require("tests.support.small")
-local sys = require("seqrun.core.sys")
 
 local STEPS = 12
 
-local folder, corpus
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local corpus = small.corpus(folder)
 
 local function start(out, ...)
   local words = small.words(corpus, "--out", folder .. "/" .. out, "threads=1", ...)

@@ -10,9 +10,7 @@ local FAMILIES = "tests/data/families/"
 local BERT = FAMILIES .. "bert"
 
 describe("scoring texts", function()
-  local folder
-  setup(function() folder = program.folder() end)
-  teardown(function() sys.remove(folder) end)
+  local folder = program.folder()
 
   -- tests/peers/score.py golden: Transformers 5.23, f64, a copy at a time
   it("gives the pseudo-log-likelihoods of Transformers", function()

@@ -4,7 +4,6 @@ local long = require("tests.support.long")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 
 local it_on_simt = require("tests.support.devices").on_simt(it, function(reason) pending(reason) end)
 
@@ -56,12 +55,8 @@ describe("simt", function()
 end)
 
 describe("ten steps of the pretraining recipe #slow", function()
-  local folder, corpus
-  setup(function()
-    folder = program.folder()
-    corpus = small.corpus(folder, 40)
-  end)
-  teardown(function() sys.remove(folder) end)
+  local folder = program.folder()
+  local corpus = small.corpus(folder, 40)
 
   local runs = 0
   ---Losses and gradient norms of ten steps.

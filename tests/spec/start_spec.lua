@@ -27,7 +27,6 @@ setup(function()
   first = folder .. "/first"
   assert.equal(0, (run("--out", first, "--max-steps", "2")))
 end)
-teardown(function() sys.remove(folder) end)
 
 describe("a start", function()
   it("names what a part lacks, and shows an example", function()

@@ -17,7 +17,6 @@ setup(function()
   local words = small.words(small.corpus(folder, 40), "--out", folder .. "/run", "--max-steps", "1")
   assert.equal(0, (program.run(words)))
 end)
-teardown(function() sys.remove(folder) end)
 
 ---Runs a command while calls on a path fail, from the n-th on.
 local function fails_at(words, path, call, n, error)

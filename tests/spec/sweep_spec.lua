@@ -125,7 +125,6 @@ describe("seqrun sweep #slow", function()
     words[#words] = nil -- --quiet
     table.insert(words, 1, "sweep")
   end)
-  teardown(function() sys.remove(dir) end)
 
   local function sweep(...)
     local list = table.move(words, 1, #words, 1, {})

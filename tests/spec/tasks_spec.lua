@@ -19,7 +19,6 @@ setup(function()
     out = folder .. "/one.sqr", vocab = tasks.VOCAB, examples = examples, columns = { label = { type = "f32" } },
   })
 end)
-teardown(function() sys.remove(folder) end)
 
 ---The values of a config with these words.
 local function values(task, kind, ...)

@@ -8,9 +8,7 @@ local json = require("seqrun.core.json")
 local DATA = "tests/data/tokenizer/"
 local VOCAB = DATA .. "vocab.txt"
 
-local folder
-setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
 
 local function write(name, bytes) return program.write(folder, name, bytes) end
 

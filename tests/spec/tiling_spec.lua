@@ -3,7 +3,6 @@
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 local tiling = require("seqrun.nn.tiling")
 
 local function rows(x) return x:contiguous():totable() end
@@ -54,12 +53,8 @@ describe("tiling", function()
 end)
 
 describe("a model", function()
-  local folder, corpus
-  setup(function()
-    folder = program.folder()
-    corpus = small.corpus(folder)
-  end)
-  teardown(function() sys.remove(folder) end)
+  local folder = program.folder()
+  local corpus = small.corpus(folder)
 
   local function run(out, ...)
     local words = small.words(corpus, "--out", folder .. "/" .. out, "--max-steps", "1", ...)

@@ -71,12 +71,8 @@ describe("the key token_drop", function()
 end)
 
 describe("token dropping of a loader's batches", function()
-  local folder, corpus
-  setup(function()
-    folder = program.folder()
-    corpus = assert(sr.data.open(small.corpus(folder)))
-  end)
-  teardown(function() assert(sys.remove(folder)) end)
+  local folder = program.folder()
+  local corpus = assert(sr.data.open(small.corpus(folder)))
 
   local function bert_with(options)
     local bert = sr.nn.bert {
@@ -144,14 +140,9 @@ describe("recipes/bench/step.lua with keep", function()
 end)
 
 describe("fine-tuning with token dropping", function()
-  local folder, base, data
-
-  setup(function()
-    folder = program.folder()
-    base = files.encoder(folder .. "/base")
-    data = files.write(folder, "classify")
-  end)
-  teardown(function() assert(sys.remove(folder)) end)
+  local folder = program.folder()
+  local base = files.encoder(folder .. "/base")
+  local data = files.write(folder, "classify")
 
   local function words(out, ...)
     local list = {
@@ -207,13 +198,8 @@ describe("fine-tuning with token dropping", function()
 end)
 
 describe("pretraining with token dropping", function()
-  local folder, corpus
-
-  setup(function()
-    folder = program.folder()
-    corpus = small.corpus(folder)
-  end)
-  teardown(function() assert(sys.remove(folder)) end)
+  local folder = program.folder()
+  local corpus = small.corpus(folder)
 
   local function run(out, ...)
     local list = small.words(corpus, "model.num_hidden_layers=3", "--out", folder .. "/" .. out, ...)

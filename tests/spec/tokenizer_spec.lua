@@ -3,14 +3,11 @@
 local core = require("seqrun.core.text")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
-local sys = require("seqrun.core.sys")
 local write_json = require("seqrun.checkpoint.tokenizer_json")
 
 local DATA = "tests/data/tokenizer/"
 
-local folder
-setup(function() folder = program.folder() end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
 
 local function read(path)
   local file = assert(io.open(path, "rb"))

@@ -7,7 +7,6 @@ local json_file = require("seqrun.base.json_file")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 local tasks = require("tests.support.tasks")
 
 local folder, base
@@ -17,7 +16,6 @@ setup(function()
   base = files.encoder(folder .. "/base")
   for _, kind in ipairs { "classify", "regress", "tokens" } do tasks.corpus(kind, folder, 60) end
 end)
-teardown(function() sys.remove(folder) end)
 
 local function values(task, kind, ...)
   local schema, rules = sr.run.schema(task)

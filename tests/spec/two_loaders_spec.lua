@@ -4,7 +4,6 @@
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local checkpoint = require("seqrun.checkpoint")
-local sys = require("seqrun.core.sys")
 
 local FIRST, STEPS = 6, 13
 
@@ -62,7 +61,6 @@ setup(function()
   local code, output = run("--out", straight, "--max-steps", tostring(STEPS))
   assert.equal(0, code, output)
 end)
-teardown(function() sys.remove(folder) end)
 
 describe("a run on two loaders", function()
   for _, stop in ipairs { 1, FIRST - 1, FIRST, FIRST + 1, FIRST + 4 } do

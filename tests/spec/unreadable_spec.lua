@@ -1,7 +1,6 @@
 -- A Lua file that cannot be read, a recipe's or the program's own: one sentence with its path and the reason.
 
 local program = require("tests.support.program")
-local sys = require("seqrun.core.sys")
 
 local folder, lua, installed
 
@@ -20,7 +19,6 @@ setup(function()
   folder = program.folder()
   installed, lua = program.install(folder)
 end)
-teardown(function() sys.remove(folder) end)
 
 it("a recipe without read permission", function()
   local path = program.write(folder, "secret.lua", "print(1)")

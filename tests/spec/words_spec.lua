@@ -6,13 +6,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
-local folder, corpus
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local corpus = small.corpus(folder)
 
 ---The words of a text by another way.
 local function count(text)

@@ -7,12 +7,8 @@ local sys = require("seqrun.core.sys")
 
 local test = mpi.tests(it, function(why) pending(why) end)
 
-local folder, corpus
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
-teardown(function() sys.remove(folder) end)
+local folder = program.folder()
+local corpus = small.corpus(folder)
 
 local function words(out, ...) return small.words(corpus, "--out", folder .. "/" .. out, "threads=1", ...) end
 
@@ -85,7 +81,6 @@ describe("the ranks of a run", function()
     differs(place .. "/build/seqrun", "the checksum of the Lua library is %x+, but %x+ on rank 0; install the same")
     local elsewhere = ("env -C %s %s"):format(place, program.path)
     differs(elsewhere, "the checksum of recipes/pretrain.lua is %x+, but %x+ on rank 0")
-    sys.remove(place)
   end)
 
   test("must have one data set", function()
