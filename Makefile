@@ -204,10 +204,14 @@ $(BUILD)/seqrun_mpi.so: $(MPIOBJ)
 	$(call say,link $@)$(CC) -shared $(filter -fsanitize%,$(LDFLAGS)) -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $^ $(MPI_LIBS) -lpthread
 
 # ---- tests -------------------------------------------------------------------------------------------
-# Each tests/c/NAME.c is a program that exits with 0 if all checks pass.
+# Each tests/c/NAME.c is a program that exits with 0 if all checks pass.  What computes little is compiled in half the
+# time of $(OPT); the others have kernels in them.
+TEST_OPT    = -O1
+TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(CFLAGS))
+$(patsubst %,$(BUILD)/tests/%,attention_dots attention_tiles bf16_dots bf16_tiles): TEST_OPT = $(OPT)
 $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
-	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
+	$(call say,cc $<)$(CC) $(TEST_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
 
 # Plug-ins that tests load: each links nothing of the program, which gives it what it calls.
 TEST_PLUGINS = $(patsubst %,$(BUILD)/tests/%.so,fault inject clock late odd nccl timed)
@@ -257,7 +261,7 @@ REPLAY  = $(BUILD)/obj/tests/support/replay.o
 .SECONDARY: $(REPLAY) $(patsubst %,$(BUILD)/obj/%.simt.o,$(wildcard tests/simt/*.cu))
 $(BUILD)/tests/fuzz-%: tests/fuzz/%.c $(REPLAY) $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
-	$(call say,cc $<)$(CC) $(CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(REPLAY) $(BUILD)/libseqrun.a $(LDLIBS)
+	$(call say,cc $<)$(CC) $(TEST_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(REPLAY) $(BUILD)/libseqrun.a $(LDLIBS)
 
 # What the primitives of kernels compute, bit by bit, on the simt host and on a GPU: tests/gpu/run.sh.
 $(BUILD)/simt-conform: $(BUILD)/obj/tests/gpu/conform.cu.simt.o $(SIMTOBJ) $(BUILD)/libseqrun.a
