@@ -27,20 +27,25 @@ if [ "${SAN:-0}" = 1 ]; then
     exit $failed
 fi
 
-for isa in plain avx2; do
-    run "$isa" ops only='^cpu'
-    run "$isa" views
-    run "$isa" bert
-    run "$isa" precision
-done
+# specs SET SPEC...: each once for one set in `make test`, for all in `make test-long`
+specs() {
+    local isa=$1 spec
+    shift
+    [ "${LONG:-0}" = 0 ] || set -- views bert precision bf16_golden threads
+    for spec in "$@"; do run "$isa" "$spec"; done
+}
+run plain ops only='^cpu'
+specs plain views
+run avx2 ops only='^cpu'
+specs avx2 bert precision
 # Where the processor has them, the sets that multiply bf16 by other instructions than the default.
 for isa in avx512 avx512_bf16; do
     run "$isa" ops only='^cpu.*bf16'
-    run "$isa" precision
+    specs "$isa" precision
 done
 for emulated in dots tiles; do
     program=$build/seqrun-$emulated
     run plain ops only='^cpu.*bf16'
-    for spec in bf16_golden precision bert threads; do run plain $spec; done
+    specs plain bf16_golden threads
 done
 exit $failed

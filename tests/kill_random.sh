@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Kills a training run at random times and resumes it, repeatedly: in the end, metrics and checkpoint must
 # equal those of an uninterrupted run, bit for bit.    tests/kill_random.sh BUILD
-# COUNT sets the number of kills (default 50; 10 with sanitizers, 1,000 in make test-long); SEED repeats a test.
+# COUNT sets the number of kills (default 20; 10 with sanitizers, 1,000 in make test-long); SEED repeats a test.
 set -u
-default=50
+default=20
 [ "${SAN:-0}" = 1 ] && default=10
 [ "${LONG:-0}" = 1 ] && default=1000
 seqrun=$1/seqrun kills=${COUNT:-$default} steps=20

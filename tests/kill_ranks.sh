@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Kills one rank of a training run at random times and resumes it: no rank may be left behind, and in the end
 # metrics and checkpoint must equal those of an uninterrupted run, bit for bit.    tests/kill_ranks.sh BUILD
-# COUNT sets the number of kills (default 10; 4 with sanitizers, 200 in make test-long), RANKS that of ranks; SEED repeats a test.
+# COUNT sets the number of kills (default 5; 4 with sanitizers, 200 in make test-long), RANKS that of ranks; SEED repeats a test.
 set -u
-default=10
+default=5
 [ "${SAN:-0}" = 1 ] && default=4
 [ "${LONG:-0}" = 1 ] && default=200
 seqrun=$1/seqrun kills=${COUNT:-$default} ranks=${RANKS:-2} steps=20

@@ -3,10 +3,10 @@
 # background), mounts it again (the journal is replayed) and checks that every promised checkpoint is
 # intact.  The cuts take turns in ext4's three orders of persistence: data before their metadata (ordered),
 # in any order (writeback), through the journal (journal).    tests/power_cut.sh BUILD
-# COUNT sets the number of cuts (default 20; 300 in make test-long); SEED repeats their times, as far as
+# COUNT sets the number of cuts (default 10; 300 in make test-long); SEED repeats their times, as far as
 # times can be repeated.  Needs root and loop mounts.
 set -u
-seqrun=$1/seqrun cuts=${COUNT:-$([ "${LONG:-0}" = 1 ] && echo 300 || echo 20)}
+seqrun=$1/seqrun cuts=${COUNT:-$([ "${LONG:-0}" = 1 ] && echo 300 || echo 10)}
 RANDOM=${SEED:=$$}
 [ "$(id -u)" -eq 0 ] || { echo "skipped: not root"; exit 77; }
 export PATH=$PATH:/usr/sbin:/sbin
