@@ -5,7 +5,7 @@
 
 #include "core/base/mem.h"
 #include "core/unicode/classes.h"
-#include "core/tokenizer/tokenizer_impl.h"
+#include "core/tokenizer/pieces.h"
 #include "core/unicode/utf8.h"
 
 static sr_status read_one(sr_added_token *t, const sr_json *at) {

@@ -4,9 +4,9 @@
 
 #include "core/base/json.h"
 #include "core/base/mem.h"
-#include "core/tokenizer/bpe.h"
+#include "core/tokenizer/byte_level.h"
 #include "core/tokenizer/merges.h"
-#include "core/tokenizer/tokenizer_impl.h"
+#include "core/tokenizer/pieces.h"
 #include "core/unicode/utf8.h"
 
 /* ---- training ---- */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/tokenizer/tokenizer_impl.h"
+#include "core/tokenizer/parts.h"
 
 /* Bytes that grow. */
 typedef struct out {

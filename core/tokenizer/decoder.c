@@ -279,3 +279,68 @@ sr_status sr_decoder_run(const sr_decoder *d, sr_decoded *tokens) {
     }
     return SR_OK;
 }
+
+/* ---- reading ---- */
+
+static sr_status read_metaspace(sr_decoder_step *s, const sr_json *at) {
+    static const char *const schemes[] = {"always", "never", "first", NULL};
+    int scheme = 0;
+    SR_TRY(sr_json_copy(&s->text, &s->size, at, "replacement"));
+    sr_json given = sr_json_key(at, "prepend_scheme");
+    if (!sr_json_absent(&given)) SR_TRY(sr_json_choice(&scheme, at, "prepend_scheme", schemes));
+    bool prefix;
+    SR_TRY(sr_json_bool(&prefix, at, "add_prefix_space", scheme != 1));
+    s->first = prefix;
+    return SR_OK;
+}
+
+static sr_status read_strip(sr_decoder_step *s, const sr_json *at) {
+    SR_TRY(sr_json_copy(&s->text, &s->size, at, "content"));
+    SR_TRY(sr_json_integer(&s->start, at, "start", 0, INT32_MAX));
+    return sr_json_integer(&s->stop, at, "stop", 0, INT32_MAX);
+}
+
+static sr_status read_replace(sr_decoder_step *s, const sr_json *at) {
+    sr_json pattern = sr_json_key(at, "pattern");
+    SR_TRY(sr_pattern_read(&s->pattern, &pattern));
+    return sr_json_copy(&s->text, &s->size, at, "content");
+}
+
+static sr_status read_step(void *into, const sr_json *at, int kind) {
+    sr_decoder *d = into;
+    if (d->count == SR_DECODER_STEPS)
+        return sr_json_refuse(at, "is one of more than %d steps", SR_DECODER_STEPS);
+    sr_decoder_step *s = &d->steps[d->count++];
+    s->kind = (sr_decoder_kind)kind;
+    switch (s->kind) {
+    case SR_DECODE_WORDPIECE:
+        SR_TRY(sr_json_bool(&s->cleanup, at, "cleanup", true));
+        return sr_json_copy(&s->text, &s->size, at, "prefix");
+    case SR_DECODE_METASPACE:
+        return read_metaspace(s, at);
+    case SR_DECODE_BPE:
+        return sr_json_copy(&s->text, &s->size, at, "suffix");
+    case SR_DECODE_STRIP:
+        return read_strip(s, at);
+    case SR_DECODE_REPLACE:
+        return read_replace(s, at);
+    default:
+        return SR_OK;
+    }
+}
+
+sr_status sr_decoder_read(sr_decoder *d, const sr_json *at) {
+    static const char *const kinds[] = {"ByteLevel",    "WordPiece", "Metaspace", "BPEDecoder",
+                                        "ByteFallback", "Fuse",      "Strip",     "Replace",
+                                        "Sequence",     NULL};
+    d->given = !sr_json_absent(at);
+    return d->given ? sr_json_steps(at, kinds, "decoders", read_step, d) : SR_OK;
+}
+
+void sr_decoder_free(sr_decoder *d) {
+    for (int i = 0; i < d->count; i++) {
+        sr_free(d->steps[i].text);
+        sr_pattern_free(d->steps[i].pattern);
+    }
+    d->count = 0;
+}

@@ -24,8 +24,7 @@ typedef enum sr_decoder_kind {
     SR_DECODE_BYTE_FALLBACK, /* <0x41> */
     SR_DECODE_FUSE,          /* all tokens become one */
     SR_DECODE_STRIP,         /* `text`, a character, at most `start` and `stop` times at the ends */
-    SR_DECODE_REPLACE,       /* what `pattern` matches by `text` */
-    SR_DECODE_SEQUENCE
+    SR_DECODE_REPLACE        /* what `pattern` matches by `text` */
 } sr_decoder_kind;
 
 typedef struct sr_decoder_step {

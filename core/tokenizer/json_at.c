@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/mem.h"
+
+enum { DEPTH = 4 }; /* of sequences in sequences */
+
 sr_json sr_json_key(const sr_json *in, const char *key) {
     return (sr_json){json_object_get(in->value, key), in, key, 0};
 }
@@ -88,6 +92,41 @@ sr_status sr_json_choice(int *out, const sr_json *in, const char *key, const cha
         if (strcmp(text, names[*out]) == 0) return SR_OK;
     sr_json at = sr_json_key(in, key);
     return sr_json_refuse(&at, "is \"%.64s\", which is not supported", text);
+}
+
+sr_status sr_json_copy(char **out, size_t *size, const sr_json *in, const char *key) {
+    const char *text;
+    SR_TRY(sr_json_text(&text, size, in, key));
+    SR_TRY(sr_new(out, *size + 1));
+    memcpy(*out, text, *size);
+    return SR_OK;
+}
+
+typedef struct steps {
+    const char *const *kinds;
+    const char *list;
+    sr_json_reader *read;
+    void *into;
+} steps;
+
+static sr_status read_steps(const steps *s, const sr_json *at, int depth) {
+    int kind;
+    SR_TRY(sr_json_object(at));
+    SR_TRY(sr_json_choice(&kind, at, "type", s->kinds));
+    if (s->kinds[kind + 1] != NULL) return s->read(s->into, at, kind);
+    sr_json list = sr_json_key(at, s->list);
+    SR_TRY(sr_json_list(&list));
+    if (depth == DEPTH) return sr_json_refuse(at, "is nested too deep");
+    for (size_t i = 0; i < json_array_size(list.value); i++) {
+        sr_json one = sr_json_item(&list, i);
+        SR_TRY(read_steps(s, &one, depth + 1));
+    }
+    return SR_OK;
+}
+
+sr_status sr_json_steps(const sr_json *at, const char *const *kinds, const char *list,
+                        sr_json_reader *read, void *into) {
+    return read_steps(&(steps){kinds, list, read, into}, at, 0);
 }
 
 sr_status sr_json_only(const sr_json *at, const char *const *names) {

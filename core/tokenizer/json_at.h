@@ -51,6 +51,15 @@ sr_status sr_json_list(const sr_json *at);
 /* The index of the string `key` of an object among `names`, which end with NULL. */
 sr_status sr_json_choice(int *out, const sr_json *in, const char *key, const char *const *names);
 
+/* A copy of the string `key` of an object, zero-terminated, freed by sr_free(). */
+sr_status sr_json_copy(char **out, size_t *size, const sr_json *in, const char *key);
+
+/* Calls `read` for each step of a part: an object whose `type` is among `kinds`, which end with
+ * "Sequence" and NULL.  A Sequence is a list of steps under `list`, at most 4 within each other. */
+typedef sr_status sr_json_reader(void *into, const sr_json *at, int kind);
+sr_status sr_json_steps(const sr_json *at, const char *const *kinds, const char *list,
+                        sr_json_reader *read, void *into);
+
 /* Refuses members of an object that are not among `names`, which end with NULL. */
 sr_status sr_json_only(const sr_json *at, const char *const *names);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/tokenizer/pieces.h"
 #include "core/unicode/chars.h"
 #include "core/unicode/classes.h"
 #include "core/unicode/normal_form.h"
@@ -334,4 +335,73 @@ sr_status sr_normalize(sr_run *text, sr_run *other, const sr_normalizer *n, sr_m
         *other = swap;
     }
     return SR_OK;
+}
+
+/* ---- reading ---- */
+
+static sr_status read_text(sr_normal_step *s, const sr_json *at, const char *key) {
+    SR_TRY(sr_json_copy(&s->text, &s->size, at, key));
+    if (s->size <= SR_TOKENIZER_TOKEN_LIMIT) return SR_OK;
+    return sr_json_refuse(at, "has a %s of %zu bytes; the maximum is %d", key, s->size,
+                          SR_TOKENIZER_TOKEN_LIMIT);
+}
+
+static sr_status read_bert(sr_normal_step *s, const sr_json *at) {
+    SR_TRY(sr_json_bool(&s->clean, at, "clean_text", true));
+    SR_TRY(sr_json_bool(&s->chinese, at, "handle_chinese_chars", true));
+    SR_TRY(sr_json_bool(&s->lower, at, "lowercase", true));
+    return sr_json_bool(&s->accents, at, "strip_accents", s->lower);
+}
+
+static sr_status read_step(void *into, const sr_json *at, int kind) {
+    sr_normalizer *n = into;
+    if (n->count == SR_NORMAL_STEPS)
+        return sr_json_refuse(at, "is one of more than %d steps", SR_NORMAL_STEPS);
+    sr_normal_step *s = &n->steps[n->count++];
+    s->kind = (sr_normal_kind)kind;
+    if (kind == SR_NORMAL_BERT) return read_bert(s, at);
+    if (kind == SR_NORMAL_STRIP) {
+        SR_TRY(sr_json_bool(&s->left, at, "strip_left", true));
+        return sr_json_bool(&s->right, at, "strip_right", true);
+    }
+    if (kind == SR_NORMAL_REPLACE) {
+        sr_json pattern = sr_json_key(at, "pattern");
+        SR_TRY(sr_pattern_read(&s->pattern, &pattern));
+        return read_text(s, at, "content");
+    }
+    if (kind == SR_NORMAL_PREPEND) return read_text(s, at, "prepend");
+    if (kind == SR_NORMAL_PRECOMPILED) {
+        sr_json map = sr_json_key(at, "precompiled_charsmap");
+        return sr_charsmap_read(&s->map, &map);
+    }
+    return SR_OK;
+}
+
+sr_status sr_normalizer_read(sr_normalizer *n, const sr_json *at) {
+    static const char *const kinds[] = {
+        "BertNormalizer", "NFC",          "NFD",   "NFKC",    "NFKD",
+        "Lowercase",      "StripAccents", "Strip", "Replace", "Prepend",
+        "Precompiled",    "Sequence",     NULL};
+    sr_classes_init();
+    return sr_json_absent(at) ? SR_OK : sr_json_steps(at, kinds, "normalizers", read_step, n);
+}
+
+bool sr_normalizer_marks(const sr_normalizer *n) {
+    bool marks = false;
+    for (int i = 0; i < n->count; i++) {
+        const sr_normal_step *s = &n->steps[i];
+        if (s->kind == SR_NORMAL_PREPEND) return false;
+        marks |= s->kind == SR_NORMAL_REPLACE && sr_pattern_byte(s->pattern) == ' ' &&
+                 s->size == 3 && memcmp(s->text, "\xE2\x96\x81", 3) == 0;
+    }
+    return marks;
+}
+
+void sr_normalizer_free(sr_normalizer *n) {
+    for (int i = 0; i < n->count; i++) {
+        sr_pattern_free(n->steps[i].pattern);
+        sr_free(n->steps[i].text);
+        sr_charsmap_free(n->steps[i].map);
+    }
+    n->count = 0;
 }

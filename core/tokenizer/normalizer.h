@@ -26,8 +26,7 @@ typedef enum sr_normal_kind {
     SR_NORMAL_STRIP,
     SR_NORMAL_REPLACE,
     SR_NORMAL_PREPEND,
-    SR_NORMAL_PRECOMPILED,
-    SR_NORMAL_SEQUENCE
+    SR_NORMAL_PRECOMPILED
 } sr_normal_kind;
 
 enum { SR_NORMAL_STEPS = 32 };

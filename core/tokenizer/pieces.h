@@ -15,6 +15,11 @@
 extern "C" {
 #endif
 
+enum {
+    SR_TOKENIZER_ID_LIMIT = 1 << 24, /* ids are below */
+    SR_TOKENIZER_TOKEN_LIMIT = 1024  /* bytes of a token */
+};
+
 typedef struct sr_pieces {
     char *text;       /* all strings */
     uint32_t *start;  /* of each id in text, by id; UINT32_MAX where an id has none */

@@ -1,7 +1,8 @@
 /* postprocess.c - post-processors: which special tokens stand around a text and around a pair. */
 #include <string.h>
 
-#include "core/tokenizer/tokenizer_impl.h"
+#include "core/tokenizer/pieces.h"
+#include "core/tokenizer/postprocess.h"
 
 /* Appends a special token, or refuses one too many. */
 static sr_status add(sr_frame_part *part, const sr_json *at, int32_t id, int64_t type) {
@@ -87,13 +88,13 @@ static sr_status read_pair(int32_t *id, const sr_json *in, const char *key) {
 }
 
 /* BERT: cls A sep B sep, types 0 and 1.  RoBERTa: cls A sep sep B sep, all types 0. */
-static sr_status read_bert(sr_tokenizer *t, const sr_json *at, bool roberta) {
+static sr_status read_bert(sr_postprocess *p, const sr_json *at, bool roberta) {
     int32_t cls, sep;
     SR_TRY(read_pair(&cls, at, "cls"));
     SR_TRY(read_pair(&sep, at, "sep"));
-    memset(t->frames, 0, sizeof t->frames);
+    memset(p->frames, 0, sizeof p->frames);
     for (int pair = 0; pair < 2; pair++) {
-        sr_frame *f = &t->frames[pair];
+        sr_frame *f = &p->frames[pair];
         int type = pair == 1 && !roberta;
         sr_frame_add(&f->lead, cls, 0);
         if (pair == 1) sr_frame_add(&f->middle, sep, 0);
@@ -104,38 +105,26 @@ static sr_status read_bert(sr_tokenizer *t, const sr_json *at, bool roberta) {
     return SR_OK;
 }
 
-static sr_status read_trim(sr_tokenizer *t, const sr_json *at) {
-    SR_TRY(sr_json_bool(&t->trim, at, "trim_offsets", true));
-    return sr_json_bool(&t->trim_prefix, at, "add_prefix_space", true);
+static sr_status read_trim(sr_postprocess *p, const sr_json *at) {
+    SR_TRY(sr_json_bool(&p->trim, at, "trim_offsets", true));
+    return sr_json_bool(&p->trim_prefix, at, "add_prefix_space", true);
 }
 
-static sr_status read_sequence(sr_tokenizer *t, const sr_json *at, int depth) {
-    sr_json list = sr_json_key(at, "processors");
-    SR_TRY(sr_json_list(&list));
-    for (size_t i = 0; i < json_array_size(list.value); i++) {
-        sr_json one = sr_json_item(&list, i);
-        SR_TRY(sr_frame_read(t, &one, depth + 1));
-    }
-    return SR_OK;
+enum { BERT, ROBERTA, BYTE_LEVEL, TEMPLATE };
+
+static sr_status read_step(void *into, const sr_json *at, int kind) {
+    sr_postprocess *p = into;
+    if (kind == BYTE_LEVEL) return read_trim(p, at);
+    if (p->framed) return sr_json_refuse(at, "is a second post-processor with special tokens");
+    p->framed = true;
+    if (kind == ROBERTA) SR_TRY(read_trim(p, at));
+    if (kind != TEMPLATE) return read_bert(p, at, kind == ROBERTA);
+    SR_TRY(read_template(&p->frames[0], at, "single", 1));
+    return read_template(&p->frames[1], at, "pair", 2);
 }
 
-sr_status sr_frame_read(sr_tokenizer *t, const sr_json *at, int depth) {
-    static const char *const types[] = {"BertProcessing",     "RobertaProcessing", "ByteLevel",
+sr_status sr_postprocess_read(sr_postprocess *p, const sr_json *at) {
+    static const char *const kinds[] = {"BertProcessing",     "RobertaProcessing", "ByteLevel",
                                         "TemplateProcessing", "Sequence",          NULL};
-    if (sr_json_absent(at)) return SR_OK;
-    if (depth > SR_TOKENIZER_DEPTH) return sr_json_refuse(at, "is nested too deep");
-    int type;
-    SR_TRY(sr_json_object(at));
-    SR_TRY(sr_json_choice(&type, at, "type", types));
-    if (type == 2) return read_trim(t, at);
-    if (type == 4) return read_sequence(t, at, depth);
-    if (t->framed) return sr_json_refuse(at, "is a second post-processor with special tokens");
-    t->framed = true;
-    if (type == 0) return read_bert(t, at, false);
-    if (type == 1) {
-        SR_TRY(read_trim(t, at));
-        return read_bert(t, at, true);
-    }
-    SR_TRY(read_template(&t->frames[0], at, "single", 1));
-    return read_template(&t->frames[1], at, "pair", 2);
+    return sr_json_absent(at) ? SR_OK : sr_json_steps(at, kinds, "processors", read_step, p);
 }

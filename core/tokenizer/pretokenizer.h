@@ -2,7 +2,7 @@
  * pieces.
  *
  * ByteLevel writes each byte as a character in Hugging Face's library; here the bytes stay, and the
- * vocabulary is read as bytes instead (bpe.h), so ByteLevel has to be the last step.
+ * vocabulary is read as bytes instead (byte_level.h), so ByteLevel has to be the last step.
  */
 #ifndef SR_TOKENIZER_PRETOKENIZER_H
 #define SR_TOKENIZER_PRETOKENIZER_H
@@ -27,8 +27,7 @@ typedef enum sr_pre_kind {
     SR_PRE_SPLIT,
     SR_PRE_METASPACE,
     SR_PRE_DIGITS,
-    SR_PRE_PUNCTUATION,
-    SR_PRE_SEQUENCE
+    SR_PRE_PUNCTUATION
 } sr_pre_kind;
 
 typedef enum sr_split_behavior {

@@ -1,9 +1,9 @@
-/* roles.c - which token begins, ends, pads, masks: from files, from the frame, by spelling. */
+#include "core/tokenizer/roles.h"
+
 #include <string.h>
 
 #include "core/base/json.h"
 #include "core/base/mem.h"
-#include "core/tokenizer/tokenizer_impl.h"
 
 /* The keys of a tokenizer_config.json; the second is used where the first is absent. */
 static const char *const keys[SR_TOKEN_SPECIALS][2] = {
@@ -55,7 +55,7 @@ sr_status sr_roles_read(sr_tokenizer *t, const void *config, size_t size, const 
 }
 
 void sr_roles_guess(sr_tokenizer *t) {
-    const sr_frame *f = &t->frames[0];
+    const sr_frame *f = &t->post.frames[0];
     int32_t *roles = t->roles;
     if (roles[SR_TOKEN_CLS] < 0 && f->lead.count > 0) roles[SR_TOKEN_CLS] = f->lead.ids[0];
     if (roles[SR_TOKEN_SEP] < 0 && f->tail.count > 0)

@@ -4,11 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/directory.h"
-#include "core/base/file.h"
 #include "core/base/mem.h"
-#include "core/tokenizer/tokenizer_impl.h"
-#include "core/tokenizer/word_cache.h"
+#include "core/tokenizer/parts.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -22,7 +19,7 @@ sr_status sr_tokenizer_blank(sr_tokenizer **out) {
     t->holders = 1;
     t->serial = atomic_fetch_add(&serials, 1);
     for (int i = 0; i < SR_TOKEN_SPECIALS; i++) t->roles[i] = -1;
-    t->frames[1].types[1] = 1; /* without a post-processor */
+    t->post.frames[1].types[1] = 1; /* without a post-processor */
     return SR_OK;
 }
 
@@ -35,8 +32,7 @@ void sr_tokenizer_release(sr_tokenizer *t) {
     if (t == NULL || __atomic_fetch_sub(&t->holders, 1, __ATOMIC_ACQ_REL) != 1) return;
     if (t->fast != NULL) sr_vocab_release(t->fast->vocab);
     sr_free(t->fast);
-    sr_bpe_free(t->bpe);
-    sr_unigram_free(t->unigram);
+    sr_model_free(t->model);
     sr_pieces_free(&t->pieces);
     sr_pieces_free(&t->added_pieces);
     sr_added_free(&t->added);
@@ -49,53 +45,10 @@ void sr_tokenizer_release(sr_tokenizer *t) {
     sr_free(t);
 }
 
-static int by_id(const void *a, const void *b) {
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Sorts the special ids, with those of roles, each once. */
-static sr_status collect_specials(sr_tokenizer *t) {
-    SR_TRY(sr_grow(&t->specials, t->special_count + SR_TOKEN_SPECIALS));
-    for (int i = 0; i < SR_TOKEN_SPECIALS; i++)
-        if (t->roles[i] >= 0) t->specials[t->special_count++] = t->roles[i];
-    qsort(t->specials, t->special_count, sizeof *t->specials, by_id);
-    size_t kept = 0;
-    for (size_t i = 0; i < t->special_count; i++)
-        if (kept == 0 || t->specials[kept - 1] != t->specials[i])
-            t->specials[kept++] = t->specials[i];
-    t->special_count = kept;
-    return SR_OK;
-}
-
-sr_status sr_tokenizer_finish(sr_tokenizer *t) {
-    sr_roles_guess(t);
-    SR_TRY(collect_specials(t));
-    SR_TRY(sr_roles_write(&t->config, &t->config_size, t));
-    uint64_t parts[] = {t->fingerprint, XXH3_64bits(t->roles, sizeof t->roles),
-                        XXH3_64bits(t->specials, t->special_count * sizeof *t->specials),
-                        XXH3_64bits(t->frames, sizeof t->frames)};
-    t->fingerprint = XXH3_64bits(parts, sizeof parts);
-    return SR_OK;
-}
-
-/* ---- WordPiece as BERT has it ---- */
-
-/* [CLS] A [SEP] and [CLS] A [SEP] B [SEP] */
-static void bert_frames(sr_tokenizer *t) {
-    for (int pair = 0; pair < 2; pair++) {
-        sr_frame *f = &t->frames[pair];
-        sr_frame_add(&f->lead, t->roles[SR_TOKEN_CLS], 0);
-        if (pair == 1) sr_frame_add(&f->middle, t->roles[SR_TOKEN_SEP], 0);
-        sr_frame_add(&f->tail, t->roles[SR_TOKEN_SEP], pair);
-        f->types[1] = (uint8_t)pair;
-    }
-}
-
 /* Gives a blank tokenizer the fast path, its vocabulary and its fingerprint. */
 sr_status sr_tokenizer_use_fast(sr_tokenizer *t, sr_vocab *vocab, const sr_tokenizer_opts *opts) {
     SR_TRY(sr_new(&t->fast, 1));
-    t->kind = SR_MODEL_WORDPIECE;
+    t->kind = &sr_model_wordpiece;
     sr_wordpiece_init(t->fast, vocab, opts, t->serial);
     t->size = sr_vocab_size(vocab);
     uint64_t parts[] = {sr_vocab_fingerprint(vocab), t->fast->words.lowercase,
@@ -104,145 +57,10 @@ sr_status sr_tokenizer_use_fast(sr_tokenizer *t, sr_vocab *vocab, const sr_token
     return SR_OK;
 }
 
-static sr_status fill_wordpiece(sr_tokenizer *t, sr_vocab *vocab, const sr_tokenizer_opts *opts) {
-    SR_TRY(sr_tokenizer_use_fast(t, vocab, opts));
-    for (int i = 0; i < SR_TOKEN_SPECIALS; i++)
-        t->roles[i] = sr_vocab_special(vocab, (sr_special)i);
-    bert_frames(t);
-    return sr_tokenizer_finish(t);
-}
-
-sr_status sr_tokenizer_new(sr_tokenizer **out, sr_vocab *vocab, const sr_tokenizer_opts *opts) {
-    *out = NULL;
-    sr_tokenizer *t = NULL;
-    SR_TRY(sr_tokenizer_blank(&t));
-    sr_status st = fill_wordpiece(t, vocab, opts);
-    if (st != SR_OK) {
-        sr_tokenizer_release(t);
-        return st;
-    }
-    *out = t;
-    return SR_OK;
-}
-
-/* ---- from files ---- */
-
-static bool is_json(const uint8_t *bytes, size_t size) {
-    size_t at = size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-    while (at < size &&
-           (bytes[at] == ' ' || bytes[at] == '\n' || bytes[at] == '\r' || bytes[at] == '\t'))
-        at++;
-    return at < size && bytes[at] == '{';
-}
-
-static sr_status parse_json(sr_tokenizer **out, const void *bytes, size_t size, const char *name,
-                            const sr_tokenizer_opts *opts) {
-    sr_tokenizer *t = NULL;
-    sr_status st;
-    SR_TRY(sr_tokenizer_blank(&t));
-    SR_GO(fail, st, sr_new(&t->text, size + 1));
-    memcpy(t->text, bytes, size);
-    t->text_size = size;
-    t->json = true;
-    SR_GO(fail, st, sr_tokenizer_read_json(t, bytes, size, name, opts));
-    if (opts->config != NULL)
-        SR_GO(fail, st, sr_roles_read(t, opts->config, opts->config_size, name));
-    SR_GO(fail, st, sr_tokenizer_finish(t));
-    *out = t;
-    return SR_OK;
-fail:
-    sr_tokenizer_release(t);
-    return st;
-}
-
-sr_status sr_tokenizer_parse(sr_tokenizer **out, const void *bytes, size_t size, const char *name,
-                             const sr_tokenizer_opts *opts) {
-    *out = NULL;
-    if (is_json(bytes, size)) return parse_json(out, bytes, size, name, opts);
-    sr_vocab *vocab = NULL;
-    SR_TRY(sr_vocab_parse(&vocab, bytes, size, name));
-    sr_status st = sr_tokenizer_new(out, vocab, opts);
-    sr_vocab_release(vocab);
-    return st;
-}
-
-/* Reads the files that give roles to the tokenizer.json in a folder; the first wins. */
-static sr_status read_roles_beside(sr_tokenizer *t, const char *folder) {
-    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json"};
-    for (int i = 0; i < 2; i++) {
-        char *path = NULL;
-        void *bytes = NULL;
-        size_t size;
-        SR_TRY(sr_file_join(&path, folder, names[i]));
-        sr_status st = sr_file_read(&bytes, &size, path, SR_TOKENIZER_FILE_LIMIT);
-        if (st == SR_OK) st = sr_roles_read(t, bytes, size, path);
-        if (st == SR_ENOENT) st = SR_OK;
-        sr_free(bytes);
-        sr_free(path);
-        if (st != SR_OK) return st;
-    }
-    return SR_OK;
-}
-
-static sr_status load_json(sr_tokenizer *t, const char *path, const sr_tokenizer_opts *opts) {
-    void *bytes;
-    char *folder = NULL;
-    SR_TRY(sr_file_read(&bytes, &t->text_size, path, SR_TOKENIZER_FILE_LIMIT));
-    t->text = bytes;
-    t->json = true;
-    SR_TRY(sr_tokenizer_read_json(t, t->text, t->text_size, path, opts));
-    SR_TRY(sr_strdup(&folder, path));
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL) *slash = '\0';
-    sr_status st = SR_OK;
-    if (opts->config != NULL) st = sr_roles_read(t, opts->config, opts->config_size, path);
-    if (st == SR_OK) st = read_roles_beside(t, slash != NULL ? folder : ".");
-    sr_free(folder);
-    return st == SR_OK ? sr_tokenizer_finish(t) : st;
-}
-
-static sr_status load_file(sr_tokenizer **out, const char *path, const sr_tokenizer_opts *opts) {
-    size_t length = strlen(path);
-    if (length < 5 || strcmp(path + length - 5, ".json") != 0) {
-        sr_vocab *vocab = NULL;
-        SR_TRY(sr_vocab_load(&vocab, path));
-        sr_status st = sr_tokenizer_new(out, vocab, opts);
-        sr_vocab_release(vocab);
-        return st;
-    }
-    sr_tokenizer *t = NULL;
-    SR_TRY(sr_tokenizer_blank(&t));
-    sr_status st = load_json(t, path, opts);
-    if (st == SR_OK)
-        *out = t;
-    else
-        sr_tokenizer_release(t);
-    return st;
-}
-
-sr_status sr_tokenizer_load(sr_tokenizer **out, const char *path, const sr_tokenizer_opts *opts) {
-    static const char *const names[] = {"tokenizer.json", "vocab.txt"};
-    *out = NULL;
-    if (!sr_file_is_dir(path)) return load_file(out, path, opts);
-    for (int i = 0; i < 2; i++) {
-        char *inside = NULL;
-        SR_TRY(sr_file_join(&inside, path, names[i]));
-        sr_status st = load_file(out, inside, opts);
-        sr_free(inside);
-        if (st != SR_ENOENT) return st;
-    }
-    return sr_fail(SR_ENOENT, "%s: no tokenizer.json and no vocab.txt in this directory", path);
-}
-
 /* ---- what it consists of ---- */
 
-sr_tokenizer_model sr_tokenizer_kind(const sr_tokenizer *t) {
-    return t->kind;
-}
-
 const char *sr_tokenizer_kind_name(const sr_tokenizer *t) {
-    static const char *const names[] = {"WordPiece", "BPE", "Unigram"};
-    return names[t->kind];
+    return t->kind->name;
 }
 
 int32_t sr_tokenizer_size(const sr_tokenizer *t) {
@@ -272,11 +90,11 @@ const int32_t *sr_tokenizer_specials(const sr_tokenizer *t, size_t *count) {
 }
 
 bool sr_tokenizer_is_special(const sr_tokenizer *t, int32_t id) {
-    return bsearch(&id, t->specials, t->special_count, sizeof id, by_id) != NULL;
+    return bsearch(&id, t->specials, t->special_count, sizeof id, sr_id_order) != NULL;
 }
 
 const sr_frame *sr_tokenizer_frame(const sr_tokenizer *t, bool pair) {
-    return &t->frames[pair];
+    return &t->post.frames[pair];
 }
 
 bool sr_tokenizer_lowercase(const sr_tokenizer *t) {
@@ -285,19 +103,6 @@ bool sr_tokenizer_lowercase(const sr_tokenizer *t) {
 
 sr_vocab *sr_tokenizer_vocab(const sr_tokenizer *t) {
     return t->fast != NULL ? t->fast->vocab : NULL;
-}
-
-sr_status sr_tokenizer_plain(bool *plain, sr_tokenizer_opts *opts, const sr_tokenizer *t) {
-    *plain = false;
-    if (t->fast == NULL) return SR_OK;
-    const sr_words_opts *words = &t->fast->words;
-    *opts = (sr_tokenizer_opts){.lowercase = words->lowercase,
-                                .keep_accents = words->lowercase && !words->strip_accents};
-    sr_tokenizer *same; /* but for the roles, special tokens and frames of a tokenizer.json */
-    SR_TRY(sr_tokenizer_new(&same, t->fast->vocab, opts));
-    *plain = same->fingerprint == t->fingerprint;
-    sr_tokenizer_release(same);
-    return SR_OK;
 }
 
 uint64_t sr_tokenizer_fingerprint(const sr_tokenizer *t) {
@@ -314,40 +119,4 @@ const char *sr_tokenizer_text(const sr_tokenizer *t, size_t *size, bool *json) {
 const char *sr_tokenizer_config(const sr_tokenizer *t, size_t *size) {
     *size = t->config_size;
     return t->config;
-}
-
-/* ---- text to ids ---- */
-
-sr_status sr_tokens_grow(sr_tokens *tokens, size_t more) {
-    size_t room = tokens->room > 0 ? tokens->room : 256;
-    while (room - tokens->count < more) SR_TRY(sr_mul_size(&room, room, 2));
-    SR_TRY(sr_grow(&tokens->ids, room));
-    if (tokens->want_spans) SR_TRY(sr_grow(&tokens->spans, room));
-    if (tokens->want_starts) SR_TRY(sr_grow(&tokens->starts, room));
-    tokens->room = room;
-    return SR_OK;
-}
-
-void sr_tokens_free(sr_tokens *tokens) {
-    sr_free(tokens->ids);
-    sr_free(tokens->spans);
-    sr_free(tokens->starts);
-    sr_word_cache_free(tokens->cache);
-    sr_text_scratch_free(tokens->scratch);
-    *tokens = (sr_tokens){0};
-}
-
-sr_status sr_tokenize(sr_tokens *tokens, const sr_tokenizer *t, const void *bytes, size_t size) {
-    if (t->fast != NULL) return sr_wordpiece_tokenize(tokens, t->fast, bytes, size);
-    return sr_tokenizer_run(tokens, t, bytes, size, false);
-}
-
-sr_status sr_tokenize_word(sr_tokens *tokens, const sr_tokenizer *t, const void *bytes,
-                           size_t size) {
-    if (t->fast != NULL) return sr_wordpiece_tokenize(tokens, t->fast, bytes, size);
-    return sr_tokenizer_run(tokens, t, bytes, size, true);
-}
-
-bool sr_tokenizer_splits(const sr_tokenizer *t) {
-    return t->fast != NULL;
 }

@@ -74,13 +74,6 @@ void sr_tokenizer_release(sr_tokenizer *t); /* may be NULL */
 
 /* ---- what it consists of ---- */
 
-typedef enum sr_tokenizer_model {
-    SR_MODEL_WORDPIECE,
-    SR_MODEL_BPE,
-    SR_MODEL_UNIGRAM
-} sr_tokenizer_model;
-
-sr_tokenizer_model sr_tokenizer_kind(const sr_tokenizer *t);
 const char *sr_tokenizer_kind_name(const sr_tokenizer *t); /* "WordPiece", "BPE", "Unigram" */
 
 /* The largest id plus one, added tokens included. */

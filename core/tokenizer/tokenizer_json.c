@@ -1,10 +1,10 @@
-/* tokenizer_json.c - reads a tokenizer.json. */
+#include "core/tokenizer/tokenizer_json.h"
+
 #include <string.h>
 
 #include "core/base/json.h"
 #include "core/base/limit.h"
 #include "core/base/mem.h"
-#include "core/tokenizer/tokenizer_impl.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -110,78 +110,6 @@ static sr_status try_fast(sr_tokenizer *t, const sr_json *root, const sr_tokeniz
     return st;
 }
 
-/* ---- vocabulary and model ---- */
-
-/* The ids of {"token": id, ..}; none twice. */
-static sr_status read_vocab(sr_pieces *pieces, const sr_json *model) {
-    sr_json vocab = sr_json_key(model, "vocab");
-    SR_TRY(sr_json_object(&vocab));
-    size_t count = json_object_size(vocab.value);
-    int64_t most = -1;
-    for (int pass = 0; pass < 2; pass++) {
-        void *i = json_object_iter((json_t *)vocab.value);
-        for (; i != NULL; i = json_object_iter_next((json_t *)vocab.value, i)) {
-            const char *token = json_object_iter_key(i);
-            size_t size = json_object_iter_key_len(i);
-            sr_json at = {json_object_iter_value(i), &vocab, token, 0};
-            int64_t id = json_integer_value(at.value);
-            if (!json_is_integer(at.value) || id < 0 || id >= SR_TOKENIZER_ID_LIMIT)
-                return sr_json_refuse(&at, "is not an id");
-            if (size > SR_TOKENIZER_TOKEN_LIMIT)
-                return sr_json_refuse(&at, "has %zu bytes; the maximum is %d", size,
-                                      SR_TOKENIZER_TOKEN_LIMIT);
-            if (pass == 0) {
-                most = id > most ? id : most;
-                continue;
-            }
-            int32_t known;
-            if (pieces->start[id] != UINT32_MAX)
-                return sr_json_refuse(&at, "is %lld, the id of another token", (long long)id);
-            SR_TRY(sr_pieces_add(pieces, token, size, (int32_t)id, &known));
-        }
-        if (most >= 4 * (int64_t)count + 65536)
-            return sr_json_refuse(&vocab, "has %zu tokens with ids up to %lld", count,
-                                  (long long)most);
-        if (pass == 0) SR_TRY(sr_pieces_init(pieces, (int32_t)most + 1, count));
-    }
-    return SR_OK;
-}
-
-static sr_status read_model(sr_tokenizer *t, const sr_json *root) {
-    static const char *const kinds[] = {"WordPiece", "BPE", "Unigram", NULL};
-    static const char *const wordpiece[] = {
-        "type", "vocab", "unk_token", "continuing_subword_prefix", "max_input_chars_per_word",
-        NULL};
-    static const char *const bpe[] = {"type",
-                                      "vocab",
-                                      "merges",
-                                      "unk_token",
-                                      "dropout",
-                                      "continuing_subword_prefix",
-                                      "end_of_word_suffix",
-                                      "fuse_unk",
-                                      "byte_fallback",
-                                      "ignore_merges",
-                                      NULL};
-    static const char *const unigram[] = {"type", "vocab", "unk_id", "byte_fallback", NULL};
-    sr_json model = sr_json_key(root, "model");
-    int kind;
-    SR_TRY(sr_json_object(&model));
-    SR_TRY(sr_json_choice(&kind, &model, "type", kinds));
-    t->kind = (sr_tokenizer_model)kind;
-    SR_TRY(sr_json_only(&model, kind == SR_MODEL_WORDPIECE ? wordpiece
-                                : kind == SR_MODEL_BPE     ? bpe
-                                                           : unigram));
-    if (t->pre.bytes && kind != SR_MODEL_BPE)
-        return sr_json_refuse(&model, "is not BPE, with a pre-tokenizer ByteLevel: not supported");
-    if (kind == SR_MODEL_UNIGRAM) return sr_unigram_read(&t->unigram, &t->pieces, &model);
-    SR_TRY(read_vocab(&t->pieces, &model));
-    if (kind == SR_MODEL_WORDPIECE) return sr_wordpieces_read(&t->wordpieces, &t->pieces, &model);
-    SR_TRY(sr_bpe_read(&t->bpe, &t->pieces, &model, t->pre.bytes));
-    t->cuts = sr_bpe_cuts_at_mark(t->bpe);
-    return SR_OK;
-}
-
 /* ---- added tokens ---- */
 
 /* The id that `tokenizers` gives an added token: the one in the vocabulary, or the next. */
@@ -259,8 +187,8 @@ static sr_status hash_section(uint64_t *hash, const sr_json *root, const char *k
     return SR_OK;
 }
 
-static sr_status hash_all(sr_tokenizer *t, const sr_json *root) {
-    uint64_t hash = (uint64_t)t->kind;
+static sr_status hash_all(sr_tokenizer *t, uint64_t model, const sr_json *root) {
+    uint64_t hash = model;
     SR_TRY(hash_section(&hash, root, "added_tokens"));
     SR_TRY(hash_section(&hash, root, "normalizer"));
     SR_TRY(hash_section(&hash, root, "pre_tokenizer"));
@@ -269,33 +197,35 @@ static sr_status hash_all(sr_tokenizer *t, const sr_json *root) {
         const char *token = sr_pieces_text(&t->pieces, id, &size);
         if (token != NULL) hash = XXH3_64bits_withSeed(token, size, hash + (uint64_t)id);
     }
-    uint64_t parts[] = {hash, t->bpe != NULL ? sr_bpe_fingerprint(t->bpe) : 0,
-                        t->unigram != NULL ? sr_unigram_fingerprint(t->unigram) : 0,
-                        (uint64_t)t->wordpieces.most, (uint64_t)t->wordpieces.unknown};
+    const uint64_t *own = t->model->fingerprints;
+    uint64_t parts[] = {hash, own[0], own[1], own[2], own[3]};
     t->fingerprint = XXH3_64bits(parts, sizeof parts);
     return SR_OK;
 }
 
-/* The pieces of Unigram have special tokens among them: as text they are others. */
+/* Special tokens among the pieces of a model: as text they are others. */
 static void hide_specials(sr_tokenizer *t) {
     for (size_t i = 0; i < t->added.count; i++) {
         const sr_added_token *one = &t->added.tokens[i];
-        if (one->special) sr_unigram_hide(t->unigram, one->content, one->size, one->id);
+        if (one->special) t->kind->hide(t->model, one->content, one->size, one->id);
     }
 }
 
 static sr_status read_parts(sr_tokenizer *t, const sr_json *root) {
     sr_json normalizer = sr_json_key(root, "normalizer"), pre = sr_json_key(root, "pre_tokenizer"),
-            added = sr_json_key(root, "added_tokens"), decoder = sr_json_key(root, "decoder");
+            added = sr_json_key(root, "added_tokens"), decoder = sr_json_key(root, "decoder"),
+            model = sr_json_key(root, "model");
+    uint64_t number;
     SR_TRY(sr_decoder_read(&t->decoder, &decoder));
     SR_TRY(sr_normalizer_read(&t->normalizer, &normalizer));
     SR_TRY(sr_pretokenizer_read(&t->pre, &pre));
-    SR_TRY(read_model(t, root));
+    SR_TRY(sr_model_read(&t->model, &number, &t->pieces, &model, t->pre.bytes));
+    t->kind = t->model->kind;
     SR_TRY(sr_added_read(&t->added, &added));
     SR_TRY(check_added(t, &added));
     SR_TRY(index_added(t));
-    SR_TRY(hash_all(t, root));
-    if (t->literal && t->unigram != NULL) hide_specials(t);
+    SR_TRY(hash_all(t, number, root));
+    if (t->literal && t->kind->hide != NULL) hide_specials(t);
     return SR_OK;
 }
 
@@ -310,7 +240,7 @@ static sr_status fast_specials(sr_tokenizer *t) {
 /* The special tokens of frames must be tokens. */
 static sr_status check_frames(const sr_tokenizer *t, const sr_json *at) {
     for (int n = 0; n < 2; n++) {
-        const sr_frame *f = &t->frames[n];
+        const sr_frame *f = &t->post.frames[n];
         const sr_frame_part *parts[] = {&f->lead, &f->middle, &f->tail};
         for (int p = 0; p < 3; p++)
             for (int i = 0; i < parts[p]->count; i++) {
@@ -333,7 +263,7 @@ static sr_status read_root(sr_tokenizer *t, const sr_json *root, const sr_tokeni
     SR_TRY(try_fast(t, root, opts));
     SR_TRY(t->fast != NULL ? fast_specials(t) : read_parts(t, root));
     sr_json frame = sr_json_key(root, "post_processor");
-    SR_TRY(sr_frame_read(t, &frame, 0));
+    SR_TRY(sr_postprocess_read(&t->post, &frame));
     return check_frames(t, &frame);
 }
 

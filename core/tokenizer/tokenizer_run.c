@@ -3,7 +3,7 @@
 
 #include "core/base/mem.h"
 #include "core/unicode/classes.h"
-#include "core/tokenizer/tokenizer_impl.h"
+#include "core/tokenizer/parts.h"
 #include "core/unicode/utf8.h"
 #include "core/tokenizer/word_cache.h"
 
@@ -24,13 +24,12 @@ struct sr_text_scratch {
     sr_changes changes;
     sr_added_parts raw, inner;
     sr_parts parts;
-    sr_bpe_scratch bpe;
-    sr_unigram_scratch unigram;
+    sr_model_room room;
     uint32_t *places; /* of each code point, in bytes */
     size_t place_room;
 };
 
-void sr_text_scratch_free(sr_text_scratch *s) {
+static void free_scratch(sr_text_scratch *s) {
     if (s == NULL) return;
     sr_pre_work_free(&s->work);
     sr_run_free(&s->fixed);
@@ -40,8 +39,7 @@ void sr_text_scratch_free(sr_text_scratch *s) {
     sr_free(s->raw.list);
     sr_free(s->inner.list);
     sr_free(s->parts.list);
-    sr_bpe_scratch_free(&s->bpe);
-    sr_free(s->unigram.nodes);
+    for (int i = 0; i < 2; i++) sr_free(s->room.memory[i]);
     sr_free(s->places);
     sr_free(s);
 }
@@ -87,7 +85,7 @@ static void trim(const job *j, sr_text_span *span, bool first, const uint8_t *by
         while (from > 0 && continues(bytes, from, text)) from--;
         if (!is_space(bytes, from, end, text)) break;
     }
-    bool added = (first || span->char_first == 0) && (j->t->trim_prefix || j->spaced);
+    bool added = (first || span->char_first == 0) && (j->t->post.trim_prefix || j->spaced);
     if (leading == 1 && added) leading = 0; /* it may be the one that was added */
     uint32_t start = span->char_first + leading;
     span->char_first = start < span->char_last ? start : span->char_last;
@@ -106,8 +104,8 @@ static void put(job *j, int32_t id, const sr_run *r, size_t first, size_t last, 
             span.char_first = r->from[first < r->size ? first : r->size - 1];
             span.char_last = last > first ? r->to[last - 1] : span.char_first;
         }
-        bool unknown = j->t->bpe != NULL && id == sr_bpe_unknown(j->t->bpe);
-        if (j->t->trim && !unknown)
+        bool spaces = j->t->kind->spaces && id == j->t->model->unknown;
+        if (j->t->post.trim && !spaces)
             trim(j, &span, k->count == j->first, r->bytes + first, last - first, text);
         k->spans[k->count] = span;
     }
@@ -118,15 +116,6 @@ static void put(job *j, int32_t id, const sr_run *r, size_t first, size_t last, 
 }
 
 /* ---- a piece through the cache ---- */
-
-static sr_status encode(job *j, const uint8_t *bytes, size_t size) {
-    const sr_tokenizer *t = j->t;
-    sr_text_scratch *s = j->s;
-    if (t->bpe != NULL) return sr_bpe_encode(&s->parts, t->bpe, &s->bpe, bytes, size);
-    if (t->unigram != NULL)
-        return sr_unigram_encode(&s->parts, t->unigram, &s->unigram, bytes, size);
-    return sr_wordpieces_encode(&s->parts, &t->wordpieces, bytes, size);
-}
 
 /* Caches the tokens of a piece, if they are few and lie side by side. */
 static void keep(sr_word_cache *cache, const uint64_t key[SR_CACHE_KEY / 8], size_t size,
@@ -167,7 +156,7 @@ static sr_status put_piece(job *j, const sr_run *r, const ahead *a) {
     }
     sr_parts *p = &j->s->parts;
     uint64_t unknown = p->unknown;
-    SR_TRY(encode(j, r->bytes + a->first, size));
+    SR_TRY(j->t->kind->encode(p, j->t->model, &j->s->room, r->bytes + a->first, size));
     j->tokens->unknown += p->unknown - unknown;
     SR_TRY(sr_tokens_reserve(j->tokens, p->count));
     for (size_t i = 0; i < p->count; i++)
@@ -235,8 +224,8 @@ static sr_status put_text(job *j, size_t first, size_t last, bool whole) {
     SR_TRY(sr_pretokenize(&s->work, &t->pre, j->spaced));
     for (size_t i = 0; i < s->work.pieces.count; i++) {
         const sr_piece *p = &s->work.pieces.list[i];
-        SR_TRY(t->cuts ? add_cut(j, &s->work.text, p->first, p->last)
-                       : add_piece(j, &s->work.text, p->first, p->last));
+        SR_TRY(t->model->cuts ? add_cut(j, &s->work.text, p->first, p->last)
+                              : add_piece(j, &s->work.text, p->first, p->last));
     }
     return put_pieces(j, &s->work.text);
 }
@@ -366,8 +355,8 @@ static sr_status run(job *j, const uint8_t *bytes, size_t size) {
     return SR_OK;
 }
 
-sr_status sr_tokenizer_run(sr_tokens *tokens, const sr_tokenizer *t, const void *bytes, size_t size,
-                           bool spaced) {
+static sr_status run_all(sr_tokens *tokens, const sr_tokenizer *t, const void *bytes, size_t size,
+                         bool spaced) {
     if (size >= (size_t)1 << 30)
         return sr_fail(SR_EINVAL, "tokenize: a text of %zu bytes; the maximum is 2^30 - 1", size);
     SR_TRY(sr_tokens_prepare_cache(tokens, t->serial, size));
@@ -380,4 +369,30 @@ sr_status sr_tokenizer_run(sr_tokens *tokens, const sr_tokenizer *t, const void 
     sr_status st = run(&j, bytes, size);
     if (st != SR_OK) tokens->count = j.first;
     return st;
+}
+
+/* ---- the entry points ---- */
+
+void sr_tokens_free(sr_tokens *tokens) {
+    sr_free(tokens->ids);
+    sr_free(tokens->spans);
+    sr_free(tokens->starts);
+    sr_word_cache_free(tokens->cache);
+    free_scratch(tokens->scratch);
+    *tokens = (sr_tokens){0};
+}
+
+sr_status sr_tokenize(sr_tokens *tokens, const sr_tokenizer *t, const void *bytes, size_t size) {
+    if (t->fast != NULL) return sr_wordpiece_tokenize(tokens, t->fast, bytes, size);
+    return run_all(tokens, t, bytes, size, false);
+}
+
+sr_status sr_tokenize_word(sr_tokens *tokens, const sr_tokenizer *t, const void *bytes,
+                           size_t size) {
+    if (t->fast != NULL) return sr_wordpiece_tokenize(tokens, t->fast, bytes, size);
+    return run_all(tokens, t, bytes, size, true);
+}
+
+bool sr_tokenizer_splits(const sr_tokenizer *t) {
+    return t->fast != NULL;
 }

@@ -1,26 +1,27 @@
-#include "core/tokenizer/unigram.h"
+/* unigram.c - SentencePiece's Unigram: the pieces with the highest sum of scores.
+ *
+ * Sums are in double and added from left to right, as Hugging Face's library does, so that ties
+ * fall the same way.  With byte fallback the parts of a string share its place.
+ */
 
 #include <math.h>
 #include <string.h>
 
-#include "core/base/mem.h"
+#include "core/tokenizer/model.h"
 #include "core/tokenizer/score.h"
-#include "core/tokenizer/tokenizer_impl.h"
 #include "core/tokenizer/trie.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-struct sr_unigram {
-    const sr_pieces *pieces;
+typedef struct unigram {
+    sr_model model;
     sr_trie trie;
     double *scores; /* by id; -infinity: hidden */
     double unknown_score;
-    int32_t unknown;
     bool fallback;
     int32_t byte_ids[256];
-    uint64_t fingerprint;
-};
+} unigram;
 
 /* The best way to a place: the token that ends there, and where it begins. */
 typedef struct node {
@@ -31,7 +32,7 @@ typedef struct node {
 
 /* ---- reading ---- */
 
-static sr_status read_entry(sr_unigram *u, sr_pieces *pieces, const sr_json *at, int32_t id,
+static sr_status read_entry(unigram *u, sr_pieces *pieces, const sr_json *at, int32_t id,
                             sr_trie_key *key) {
     const json_t *token = json_array_get(at->value, 0), *score = json_array_get(at->value, 1);
     if (json_array_size(at->value) != 2 || !json_is_string(token) || !json_is_number(score))
@@ -49,7 +50,7 @@ static sr_status read_entry(sr_unigram *u, sr_pieces *pieces, const sr_json *at,
     return SR_OK;
 }
 
-static sr_status read_vocab(sr_unigram *u, sr_pieces *pieces, const sr_json *list) {
+static sr_status read_vocab(unigram *u, sr_pieces *pieces, const sr_json *list) {
     size_t count = json_array_size(list->value);
     sr_trie_key *keys = NULL;
     if (count == 0 || count >= SR_TOKENIZER_ID_LIMIT)
@@ -70,60 +71,40 @@ static sr_status read_vocab(sr_unigram *u, sr_pieces *pieces, const sr_json *lis
     return st;
 }
 
-static sr_status fill(sr_unigram *u, sr_pieces *pieces, const sr_json *model) {
+static sr_status read(sr_model *m, sr_pieces *pieces, const sr_json *model, bool bytes) {
+    (void)bytes;
+    unigram *u = (unigram *)m;
     sr_json list = sr_json_key(model, "vocab"), unknown = sr_json_key(model, "unk_id");
     int64_t id;
     SR_TRY(sr_json_list(&list));
     SR_TRY(read_vocab(u, pieces, &list));
     if (!sr_json_absent(&unknown)) {
         SR_TRY(sr_json_integer(&id, model, "unk_id", 0, pieces->size - 1));
-        u->unknown = (int32_t)id;
+        m->unknown = (int32_t)id;
     }
     SR_TRY(sr_json_bool(&u->fallback, model, "byte_fallback", false));
     for (int i = 0; i < 256; i++)
         u->byte_ids[i] = u->fallback ? sr_pieces_find_byte(pieces, (uint8_t)i) : -1;
-    uint64_t parts[] = {(uint64_t)u->unknown, u->fallback,
+    uint64_t parts[] = {(uint64_t)m->unknown, u->fallback,
                         XXH3_64bits(u->scores, (size_t)pieces->size * sizeof *u->scores)};
-    u->fingerprint = XXH3_64bits(parts, sizeof parts);
+    m->fingerprints[1] = XXH3_64bits(parts, sizeof parts);
     return SR_OK;
 }
 
-sr_status sr_unigram_read(sr_unigram **out, sr_pieces *pieces, const sr_json *model) {
-    *out = NULL;
-    sr_unigram *u = NULL;
-    SR_TRY(sr_new(&u, 1));
-    u->pieces = pieces;
-    u->unknown = -1;
-    sr_status st = fill(u, pieces, model);
-    if (st == SR_OK)
-        *out = u;
-    else
-        sr_unigram_free(u);
-    return st;
-}
-
-void sr_unigram_free(sr_unigram *u) {
-    if (u == NULL) return;
+static void free_unigram(sr_model *m) {
+    unigram *u = (unigram *)m;
     sr_trie_free(&u->trie);
     sr_free(u->scores);
-    sr_free(u);
 }
 
-void sr_unigram_hide(sr_unigram *u, const char *token, size_t size, int32_t id) {
+static void hide(sr_model *m, const char *token, size_t size, int32_t id) {
+    unigram *u = (unigram *)m;
     uint32_t node = 0;
     for (size_t i = 0; i < size; i++)
         if (!sr_trie_step(&u->trie, &node, (uint8_t)token[i])) return; /* added, not of the model */
     if (u->trie.nodes[node].value != id) return;
     u->trie.nodes[node].value = -1;
     u->scores[id] = -INFINITY;
-}
-
-int32_t sr_unigram_unknown(const sr_unigram *u) {
-    return u->unknown;
-}
-
-uint64_t sr_unigram_fingerprint(const sr_unigram *u) {
-    return u->fingerprint;
 }
 
 /* ---- the best way ---- */
@@ -140,7 +121,7 @@ static inline void offer(node *to, double score, int32_t id, uint32_t first) {
 }
 
 /* Fills nodes[1 .. size]; false if there is a character without a token and no unknown token. */
-static bool forward(node *nodes, const sr_unigram *u, const uint8_t *bytes, size_t size) {
+static bool forward(node *nodes, const unigram *u, const uint8_t *bytes, size_t size) {
     for (size_t i = 0; i <= size; i++) nodes[i] = (node){0, -1, 0};
     for (size_t at = 0, step; at < size; at += step) {
         double here = nodes[at].score;
@@ -154,8 +135,8 @@ static bool forward(node *nodes, const sr_unigram *u, const uint8_t *bytes, size
             single |= i + 1 - at == step;
         }
         if (single) continue;
-        if (u->unknown < 0) return false;
-        offer(&nodes[at + step], u->unknown_score + here, u->unknown, (uint32_t)at);
+        if (u->model.unknown < 0) return false;
+        offer(&nodes[at + step], u->unknown_score + here, u->model.unknown, (uint32_t)at);
     }
     return true;
 }
@@ -164,7 +145,7 @@ static bool forward(node *nodes, const sr_unigram *u, const uint8_t *bytes, size
 
 typedef struct writer {
     sr_parts *out;
-    const sr_unigram *u;
+    const unigram *u;
     const uint8_t *bytes;
 } writer;
 
@@ -176,14 +157,14 @@ static sr_status put(writer *w, int32_t id, uint32_t first, uint32_t last) {
 
 /* A string of characters without tokens: a token after all, its bytes, or unknown. */
 static sr_status put_unknown(writer *w, uint32_t first, uint32_t last) {
-    const sr_unigram *u = w->u;
-    int32_t id = sr_pieces_find(u->pieces, w->bytes + first, last - first);
+    const unigram *u = w->u;
+    int32_t id = sr_pieces_find(u->model.pieces, w->bytes + first, last - first);
     if (id >= 0 && isinf(u->scores[id])) id = -1;
     bool all = u->fallback && id < 0;
     for (uint32_t i = first; all && i < last; i++) all = u->byte_ids[w->bytes[i]] >= 0;
     if (!all) {
         w->out->unknown += id < 0;
-        return put(w, id >= 0 ? id : u->unknown, first, last);
+        return put(w, id >= 0 ? id : u->model.unknown, first, last);
     }
     for (uint32_t i = last; i > first; i--)
         SR_TRY(put(w, u->byte_ids[w->bytes[i - 1]], first, last));
@@ -194,7 +175,7 @@ static sr_status backward(writer *w, const node *nodes, size_t size) {
     uint32_t run = 0; /* end of a run of unknown characters, 0: none */
     for (uint32_t at = (uint32_t)size; at > 0;) {
         const node *n = &nodes[at];
-        if (n->id == w->u->unknown) {
+        if (n->id == w->u->model.unknown) {
             if (run == 0) run = at;
         } else {
             if (run != 0) SR_TRY(put_unknown(w, at, run));
@@ -206,19 +187,18 @@ static sr_status backward(writer *w, const node *nodes, size_t size) {
     return run != 0 ? put_unknown(w, 0, run) : SR_OK;
 }
 
-sr_status sr_unigram_encode(sr_parts *out, const sr_unigram *u, sr_unigram_scratch *s,
-                            const uint8_t *bytes, size_t size) {
-    if (size + 1 > s->room) {
-        SR_TRY(sr_resize(&s->nodes, 2 * size + 64, sizeof(node)));
-        s->room = 2 * size + 64;
-    }
+static sr_status encode(sr_parts *out, const sr_model *m, sr_model_room *room, const uint8_t *bytes,
+                        size_t size) {
+    const unigram *u = (const unigram *)m;
+    SR_TRY(sr_model_reserve(room, 0, size + 1, sizeof(node)));
+    node *nodes = room->memory[0];
     out->count = 0;
-    if (!forward(s->nodes, u, bytes, size))
+    if (!forward(nodes, u, bytes, size))
         return sr_fail(
             SR_EDATA,
             "tokenize: the text has a character without a token, and the tokenizer has no "
             "unk_id");
-    SR_TRY(backward(&(writer){out, u, bytes}, s->nodes, size));
+    SR_TRY(backward(&(writer){out, u, bytes}, nodes, size));
     for (size_t i = 0, j = out->count; i + 1 < j; i++) {
         sr_part swap = out->list[i];
         out->list[i] = out->list[--j];
@@ -226,3 +206,15 @@ sr_status sr_unigram_encode(sr_parts *out, const sr_unigram *u, sr_unigram_scrat
     }
     return SR_OK;
 }
+
+static const char *const keys[] = {"type", "vocab", "unk_id", "byte_fallback", NULL};
+
+const sr_model_kind sr_model_unigram = {
+    .name = "Unigram",
+    .keys = keys,
+    .size = sizeof(unigram),
+    .read = read,
+    .free = free_unigram,
+    .encode = encode,
+    .hide = hide,
+};

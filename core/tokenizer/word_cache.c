@@ -52,3 +52,13 @@ void sr_word_cache_free(sr_word_cache *cache) {
     sr_free_aligned(cache->entries);
     sr_free(cache);
 }
+
+sr_status sr_tokens_grow(sr_tokens *tokens, size_t more) {
+    size_t room = tokens->room > 0 ? tokens->room : 256;
+    while (room - tokens->count < more) SR_TRY(sr_mul_size(&room, room, 2));
+    SR_TRY(sr_grow(&tokens->ids, room));
+    if (tokens->want_spans) SR_TRY(sr_grow(&tokens->spans, room));
+    if (tokens->want_starts) SR_TRY(sr_grow(&tokens->starts, room));
+    tokens->room = room;
+    return SR_OK;
+}
