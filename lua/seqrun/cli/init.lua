@@ -206,7 +206,7 @@ local function recipe_hint(path)
   return name and ("; did you mean 'recipes/%s'?"):format(name) or ""
 end
 
----Runs a Lua file as `lua` would: the global `arg` has the words after its name.
+---Runs a Lua file as `lua` would: the global `arg` has the words after its name.  It may require what is beside it.
 local function run_file(path, rest, program)
   if path:find("%.ya?ml$") then
     return refuse(("%s is a config, not a recipe; run seqrun RECIPE.lua config=%s"):format(path, shell(path)))
@@ -229,6 +229,7 @@ local function run_file(path, rest, program)
   mute_others()
   rest[0], rest[-1] = path, program
   arg = rest -- luacheck: ignore 111
+  package.path = ("%s;%s?.lua"):format(package.path, path:match("^.*/") or "./")
   local ok, raised = xpcall(chunk, require("seqrun.base.trace").handler, table.unpack(rest))
   if not ok then return report_recipe(raised) end
   warn_of_strangers(path)
