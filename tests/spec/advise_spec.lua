@@ -7,8 +7,6 @@ local models = require("seqrun.advise.models")
 local program = require("tests.support.program")
 local time = require("seqrun.advise.time")
 
-local folder = debug.getinfo(1, "S").source:match("^@(.*)tests/spec/") or ""
-
 ---A job and a layout on it; overrides go into either.
 local function case(overrides)
   local layout = {
@@ -478,49 +476,5 @@ describe("the advisor on this machine", function()
     code, _, err = program.run { "advise", "--here", "--device", "h100" }
     assert.equal(2, code)
     assert.truthy(err:find("--device does not go with --here", 1, true), err)
-  end)
-end)
-
-describe("the fit of the advisor", function()
-  -- layouts of a made-up cluster: the model's own predictions with other constants
-  local function table_of(path)
-    local constants = advise.coefficients("flash2_rms")
-    constants.time.product, constants.time.link = 0.7, 0.4
-    local lines = { "study\tmodel\thidden\tlayers\theads\tffn\tvocab\tseq\tworld\tgbs\tmbs\ttp\tpp\tdp\tckpt\tsp\t"
-      .. "kernel\tstatus\tstep_s\tmfu" }
-    for _, model in ipairs { { "8B", 4096, 32, 32, 11008 }, { "3B", 2560, 32, 32, 6912 } } do
-      local name, hidden, layers, heads, inner = table.unpack(model)
-      local job = {
-        model = { hidden = hidden, layers = layers, heads = heads, inner = inner, vocabulary = 32000, gated = true,
-          causal = true, masked = 1 },
-        device = assert(models.device "a100"), seq = 2048, batch = 256, devices = 16, kernel = "flash2_rms",
-      }
-      for _, tensor in ipairs { 1, 2, 4 } do
-        for _, pipeline in ipairs { 1, 2 } do
-          for _, micro in ipairs { 1, 2, 4 } do
-            local data = 16 // tensor // pipeline
-            local layout = { micro_batch = micro, data = data, tensor = tensor, pipeline = pipeline,
-              sequence_parallel = false, recompute = false, zero = 1 }
-            local found = advise.predict(job, layout, constants)
-            lines[#lines + 1] = table.concat({ name .. "-study", name, hidden, layers, heads, inner, 32000, 2048, 16,
-              256, micro, tensor, pipeline, data, 0, 0, "flash2_rms", found.fits and "ok" or "oom",
-              found.fits and found.step_seconds or "", found.fits and found.mfu or "" }, "\t")
-          end
-        end
-      end
-    end
-    program.write(path, "layouts.tsv", table.concat(lines, "\n") .. "\n")
-    return path .. "/layouts.tsv"
-  end
-
-  it("finds constants that explain rows it has not seen", function()
-    local code, out, err = program.run { folder .. "recipes/bench/advise.lua", table_of(program.folder()) }
-    assert.equal(0, code, err)
-    local apart = out:match("each group left out.*\n(all[^\n]*)\n")
-    local error_of, rank, right, regret = apart:match("([%d%.]+) %%%s+([%d%.]+)%s+([%d%.]+) %%%s+([%d%.]+)")
-    assert.is_true(tonumber(error_of) <= 3, out)
-    assert.is_true(tonumber(rank) >= 0.95, out)
-    assert.is_true(tonumber(right) >= 90, out)
-    assert.is_true(tonumber(regret) <= 0.05, out)
   end)
 end)

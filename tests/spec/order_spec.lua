@@ -585,6 +585,6 @@ describe("a run", function()
     assert.matches("; lower batch.micro_packs %(now %d+%), set model.recompute=true or lower data.max_len %(now 64%)$",
       tostring(failed))
     bert.recompute = true
-    assert.is_true(bert:activation_bytes(64) < 2 * 64 * 4 * (6 * 16 + 32))
+    assert.is_true(bert:activation_bytes(64) < 2 * 64 * 4 * (10 * 16 + 2 * 32))
   end)
 end)

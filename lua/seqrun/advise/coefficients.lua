@@ -1,11 +1,11 @@
 -- coefficients.lua - the constants of the advisor's model.
 --
--- `time` and `memory`: fitted by recipes/bench/advise.lua to 289 measured steps and 688 verdicts of Llama 13B, 30B and
+-- `time` and `memory`: fitted by recipes/papers/advise.lua to 289 measured steps and 688 verdicts of Llama 13B, 30B and
 -- 65B on 64 to 256 A100 (arXiv 2311.05610), each from a physical guess as prior.  docs/theory/advisor.md explains them.
 --
--- `packed`: what differs for this program's own kernels; from recipes/bench/roofline.lua and the encoder's own count of
--- kept activations.  The share of the network is an assumption: the fitted one is that of one cluster.  Products keep
--- the constants of a fit without `congestion`, by which BERT on 8 A100 comes within 2 % of the best published rate.
+-- `packed`: what differs for this program's own kernels, from recipes/bench/roofline.lua; what layers keep is the
+-- encoder's own count.  The share of the network is an assumption: the fitted one is that of one cluster.  Products
+-- keep the constants of a fit without `congestion`: BERT on 8 A100 comes within 2 % of the best published rate.
 
 return {
   time = {
@@ -35,6 +35,6 @@ return {
       packed = 0.5, norm_packed = 27, pointwise = 5, logits = 6, launch = 20e-6, network = 0.7, congestion = 0,
       product = 0.8123, edge = 246.7, link = 0.5772, hop = 4.443e-05,
     },
-    memory = { norm_packed = 4, split = 0.5, gradient = 4, logits = 1, reserved = 1.5 },
+    memory = { gradient = 4, logits = 1, reserved = 1.5 },
   },
 }

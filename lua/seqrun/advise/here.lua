@@ -123,7 +123,6 @@ local function calibrate_layer(c, job, layout)
   end
   c.time.logits = math.max(0, first - layer - bare.head) * copy / (BYTES * m.masked * seq * m.vocabulary)
   c.time.update = math.max(0, two.update * copy - 2 * BYTES)
-  c.memory.norm_packed = (two.kept - one.kept) / (BYTES * seq * m.hidden)
   c.memory.logits = math.max(0, 2 * one.kept - two.kept) / (BYTES * m.masked * seq * m.vocabulary)
 end
 
@@ -139,7 +138,7 @@ local function calibrate(m, seq, threads)
     attended = own_step.ATTENDED * seq, device = { peak = peak, copy = copy, memory = 0, link = copy, network = copy,
       mma = 1, node = 1024 } }
   local layout = { micro_batch = 1, data = 1, tensor = 1, pipeline = 1, recompute = false, zero = 0 }
-  c.memory.split, c.memory.reserved = 0, 0
+  c.memory.reserved = 0
   calibrate_layer(c, job, layout)
   return { copy = copy, peak = peak, constants = c }
 end
@@ -212,10 +211,7 @@ function here.predict(machine, o)
 end
 
 ---Bytes of activations after the forward of a micro-batch: with recomputation one layer's come only in backward.
----@param machine seqrun.advise.Machine
----@param arm seqrun.advise.Arm
----@return integer
-function here.keeps(machine, arm)
+local function keeps(machine, arm)
   local parts = arm.predicted.bytes
   local bytes = parts.activations + parts.logits
   if not arm.recompute then return math.floor(bytes) end
@@ -230,11 +226,24 @@ end
 ---@field ranks integer
 ---@field micro_batch integer
 ---@field recompute boolean
+---@field zero? 0|1 of ranks: 1 divides the optimizer state among them
 ---@field predicted seqrun.advise.Prediction
 ---@field seconds? number measured
 ---@field keeps integer bytes of activations after a forward, predicted
 ---@field kept? integer measured
 ---@field problem? string why there is no measurement
+
+---Adds what is predicted for an arm.
+---@param machine seqrun.advise.Machine
+---@param batch integer
+---@param arm seqrun.advise.Arm
+---@return seqrun.advise.Arm
+function here.expect(machine, batch, arm)
+  arm.predicted = here.predict(machine, { batch = batch, ranks = arm.ranks, threads = arm.threads,
+    micro_batch = arm.micro_batch, recompute = arm.recompute, zero = arm.zero })
+  arm.keeps = keeps(machine, arm)
+  return arm
+end
 
 local function arms_of(machine, batch)
   local arms, micro = {}, {}
@@ -243,11 +252,8 @@ local function arms_of(machine, batch)
   end
   local function add(ranks, threads, size, recompute)
     if batch % (ranks * size) ~= 0 then return end
-    local arm = { ranks = ranks, threads = threads, micro_batch = size, recompute = recompute }
-    arm.predicted = here.predict(machine, { batch = batch, ranks = ranks, threads = threads, micro_batch = size,
+    arms[#arms + 1] = here.expect(machine, batch, { ranks = ranks, threads = threads, micro_batch = size,
       recompute = recompute })
-    arm.keeps = here.keeps(machine, arm)
-    arms[#arms + 1] = arm
   end
   for _, size in ipairs(micro) do
     for _, recompute in ipairs { false, true } do
@@ -261,8 +267,14 @@ local function arms_of(machine, batch)
   return arms
 end
 
-local function measure(machine, batch, arm, repeats)
-  local options = { seq = machine.seq, batch = batch, micro_batch = arm.micro_batch, recompute = arm.recompute }
+---Adds what is measured of an arm, or why it is not; ranks need mpirun.
+---@param machine seqrun.advise.Machine
+---@param batch integer
+---@param arm seqrun.advise.Arm
+---@param repeats integer
+function here.measure(machine, batch, arm, repeats)
+  local options = { seq = machine.seq, batch = batch, micro_batch = arm.micro_batch, recompute = arm.recompute,
+    shard = arm.zero == 1 }
   if arm.ranks > 1 then
     local seconds, kept = own_step.on_ranks(machine.model, options, { ranks = arm.ranks, threads = arm.threads,
       repeats = repeats })
@@ -276,16 +288,23 @@ local function measure(machine, batch, arm, repeats)
   collectgarbage()
 end
 
----Predicts steps of a batch for threads, ranks, micro-batches and recomputation, and measures them; ranks need mpirun.
+---Sorts arms, the fastest prediction first.
+---@param arms seqrun.advise.Arm[]
+---@return seqrun.advise.Arm[]
+function here.sort(arms)
+  table.sort(arms, function(a, b) return a.predicted.step_seconds < b.predicted.step_seconds end)
+  return arms
+end
+
+---Predicts steps of a batch for threads, ranks, micro-batches and recomputation, and measures them.
 ---@param machine seqrun.advise.Machine
 ---@param o { batch: integer, measure?: boolean, repeats?: integer }
 ---@return seqrun.advise.Arm[] # fastest prediction first
 function here.check(machine, o)
   local arms, before = arms_of(machine, o.batch), tensor.threads()
-  for _, arm in ipairs(o.measure ~= false and arms or {}) do measure(machine, o.batch, arm, o.repeats or 3) end
+  for _, arm in ipairs(o.measure ~= false and arms or {}) do here.measure(machine, o.batch, arm, o.repeats or 3) end
   tensor.use("cpu", { threads = before })
-  table.sort(arms, function(a, b) return a.predicted.step_seconds < b.predicted.step_seconds end)
-  return arms
+  return here.sort(arms)
 end
 
 ---Mean error of the predictions, and what the measured arm that is advised first loses against the best one.

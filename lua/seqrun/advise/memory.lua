@@ -4,7 +4,8 @@
 -- many as there are stages.  Of a layer it keeps the inputs of its products, row-wise inputs whole (cut with sequence
 -- parallelism), the rest cut by the tensor degree (Korthikanti et al. 2022); with recomputation only its input, with
 -- selective recomputation no outputs of norms and activations and no score matrices.  Interleaved stages begin more
--- micro-batches before the first backward.
+-- micro-batches before the first backward.  For this program's own kernels the encoder's own count is taken
+-- (nn/cost.lua), which a run is checked and its micro-batches are chosen by.
 
 local models = require("seqrun.advise.models")
 local time = require("seqrun.advise.time")
@@ -18,6 +19,16 @@ local function bytes_of(job) return job.bytes or 2, job.bytes == 4 and 8 or 12 e
 ---Elements per token and H of the outputs of a layer's two norms.
 local NORMS = 2
 
+---Of a layer with this program's kernels: outputs of two blocks, of two sums and of two norms.
+local ROWWISE = 6
+
+---Elements that this program's kernels keep of a row: row-wise ones whole, the rest cut by the tensor degree.
+local function own_elements(m, layout, cut)
+  local again = layout.selective and 1 or 0
+  local rest = models.kept(m) - ROWWISE * m.hidden - again * (m.used or 1) * m.inner
+  return (ROWWISE - NORMS * again) * m.hidden / cut + rest / layout.tensor
+end
+
 ---Bytes that a layer keeps of one micro-batch.
 ---@param job seqrun.advise.Job
 ---@param layout seqrun.advise.Layout
@@ -26,6 +37,7 @@ local NORMS = 2
 function memory.layer(job, layout, c)
   local m, kernel, tensor = job.model, time.kernels[job.kernel], layout.tensor
   local rows, cut = layout.micro_batch * job.seq, layout.sequence_parallel and layout.tensor or 1
+  if job.kernel == "packed" then return bytes_of(job) * rows * own_elements(m, layout, cut) end
   local keys = m.hidden * (m.kv_heads or m.heads) // m.heads
   local again = layout.selective and 1 or 0
   local split = 2 * m.hidden + 2 * keys + (m.used or 1) * ((m.gated and 3 or 2) - again) * m.inner

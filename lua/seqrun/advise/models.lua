@@ -17,6 +17,7 @@ local models = {}
 ---@field vocabulary integer
 ---@field blocks? number feed-forward blocks of a layer, on average: of experts, all of them
 ---@field used? number those that a token goes through
+---@field kept? number elements that training keeps of a row of a layer, on average; default: of a dense encoder
 ---@field gated boolean the feed-forward part has three matrices instead of two
 ---@field causal boolean attention sees only what came before
 ---@field masked number share of the tokens that the output head reads
@@ -45,12 +46,14 @@ local function of_design(name, design, config)
     local window = design.window(i)
     windows[i + 1] = window and 2 * window + 1 or math.huge
   end
-  local blocks, used = 0, 0
+  local blocks, used, kept = 0, 0, 0
   for i = 0, design.layers - 1 do
     local all, some = cost.blocks(design, i)
     blocks, used = blocks + all / design.layers, used + some / design.layers
+    kept = kept + cost.layer_elements(design, i) / design.layers
   end
   return {
+    kept = kept,
     blocks = design.experts and blocks or nil, used = design.experts and used or nil,
     name = name, hidden = design.hidden, layers = design.layers, heads = design.heads, kv_heads = design.kv_heads,
     inner = design.inner, vocabulary = design.vocabulary, gated = design.gate ~= nil, causal = false, masked = 0.15,
@@ -220,6 +223,16 @@ function models.parameters(m)
   local small = m.causal and 2 * m.hidden or 9 * m.hidden + m.inner
   local words = m.vocabulary * m.hidden
   return attention + inner + small, words, m.causal and words or m.hidden * m.hidden + m.vocabulary
+end
+
+---Elements that training keeps of a row of a layer, as the encoder counts them.
+---@param m seqrun.advise.Model
+---@return number
+function models.kept(m)
+  return m.kept or cost.layer_elements({
+    heads = m.heads, head_size = m.hidden // m.heads, kv_heads = m.kv_heads or m.heads, hidden = m.hidden,
+    inner = m.inner, gate = m.gated or nil,
+  }, 0)
 end
 
 ---@param m seqrun.advise.Model

@@ -15,40 +15,70 @@ local own_step = {}
 ---Mean number of tokens that a token of a made-up pack attends to, over the tokens of the pack.
 own_step.ATTENDED = (0.75 ^ 2 + 0.25 ^ 2)
 
-local SEED, MASKED = 1, 0.15
+local SEED = 1
 
-local function layout_of(seq, packs, uid)
-  local first, lens, starts, uids = seq * 3 // 4, {}, {}, {}
-  for p = 0, packs - 1 do
-    for half, len in ipairs { first, seq - first } do
-      lens[#lens + 1], starts[#starts + 1] = len, p * seq + (half - 1) * first
-      uids[#uids + 1] = uid + 2 * p + half
+---Whether token i of a sequence is masked: one in seven is.
+---@param sequence { uid: integer }
+---@param i integer from 0
+---@return boolean
+function own_step.is_masked(sequence, i) return (sequence.uid + i) % 7 == 0 end
+
+---Token ids, types, masked rows and labels of sequences at given starts.  The content of a sequence is a function of
+---its uid, so that every arrangement sees the same.
+local function fill(sequences, starts, rows, vocabulary)
+  local ids, types, masked, labels = {}, {}, {}, {}
+  for r = 1, rows do ids[r], types[r] = 0, 0 end
+  for s, sequence in ipairs(sequences) do
+    for i = 0, sequence.length - 1 do
+      local id = (sequence.uid * 7919 + i * 104729) % vocabulary
+      ids[starts[s] + i + 1] = id
+      types[starts[s] + i + 1] = i > sequence.length // 2 and 1 or 0
+      if own_step.is_masked(sequence, i) then
+        masked[#masked + 1], labels[#labels + 1] = starts[s] + i, (id * 31 + 1) % vocabulary
+      end
     end
   end
-  return { lens = lens, starts = starts, uids = uids, rows = packs * seq, seed = SEED }
+  return ids, types, masked, labels
 end
 
----A micro-batch of an update of `all` packs.
-local function batch_of(vocabulary, seq, packs, all, uid)
-  local rows, spec = packs * seq, layout_of(seq, packs, uid)
-  local ids, types, masked, labels, weights, nsp, halves = {}, {}, {}, {}, {}, {}, {}
-  for r = 1, rows do
-    ids[r], types[r] = (r * 7919 + uid * 104729) % vocabulary, r % 2
-    if math.floor(r * MASKED) > math.floor((r - 1) * MASKED) then
-      masked[#masked + 1], labels[#labels + 1] = r - 1, (r * 31) % vocabulary
-    end
-  end
-  for i = 1, #masked do weights[i] = 1 / (#masked * all / packs) end
-  for i = 1, #spec.lens do nsp[i], halves[i] = i % 2, 1 / (2 * all) end
+---A micro-batch of made-up sequences.
+---@param sequences { length: integer, uid: integer }[]
+---@param starts integer[] their first rows
+---@param rows integer
+---@param totals { masked: integer, sequences: integer } of the update
+---@param o { vocabulary: integer, seed: integer }
+---@return table batch
+---@return table<string, integer[]> read the rows that each target reads
+function own_step.batch(sequences, starts, rows, totals, o)
+  local lens, uids = {}, {}
+  for s, sequence in ipairs(sequences) do lens[s], uids[s] = sequence.length, sequence.uid end
+  local ids, types, masked, labels = fill(sequences, starts, rows, o.vocabulary)
+  local weights, nsp, halves = {}, {}, {}
+  for i = 1, #masked do weights[i] = 1 / totals.masked end
+  for s = 1, #sequences do nsp[s], halves[s] = s % 2, 1 / totals.sequences end
   local int = { dtype = "i32" }
   local function kept(list, options) return tensor.tensor(list, options):keep() end
   return {
-    layout = tensor.layout(spec), ids = kept(ids, int), types = kept(types, int),
+    layout = tensor.layout { lens = lens, starts = starts, uids = uids, rows = rows, seed = o.seed },
+    ids = kept(ids, int), types = kept(types, int),
     targets = {
       mlm = { rows = kept(masked, int), labels = kept(labels, int), weights = kept(weights) },
-      nsp = { rows = kept(spec.starts, int), labels = kept(nsp, int), weights = kept(halves) },
+      nsp = { rows = kept(starts, int), labels = kept(nsp, int), weights = kept(halves) },
     },
-  }
+  }, { mlm = masked, nsp = starts }
+end
+
+---A micro-batch of packs of two sequences, of an update of `all` packs.
+local function batch_of(vocabulary, seq, packs, all, uid)
+  local first, sequences, starts = seq * 3 // 4, {}, {}
+  for p = 0, packs - 1 do
+    for half, length in ipairs { first, seq - first } do
+      sequences[#sequences + 1] = { length = length, uid = uid + 2 * p + half }
+      starts[#starts + 1] = p * seq + (half - 1) * first
+    end
+  end
+  return (own_step.batch(sequences, starts, packs * seq, { masked = all * seq / 7, sequences = 2 * all },
+    { vocabulary = vocabulary, seed = SEED }))
 end
 
 ---The least of some timings of a function.
@@ -120,6 +150,7 @@ end
 ---@field batch integer packs of an update, of all ranks
 ---@field micro_batch integer
 ---@field recompute? boolean
+---@field shard? boolean each rank updates its part of the parameters
 ---@field layers? integer default: the model's
 ---@field world? seqrun.World the ranks that share the update
 
@@ -152,8 +183,9 @@ function own_step.new(m, o)
   bert:initialise(SEED)
   bert.recompute = o.recompute or false
   local world = o.world and o.world.size > 1 and o.world or nil
-  if world then bert.params:share_with(world) end
-  local optimizer, update = optim.adamw(bert.params, { world = world }), update_of(m, o, world)
+  local shard = world and o.shard or nil
+  if world then bert.params:share_with(world, { sharded = shard }) end
+  local optimizer, update = optim.adamw(bert.params, { world = world, shard = shard }), update_of(m, o, world)
   local self = setmetatable({ bert = bert, kept = 0 }, OwnStep)
   function self.update() optimizer:step { rate = 1e-5, clip = 1.0 } tensor.synchronize() end
   function self.pass() passes(self, update) end
@@ -196,7 +228,7 @@ local START = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun 
 function own_step.on_ranks(m, o, how)
   local text = json.encode {
     model = m, seq = o.seq, batch = o.batch, micro_batch = o.micro_batch, recompute = o.recompute,
-    threads = how.threads, repeats = how.repeats,
+    shard = o.shard, threads = how.threads, repeats = how.repeats,
   }
   local expression = ("require(%q).as_rank(%q)"):format("seqrun.advise.own_step", text):gsub("'", "'\\''")
   local pipe = assert(io.popen(START:format(how.ranks, sys.real_path("/proc/self/exe"), expression)))

@@ -47,7 +47,8 @@ function cost.used(d, i, dense)
   return matrices_of(d, i, dense and all or used)
 end
 
----Elements that training keeps of each row of layer i, at least.
+---Elements that training keeps of each row of layer i until its scope closes: what enters and leaves attention and the
+---two blocks, two sums and two norms, and the feed-forward part before and after its activation.
 ---@param d seqrun.Design
 ---@param i integer layer, from 0
 ---@param dense? boolean a row may have all experts
@@ -58,7 +59,7 @@ function cost.layer_elements(d, i, dense)
   local all, used = cost.blocks(d, i)
   if dense then chosen, used = count, all end
   local rows = count > 0 and 2 * chosen * d.hidden or 0 -- of experts, what they read and what they make
-  return 2 * q + 2 * kv + 2 * d.hidden + used * (d.gate and 3 or 1) * d.inner + rows
+  return 2 * q + 2 * kv + 6 * d.hidden + used * (d.gate and 3 or 2) * d.inner + rows
 end
 
 ---Pairs of tokens that attend to each other, in all layers together.
@@ -106,7 +107,13 @@ function cost.flops(encoder, batch)
     + 12 * d.heads * d.head_size * attended
 end
 
----A lower bound of the bytes of activations that training keeps for this number of rows.
+---Bytes of a parameter that is trained: weight, gradient, two moments; in bf16 also the copy that products read.
+---@param precision "f32"|"bf16"
+---@return integer
+function cost.state_bytes(precision) return precision == "bf16" and 18 or 16 end
+
+---A lower bound of the bytes of activations that training keeps for this number of rows: of the last layer, whose
+---blocks compute only rows that targets read, what enters and leaves attention.
 ---@param encoder seqrun.Encoder
 ---@param rows integer
 ---@param recompute? boolean
@@ -116,9 +123,10 @@ function cost.activation_bytes(encoder, rows, recompute)
   local first, last = d.layers, -1
   if drop then first, last = drop:range(d.layers) end
   local dense = (encoder.gate or {}).threshold ~= nil
-  local sum, most, whole = 0, 0, 0 -- whole: layers of all rows
+  local sum, most, whole, q, kv = 0, 0, 0, rows_of(d) -- whole: layers of all rows
   for i = 0, d.layers - 1 do
     local share, layer = i >= first and i <= last and drop.keep or 1, cost.layer_elements(d, i, dense)
+    if i == d.layers - 1 then layer = 2 * q + 2 * kv end
     sum, most, whole = sum + share * layer, math.max(most, layer), whole + share
   end
   local kept = recompute and whole * d.hidden + most or sum

@@ -15,8 +15,7 @@ local micro = {}
 
 local ROWS = 8192 -- of a micro-batch on a CPU
 local UNKNOWN = 8 -- packs, without the size of the model
-local STATE = 16 -- bytes of a parameter: weight, gradient, two moments
-local SLACK = 2 -- what a step keeps over the tensors that backward reads
+local SLACK = 10 / 9 -- what a step needs over the tensors that layers keep
 
 ---The design of the model: of the task's keys, or of the checkpoint in init.from; nil if it is not known.
 local function design_of(cfg)
@@ -35,7 +34,7 @@ local function bytes_of(design, precision, dense)
   local element = precision == "bf16" and 2 or 4
   local count, elements = cost.matrices(design) + design.vocabulary * design.embedding, 0
   for i = 0, design.layers - 1 do elements = elements + cost.layer_elements(design, i, dense) end
-  return SLACK * elements * element, count * STATE
+  return SLACK * elements * element, count * cost.state_bytes(precision)
 end
 
 ---Packs that an update can give a micro-batch: all, or a quarter of a rank's or share's part, as packs hold several
