@@ -328,9 +328,9 @@ local function end_loop(self)
 end
 
 ---The loop of a dry run.
-local function rehearse(self, name)
+local function rehearse(self, loader, name)
   return self.screen:rehearse {
-    next = function() return self.loaders:next(name, 1, 0) end,
+    loader = loader, next = function() return self.loaders:next(name, 1, 0) end,
     begin = function(update) self.meter:begin(update, 0) end, checks = self.checks,
   }
 end
@@ -363,7 +363,7 @@ end
 ---@return fun(): integer?, seqrun.Update?
 function Run:steps(loader, upto)
   local name = self.loaders:name_of(loader)
-  if self.request.dry_run then return rehearse(self, name) end
+  if self.request.dry_run then return rehearse(self, loader, name) end
   return function()
     self.agreement:reach(self.changes:asked())
     if self.phase == "update" then

@@ -94,8 +94,9 @@ function Checks:goals_text() return goals.text(self.goals) end
 function Checks:memory_of_ranks() return memory.of_ranks(self.parts) end
 
 ---The memory of a dry run.
+---@param rows? integer that were measured, if not a whole micro-batch
 ---@return string
-function Checks:memory_text() return memory.text(self.parts) end
+function Checks:memory_text(rows) return memory.text(self.parts, rows) end
 
 ---Warns if the rest of the run takes very long.
 ---@param seconds number

@@ -41,6 +41,9 @@ local function packs_of(loader) return loader.arrange == "single" and 1 or loade
 ---Rows of the largest micro-batch.
 local function rows_of(loader) return packs_of(loader) * loader.max_len end
 
+---Bytes of activations of so many rows, at least; 0 for a model that does not tell.
+local function activations_of(t, rows) return t.model.activation_bytes and t.model:activation_bytes(rows) or 0 end
+
 ---Elements whose moments, and whose f32 values, this rank keeps.  Rank 0 has all values while it saves.
 local function held_of(t, count)
   local optimizer = t.optimizer
@@ -65,7 +68,7 @@ function memory.owners(t)
   local params, loader = t.model.params, t.loader:summary()
   local count, real = params:count(), core.element_size()
   local moments, masters = held_of(t, count)
-  local activations = t.model.activation_bytes and t.model:activation_bytes(rows_of(loader)) or 0
+  local activations = activations_of(t, rows_of(loader))
   local owners = {
     { name = "parameters", bytes = real * masters },
     { name = "gradients", bytes = real * count },
@@ -154,10 +157,12 @@ end
 
 ---The lines of a dry run: by owner, with the activations as measured.
 ---@param t seqrun.MemoryParts
+---@param rows? integer that were measured, if not a whole micro-batch: the rest is counted
 ---@return string
-function memory.text(t)
+function memory.text(t, rows)
   local owners = memory.owners(t)
   local used, known = tensor.memory().peak, 0
+  if rows then used = used + activations_of(t, rows_of(t.loader:summary())) - activations_of(t, rows) end
   for _, owner in ipairs(owners) do
     local pooled = owner.name ~= "activations" and owner.name ~= SUMS and owner.name ~= BUFFERS
     if pooled then known = known + owner.bytes end

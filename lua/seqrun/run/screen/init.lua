@@ -53,25 +53,28 @@ function Screen:notes(method)
 end
 
 ---The lines of a dry run, with what was measured.
-local function tell_plan(self, checks, micros, rests)
+local function tell_plan(self, checks, micros, rests, rows, whole)
   local _, peak = sys.memory()
   self:tell("%s", plan.headline(self.plan))
   self:notes("tell")
   for _, line in ipairs(plan.schedules(self.plan)) do self:tell("%s", line) end
-  self:tell("  memory  %s; peak memory of the process %s", checks:memory_text(), text.bytes(peak))
+  self:tell("  memory  %s; peak memory of the process %s", checks:memory_text(rows), text.bytes(peak))
   local words, seconds = plan.time(self.plan, micros, rests)
+  if rows then words = ("%s; measured on %d of the %d rows of a micro-batch"):format(words, rows, whole) end
   self:tell("  time    %s", words)
   if seconds then checks:duration(seconds) end
   self:tell("  out     %s; nothing was written", self.plan.folder)
 end
 
 ---Replaces the loop in a dry run: runs a few micro-batches and prints the estimates.  Only the first loop is rehearsed.
----@param t { next: (fun(): seqrun.Update?), begin: fun(update: seqrun.Update), checks: seqrun.Checks }
+---@param t { loader: seqrun.Loader, next: (fun(): seqrun.Update?), begin: fun(update: seqrun.Update),
+---  checks: seqrun.Checks }
 ---@return fun(): integer?, seqrun.Update?
 function Screen:rehearse(t)
   if self.rehearsed then return function() end end
   self.rehearsed = true
-  return rehearsal(t.next(), t.begin, function(micros, rests) tell_plan(self, t.checks, micros, rests) end)
+  t.update, t.model = t.next(), self.plan.model
+  return rehearsal(t, function(...) tell_plan(self, t.checks, ...) end)
 end
 
 ---The last lines of a run.
