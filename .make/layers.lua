@@ -9,6 +9,7 @@
 -- list `rooms`, lazily or not.  Names that are computed, as in require("seqrun.commands." .. name), are those of files
 -- in the named room.  A room may not write into a module of one below it, which would call up that way; what a room
 -- needs of those above it is a hook (base/hook.lua), which the program provides, in cli/init.lua only.
+-- recipes/papers may require what its README lists.
 --
 -- Prints every violation and exits with 1 if there is any.
 
@@ -180,6 +181,18 @@ end
 
 pipe = assert(io.popen("find lua/seqrun -name '*.lua'"))
 for file in pipe:lines() do check_lua(file) end
+pipe:close()
+
+--- The programs of papers may require `seqrun` and what their README lists.
+local listed = assert(io.open("recipes/papers/README.md")):read("a")
+pipe = assert(io.popen("ls recipes/papers/*.lua"))
+for file in pipe:lines() do
+  for name in assert(io.open(file)):read("a"):gmatch('require%(?"(seqrun[%w_.]*)"') do
+    if not listed:find("`" .. name .. "`", 1, true) then
+      fault(file, 1, name .. " is not among the modules that recipes/papers/README.md lists")
+    end
+  end
+end
 pipe:close()
 
 -- ---- circles -----------------------------------------------------------------------------------------

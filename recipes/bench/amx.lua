@@ -10,13 +10,9 @@
 -- PyTorch that ended before is given as a bound.  Without AMX it refuses;
 -- rehearse=true measures the instructions that there are, and build/seqrun-tiles those of AMX in C, which is slow.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
 local sr = require("seqrun")
 local common = require("common")
 local core = require("seqrun.core.tensor")
-local sys = require("seqrun.core.sys")
 
 local options = common.options({ repeats = 15, seconds = 120, peer = true, rehearse = false }, arg)
 local set, lack = core.instructions()
@@ -27,26 +23,18 @@ end
 local python = os.getenv("PYTHON") or "python3"
 local has_peer = options.peer and os.execute(("'%s' -c 'import torch' >/dev/null 2>&1"):format(python))
 
----What a benchmark printed, and whether it ended in time.
-local function run(script, words)
-  local pipe = assert(io.popen(("timeout %d '%s' '%s/%s' %s 2>&1"):format(options.seconds,
-    sys.real_path("/proc/self/exe"), directory, script, words)))
-  local text = pipe:read("a")
-  return text, (pipe:close())
-end
-
 local function row(...) print("| " .. table.concat({ ... }, " | ") .. " |") end
 
 local SIZES = {
-  { "base, T 2,048", "T=2048 hidden=768 inner=3072 heads=12 layers=12 len=512" },
-  { "base, T 8,192", "T=8192 hidden=768 inner=3072 heads=12 layers=12 op=linear" },
-  { "MiniLM, T 2,048", "T=2048 hidden=384 inner=1536 heads=12 layers=12 len=64" },
+  { "base, T 2,048", { "T=2048", "hidden=768", "inner=3072", "heads=12", "layers=12", "len=512" } },
+  { "base, T 8,192", { "T=8192", "hidden=768", "inner=3072", "heads=12", "layers=12", "op=linear" } },
+  { "MiniLM, T 2,048", { "T=2048", "hidden=384", "inner=1536", "heads=12", "layers=12", "len=64" } },
 }
 
 ---Rows of ops.lua: name, ms, share of a step, GFLOP/s, share of the peak, GB/s, floor, roof.
 local function ops(name, words)
-  local fixed = ("precision=bf16 threads=1 clock=cpu repeats=%d "):format(options.repeats)
-  local text, ended = run("ops.lua", fixed .. words)
+  local all = { "precision=bf16", "threads=1", "clock=cpu", ("repeats=%d"):format(options.repeats) }
+  local text, ended = common.run("ops.lua", table.move(words, 1, #words, #all + 1, all), options)
   local peak = text:match("peak: (%d+) GFLOP/s")
   if peak then row(name, "peak in registers", "", peak, "100", "") end
   for line in text:gmatch("[^\n]+") do
@@ -58,18 +46,18 @@ local function ops(name, words)
 end
 
 local STEPS = {
-  { "small, 4 packs of 512", "model=small" },
-  { "base, 4 packs of 512", "model=base updates=1" },
-  { "base, 16 packs of 512", "model=base updates=1 packs=16 repeats=1" },
-  { "MiniLM, 8 to 64 tokens", "model=minilm hist=8-64" },
+  { "small, 4 packs of 512", { "model=small" } },
+  { "base, 4 packs of 512", { "model=base", "updates=1" } },
+  { "base, 16 packs of 512", { "model=base", "updates=1", "packs=16", "repeats=1" } },
+  { "MiniLM, 8 to 64 tokens", { "model=minilm", "hist=8-64" } },
 }
 
 local ARRANGEMENTS = { "sequence", "mask", "sorted" } -- of PyTorch, in its order; padded is never the best
 
 ---Real tokens per second of packed, and of PyTorch's best arrangement.
 local function step(name, words)
-  local peer = has_peer and " peer=" .. table.concat(ARRANGEMENTS, ",") or ""
-  local text, ended = run("step.lua", ("precision=bf16 only=packed %s%s"):format(words, peer))
+  local all = { "precision=bf16", "only=packed", has_peer and "peer=" .. table.concat(ARRANGEMENTS, ",") or nil }
+  local text, ended = common.run("step.lua", table.move(words, 1, #words, #all + 1, all), options)
   local best, how, missing = nil, nil, {}
   for _, arrangement in ipairs(ARRANGEMENTS) do
     local rate = tonumber(text:match("\n" .. arrangement .. " +(%d+) tokens/s"))

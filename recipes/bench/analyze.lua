@@ -6,19 +6,15 @@
 -- time of one thread.  `count` is the pass over all tokens that rarity needs first; `order` sorts the sequences and
 -- writes the file.  slow=true adds the metrics that take longer.
 
-local sr = require "seqrun"
-package.path = arg[0]:gsub("[^/]*$", "?.lua;") .. package.path
-local common = require "common"
-local metric = require "seqrun.core.metric"
-local sys = require "seqrun.core.sys"
+local sr = require("seqrun")
+local common = require("common")
+local metric = require("seqrun.core.metric")
+local sys = require("seqrun.core.sys")
 
 local options = common.options({ sequences = 1000000, only = "", slow = false }, arg)
 local COUNT, VOCAB, TOGETHER = math.tointeger(options.sequences), 30522, 1000
 
-local folder = os.tmpname()
-sr.must(sys.remove(folder))
-sr.must(sys.make_dirs(folder))
-local guard <close> = setmetatable({}, { __close = function() sys.remove(folder) end })
+local folder, guard <close> = common.scratch()
 
 local function vocabulary()
   local words = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]" }

@@ -8,9 +8,6 @@
 -- copies    the same in the background: the stall of a step
 -- durable   from the call in the background until the checkpoint is durable; the threads are otherwise idle
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
 local checkpoint = require("seqrun.checkpoint")
 local common = require("common")
 local sr = require("seqrun")

@@ -1,9 +1,13 @@
--- common.lua - helpers of the benchmarks: arguments, timing, tables.
+-- common.lua - helpers of the benchmarks: arguments, files, other processes, timing, tables.
 
 local failure = require("seqrun.base.failure")
+local grid = require("seqrun.draw.grid")
 local sys = require("seqrun.core.sys")
 
-local common = {}
+---Of this file: that of the benchmarks, whichever program requires it.
+local folder = select(2, ...):match("^(.*)/[^/]*$")
+
+local common = { folder = folder, lengths = folder .. "/data/wikipedia_512.hist" }
 
 ---Ends the benchmark with a message and exit code 2.
 ---@param format string
@@ -54,6 +58,65 @@ function common.options(defaults, arguments)
   return options
 end
 
+-- ---- files and processes -----------------------------------------------------------------------
+
+---A new directory, and what removes it: `local folder, guard <close> = common.scratch()`.
+---@return string folder
+---@return table guard
+function common.scratch()
+  local path = os.tmpname()
+  assert(sys.remove(path))
+  assert(sys.make_dirs(path))
+  return path, setmetatable({}, { __close = function() sys.remove(path) end })
+end
+
+---The lines of a file of cells with tabs between them, by the names in its first line.
+---@param path string
+---@return table<string, string>[]
+function common.read_table(path)
+  local rows, names = {}, nil
+  for line in assert(io.open(path)):lines() do
+    local row, i = {}, 0
+    for cell in (line .. "\t"):gmatch("([^\t]*)\t") do
+      i = i + 1
+      row[names and names[i] or i] = cell
+    end
+    if names then rows[#rows + 1] = row else names = row end
+  end
+  return rows
+end
+
+---@param word string|number
+---@return string
+function common.quote(word) return "'" .. tostring(word):gsub("'", "'\\''") .. "'" end
+
+local LAUNCH = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader "
+  .. "mpirun --bind-to %s --oversubscribe -n %d "
+
+---Whether ranks can be started.
+---@return boolean
+function common.has_ranks() return os.execute("mpirun --version >/dev/null 2>&1") and true or false end
+
+---Runs a script of this folder, or of another, with this program.
+---@param script string beside the benchmark unless it has a folder
+---@param words (string|number)[]
+---@param how? { ranks?: integer, bind?: "core"|"none", seconds?: integer } ranks: more than 1 are started by mpirun
+---@return string text all that it printed
+---@return boolean? ended as it should
+function common.run(script, words, how)
+  how = how or {}
+  local path = script:find("/", 1, true) and script or arg[0]:gsub("[^/]*$", "") .. script
+  local line = { common.quote(sys.real_path("/proc/self/exe")), common.quote(path) }
+  for i, word in ipairs(words) do line[i + 2] = common.quote(word) end
+  local launch = (how.ranks or 1) > 1 and LAUNCH:format(how.bind or "core", how.ranks) or ""
+  local limit = how.seconds and ("timeout %d "):format(how.seconds) or ""
+  local pipe = assert(io.popen(limit .. launch .. table.concat(line, " ") .. " 2>&1"))
+  local text = pipe:read("a")
+  return text, (pipe:close())
+end
+
+-- ---- numbers -----------------------------------------------------------------------------------
+
 ---The minimum time in seconds of `count` calls, after one warm-up call.
 ---@param fn fun()
 ---@param count integer
@@ -86,24 +149,10 @@ function common.median(list)
   return (sorted[(#sorted + 1) // 2] + sorted[#sorted // 2 + 1]) / 2
 end
 
-local function width_of(text) return utf8.len(text) or #text end
-
 ---Prints rows as aligned columns.
 ---@param rows (string|number)[][] the first is the heading
 function common.print_table(rows)
-  local widths = {}
-  for _, row in ipairs(rows) do
-    for i, cell in ipairs(row) do widths[i] = math.max(widths[i] or 0, width_of(tostring(cell))) end
-  end
-  for _, row in ipairs(rows) do
-    local cells = {}
-    for i, cell in ipairs(row) do
-      local text = tostring(cell)
-      local room = (" "):rep(widths[i] - width_of(text))
-      cells[i] = i == 1 and text .. room or room .. text
-    end
-    print(table.concat(cells, "  "))
-  end
+  for _, line in ipairs(grid.lines(rows, { left = { true }, columns = math.huge })) do print(line) end
 end
 
 ---Prints what arms did in turns, as medians over the turns: tokens and units per second, ratio to the first arm.

@@ -8,20 +8,17 @@
 -- `stages`: real tokens per second of training at some of these lengths against those of full-length packed training,
 -- in updates of `tokens` tokens, measured in turns; clock=cpu threads=1 on a machine that others use.
 
-local sr = require "seqrun"
-package.path = arg[0]:gsub("[^/]*$", "?.lua;") .. package.path
-local common = require "common"
-local sys = require "seqrun.core.sys"
+local sr = require("seqrun")
+local common = require("common")
+local lengths = require("lengths")
+local sys = require("seqrun.core.sys")
 
 local options = common.options({
   examples = 1000000, sequences = 1024, updates = 200, part = "all", tokens = 8192, layers = 4, hidden = 256, turns = 3,
   threads = 0, clock = "wall",
 }, arg)
 
-local folder = os.tmpname()
-sr.must(sys.remove(folder))
-sr.must(sys.make_dirs(folder))
-local guard <close> = setmetatable({}, { __close = function() sys.remove(folder) end })
+local folder, guard <close> = common.scratch()
 
 local words = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]" }
 for i = 1, 95 do words[#words + 1] = "w" .. i end
@@ -72,31 +69,14 @@ local function draws()
     drawn / options.updates * 1e3, changed / options.updates * 1e3, 0.4))
 end
 
----A length of Wikipedia, the same on every platform.
+---A data set of sequences with the lengths of Wikipedia.
 local function wikipedia()
-  local counts, total = {}, 0
-  for line in assert(io.open((arg[0]:gsub("[^/]*$", "data/wikipedia_512.hist")))):lines() do
-    counts[#counts + 1] = tonumber(line)
-    total = total + counts[#counts]
-  end
-  local state, upto, sum = 1, {}, 0
-  for length, count in ipairs(counts) do
-    sum = sum + count
-    upto[length] = sum / total
-  end
-  return function()
-    state = state * 6364136223846793005 + 1442695040888963407
-    local x, low, high = (state >> 33) / (1 << 31), 1, #upto
-    while low < high do
-      local middle = (low + high) // 2
-      if upto[middle] > x then high = middle else low = middle + 1 end
-    end
-    return math.max(5, low)
-  end
+  local drawn = lengths.draw(common.lengths, 20000, 1)
+  return write("wikipedia", #drawn, function(i) return math.max(5, drawn[i]) end)
 end
 
 local function rows()
-  local corpus = write("wikipedia", 20000, wikipedia())
+  local corpus = wikipedia()
   local worst, at, all, seconds, updates = 1, 0, 0, 0, 0
   for length = 64, 512, 8 do
     local loader <close> = sr.must(sr.data.loader { data = corpus, max_len = 512, micro_packs = 8, prefetch = 0,
@@ -133,7 +113,7 @@ end
 
 local function stages()
   if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
-  local corpus = write("wikipedia", 20000, wikipedia())
+  local corpus = wikipedia()
   local bert = sr.nn.bert({
     vocab_size = 4096, hidden_size = options.hidden, num_hidden_layers = options.layers,
     num_attention_heads = options.hidden // 64, intermediate_size = 4 * options.hidden, heads = { "mlm" },

@@ -7,18 +7,14 @@
 -- `batches` reads, masks and collates on one thread.  `csv` and `jsonl` read labelled files of `rows` rows, words of
 -- the novels with one of three classes, into a data set.
 
-local sr = require "seqrun"
-package.path = arg[0]:gsub("[^/]*$", "?.lua;") .. package.path
-local common = require "common"
-local json = require "seqrun.core.json"
-local sys = require "seqrun.core.sys"
+local sr = require("seqrun")
+local common = require("common")
+local json = require("seqrun.core.json")
+local sys = require("seqrun.core.sys")
 
 local options = common.options({ times = 40, max_len = "128,512", rows = 100000 }, arg)
 
-local folder = os.tmpname()
-sr.must(sys.remove(folder))
-sr.must(sys.make_dirs(folder))
-local guard <close> = setmetatable({}, { __close = function() sys.remove(folder) end })
+local folder, guard <close> = common.scratch()
 
 local inputs, bytes = {}, 0
 for i = 1, options.times do

@@ -8,18 +8,14 @@
 -- `optimal` once more by a certificate, which takes minutes for long packs.
 
 local sr = require("seqrun")
+local common = require("common")
 local core = require("seqrun.core.pack")
 
-local given = {
-  lengths = "1024,8192,65535", depths = "2,3,4,8,16,32", sequences = "2000000",
+local given = common.options({
+  lengths = "1024,8192,65535", depths = "2,3,4,8,16,32", sequences = 2000000,
   solvers = "optimal,bpcc,lpfhp,spfhp,ffd",
-  shapes = "lognormal0.8,lognormal1.1,lognormal1.4,exponential,uniform,bimodal", check = "false",
-}
-for _, word in ipairs(arg) do
-  local key, value = word:match("^(%w+)=(.*)$")
-  if not given[key] then error(("depths: unknown option '%s'"):format(word), 0) end
-  given[key] = value
-end
+  shapes = "lognormal0.8,lognormal1.1,lognormal1.4,exponential,uniform,bimodal", check = false,
+}, arg)
 
 local random, log, floor = math.random, math.log, math.floor
 
@@ -37,14 +33,14 @@ local function draw(shape)
       return 0.6 + 0.1 * normal()
     end
   end
-  error(("depths: unknown shape '%s'"):format(shape), 0)
+  return common.refuse("unknown shape '%s'", shape)
 end
 
 local function histogram(shape, capacity)
   local counts, share = {}, draw(shape)
   math.randomseed(24)
   for l = 1, capacity do counts[l] = 0 end
-  for _ = 1, assert(math.tointeger(tonumber(given.sequences))) do
+  for _ = 1, given.sequences do
     local l = math.min(capacity, math.max(1, 1 + floor(share() * capacity)))
     counts[l] = counts[l] + 1
   end
@@ -58,7 +54,7 @@ local function report(h, shape, capacity, depth)
     local began = os.clock()
     local plan = sr.must(core.solve(h, { solver = solver, max_seqs = depth }))
     local seconds, info, note = os.clock() - began, plan:info(), ""
-    if given.check == "true" and solver == "optimal" then
+    if given.check and solver == "optimal" then
       local proof = sr.must(core.prove(h, { max_seqs = depth }))
       sr.must(proof:check(h))
       note = ("proven %d"):format(proof:info().bound)

@@ -8,9 +8,6 @@
 -- checkpoint; making its batches is part of the time.  Prints real tokens per second by the clock and by processor
 -- time, which other programs on the machine disturb less; the first update warms up.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
 local sr = require("seqrun")
 local common = require("common")
 local json = require("seqrun.core.json")

@@ -14,9 +14,6 @@
 -- Prints real tokens per second and how many times as fast packed is: medians over the turns.
 -- peer=false measures only packed.  recipes/bench/peers/finetune.py is the other side; it needs torch and transformers.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
 local sr = require("seqrun")
 local common = require("common")
 local json = require("seqrun.core.json")
@@ -129,7 +126,7 @@ end
 -- ---- the comparison ------------------------------------------------------------------------------
 
 local tokens = dump(scratch .. ".jsonl")
-local other = options.peer and peer.start(options.python, directory .. "/peers/finetune.py", {
+local other = options.peer and peer.start(options.python, common.folder .. "/peers/finetune.py", {
   scratch .. ".jsonl", options.init, options.task, report.labels and #report.labels or 1, options.max_len,
   options.threads,
 })

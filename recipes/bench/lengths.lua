@@ -32,6 +32,7 @@ local function generator(seed)
   end
 end
 
+---Lengths drawn from counts.
 local function draw(counts, number, seed)
   local total, random, drawn = 0, generator(seed), {}
   for _, count in ipairs(counts) do total = total + count end
@@ -47,6 +48,12 @@ local function draw(counts, number, seed)
   end
   return drawn
 end
+
+---@param path string
+---@param number integer
+---@param seed integer
+---@return integer[]
+function lengths.draw(path, number, seed) return draw(read_histogram(path), number, seed) end
 
 ---Best-fit decreasing: each sequence goes into the fullest pack that has room for it.
 local function pack(drawn, capacity)

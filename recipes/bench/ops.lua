@@ -21,9 +21,6 @@
 --
 -- peer=true multiplies the same shapes with oneDNN afterwards (peers/onednn_gemm.c; libdnnl-dev).
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
 local sr = require("seqrun")
 local cases = require("ops_cases")
 local common = require("common")
@@ -134,7 +131,7 @@ end
 
 if options.peer then
   local program = os.tmpname()
-  local build = ("cc -O2 -fopenmp '%s/peers/onednn_gemm.c' -o %s -ldnnl"):format(directory, program)
+  local build = ("cc -O2 -fopenmp '%s/peers/onednn_gemm.c' -o %s -ldnnl"):format(common.folder, program)
   if os.execute(build) then
     os.execute(("%s %d %d %d %d"):format(program, options.T, options.hidden, options.inner, sr.threads()))
   end

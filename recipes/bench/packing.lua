@@ -6,37 +6,23 @@
 -- paper's reference implementation (reference_packing.tsv); bounds.tsv has the best known bounds.
 
 local sr = require("seqrun")
+local common = require("common")
 local core = require("seqrun.core.pack")
+local sys = require("seqrun.core.sys")
 
-local given = { data = "tests/data/packing", ["repeat"] = "5" }
-for _, word in ipairs(arg) do
-  local key, value = word:match("^([%w_]+)=(.*)$")
-  if key then given[key] = value end
-end
-local REPEAT = math.tointeger(tonumber(given["repeat"])) or 5
-
-local function rows_of(path)
-  local rows, names = {}, nil
-  for line in io.lines(path) do
-    local row, i = {}, 0
-    for cell in (line .. "\t"):gmatch("([^\t]*)\t") do
-      i = i + 1
-      row[names and names[i] or i] = cell
-    end
-    if names then rows[#rows + 1] = row else names = row end
-  end
-  return rows
-end
+local given = common.options({ set = "", data = "tests/data/packing", ["repeat"] = 5 }, arg)
 
 local published, bounds = {}, {}
-for _, row in ipairs(rows_of(given.data .. "/reference_packing.tsv")) do
+for _, row in ipairs(common.read_table(given.data .. "/reference_packing.tsv")) do
   published[row.set .. " " .. row.algorithm .. " " .. row.max_seqs_per_pack] = row
 end
-for _, row in ipairs(rows_of(given.data .. "/bounds.tsv")) do bounds[row.set .. " " .. row.max_seqs_per_pack] = row end
+for _, row in ipairs(common.read_table(given.data .. "/bounds.tsv")) do
+  bounds[row.set .. " " .. row.max_seqs_per_pack] = row
+end
 
 local function best_of(histogram, options)
   local best
-  for _ = 1, options.solver == "nnlshp" and 1 or REPEAT do
+  for _ = 1, options.solver == "nnlshp" and 1 or given["repeat"] do
     local plan = sr.must(sr.pack(histogram, options))
     if not best or plan.milliseconds < best.milliseconds then best = plan end
   end
@@ -87,19 +73,12 @@ local function many_lengths_table()
   end
 end
 
-local function memory()
-  for line in io.lines("/proc/self/status") do
-    local kib = line:match("^VmRSS:%s+(%d+)")
-    if kib then return tonumber(kib) * 1024 end
-  end
-end
-
 ---16.3 million lengths in random order: counted, packed, assigned to uids; then packs of an epoch.
 local function end_to_end(solver)
   local histogram = sr.must(sr.pack.lengths(given.data .. "/wikipedia_512.hist"))
   local lengths = histogram:shuffled(1)
   collectgarbage()
-  local before, began = memory(), os.clock()
+  local before, began = sys.memory(), os.clock()
   local counted = sr.must(core.count(lengths, 512))
   local plan = sr.must(core.solve(counted, { solver = solver }))
   local planned = os.clock()
@@ -107,7 +86,7 @@ local function end_to_end(solver)
   local bound = os.clock()
   local n = histogram:info().sequences
   print(("%s: %d lengths to a plan in %.3f s, instances in another %.3f s; %.2f bytes per sequence"):format(
-    solver, n, planned - began, bound - planned, (memory() - before) / n))
+    solver, n, planned - began, bound - planned, (sys.memory() - before) / n))
   local packs = 1000000
   began = os.clock()
   local sequences = packing:tally(3, 1, packs)
@@ -117,7 +96,7 @@ end
 
 print(FORMAT:format("set", "solver", "depth", "packs", "published", "gap", "best known", "ms", "published ms"))
 local all = { "1", "2", "3", "4", "6", "8", "12", "16", "max" }
-local sets = given.set and { given.set } or {
+local sets = given.set ~= "" and { given.set } or {
   "wikipedia_512", "squad_384", "glue_cola_128", "glue_sst2_128", "glue_mrpc_128", "glue_rte_128", "glue_stsb_128",
   "glue_wnli_128",
 }

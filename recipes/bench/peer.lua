@@ -1,10 +1,11 @@
 -- peer.lua - a program that measures another system, in turns with us: it answers a line on its standard input, words
 -- separated by spaces, with a line of output, seconds.  Its first line says what it is.
 
+local common = require("common")
+
 local Peer = {}
 Peer.__index = Peer
 
-local function quoted(word) return "'" .. tostring(word):gsub("'", "'\\''") .. "'" end
 
 ---Starts a Python script.
 ---@param python string
@@ -14,11 +15,11 @@ local function quoted(word) return "'" .. tostring(word):gsub("'", "'\\''") .. "
 function Peer.start(python, script, arguments)
   local pipe = os.tmpname()
   os.remove(pipe)
-  assert(os.execute("mkfifo " .. quoted(pipe)))
-  local words = { quoted(python), quoted(script) }
-  for _, word in ipairs(arguments) do words[#words + 1] = quoted(word) end
+  assert(os.execute("mkfifo " .. common.quote(pipe)))
+  local words = { common.quote(python), common.quote(script) }
+  for _, word in ipairs(arguments) do words[#words + 1] = common.quote(word) end
   io.stdout:flush()
-  local answers = assert(io.popen(table.concat(words, " ") .. " < " .. quoted(pipe)))
+  local answers = assert(io.popen(table.concat(words, " ") .. " < " .. common.quote(pipe)))
   local questions = assert(io.open(pipe, "w"))
   questions:setvbuf("line")
   os.remove(pipe)

@@ -14,9 +14,6 @@
 -- Prints real tokens per second and how many times as fast packed is: medians over the turns.
 -- recipes/bench/peers/predict.py is the other side; it needs torch and transformers.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
 local sr = require("seqrun")
 local common = require("common")
 local encoding = require("seqrun.predict.encoding")
@@ -78,7 +75,7 @@ end
 
 -- ---- the comparison ------------------------------------------------------------------------------
 
-local other = options.peer and peer.start(options.python, directory .. "/peers/predict.py", {
+local other = options.peer and peer.start(options.python, common.folder .. "/peers/predict.py", {
   options.input, options.init, options.verb, options.max_len, options.batch, options.threads, options.precision,
 })
 print(("%s with %s in %s, %d lines per turn, %s"):format(options.verb, facts.path, options.precision, options.lines,

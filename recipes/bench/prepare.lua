@@ -6,18 +6,14 @@
 -- tokenizer.  Each run takes both in turns; medians are printed, by the clock and by the processor time of all threads,
 -- which other programs disturb less, the median of the ratios of the runs, and the peak of memory.
 
-local sr = require "seqrun"
-package.path = arg[0]:gsub("[^/]*$", "?.lua;") .. package.path
-local common = require "common"
-local core = require "seqrun.core.text"
-local sys = require "seqrun.core.sys"
+local sr = require("seqrun")
+local common = require("common")
+local core = require("seqrun.core.text")
+local sys = require("seqrun.core.sys")
 
 local options = common.options({ times = 60, threads = "1,2", vocab = "tests/data/tokenizer/vocab.txt", runs = 5 }, arg)
 
-local folder = os.tmpname()
-sr.must(sys.remove(folder))
-sr.must(sys.make_dirs(folder))
-local guard <close> = setmetatable({}, { __close = function() sys.remove(folder) end })
+local folder, guard <close> = common.scratch()
 
 local novels = {}
 for i, name in ipairs { "emma", "mansfieldpark" } do
@@ -30,11 +26,6 @@ assert(file:close())
 local bytes = options.times * (#text + 2)
 local tokenizer = sr.must(core.load_tokenizer(options.vocab))
 
----Bytes of memory that the process has had at most.
-local function peak()
-  return 1024 * tonumber(sr.must(sys.read_file("/proc/self/status", 1 << 16)):match("VmHWM:%s*(%d+)"))
-end
-
 ---The times of an action, by the clock and of the processor; an action may tell the first.
 local function timed(action)
   local start, used = sys.now(), os.clock()
@@ -46,8 +37,7 @@ end
 local function median(runs, value)
   local list = {}
   for i, run in ipairs(runs) do list[i] = value(run) end
-  table.sort(list)
-  return (list[(#list + 1) // 2] + list[#list // 2 + 1]) / 2
+  return common.median(list)
 end
 
 print(("%.1f MB of text, %d processors, median of %d runs in turns"):format(bytes / 1e6, sys.machine().processors,
@@ -71,5 +61,5 @@ for threads in tostring(options.threads):gmatch("%d+") do
   local function ratio(clock) return median(runs, function(run) return run.bare[clock] / run.whole[clock] end) end
   print(("%7s  %6.1f MB/s  %6.1f MB/s    %.2f            %6.2f s  %6.2f s    %.2f   %.0f MB"):format(threads,
     bytes / of("bare", "clock") / 1e6, bytes / of("whole", "clock") / 1e6, ratio("clock"), of("bare", "cpu"),
-    of("whole", "cpu"), ratio("cpu"), peak() / 1e6))
+    of("whole", "cpu"), ratio("cpu"), select(2, sys.memory()) / 1e6))
 end

@@ -11,41 +11,33 @@
 --
 -- Each figure is the best of all rounds.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
 local common = require("common")
-local sys = require("seqrun.core.sys")
 
 local options = common.options({
   model = "base", packs = 4, repeats = 1, rounds = 2, ranks = 2, only = "", precision = "f32", optimizer = "adamw",
 }, arg)
 
 local ARMS = {
-  { "threads", ranks = 1, threads = options.ranks, words = "" },
-  { "ranks", ranks = options.ranks, threads = 1, words = "" },
-  { "after", ranks = options.ranks, threads = 1, words = "overlap=false" },
-  { "library", ranks = options.ranks, threads = 1, words = "reduce=library" },
-  { "sharded", ranks = options.ranks, threads = 1, words = "shard=true" },
-  { "reduced", ranks = options.ranks, threads = 1, words = "shard=true reduce=library" },
+  { "threads", ranks = 1, threads = options.ranks },
+  { "ranks", ranks = options.ranks, threads = 1 },
+  { "after", "overlap=false", ranks = options.ranks, threads = 1 },
+  { "library", "reduce=library", ranks = options.ranks, threads = 1 },
+  { "sharded", "shard=true", ranks = options.ranks, threads = 1 },
+  { "reduced", "shard=true", "reduce=library", ranks = options.ranks, threads = 1 },
 }
-
-local LAUNCH = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader "
-  .. "mpirun --bind-to core --oversubscribe -n %d "
 
 ---Real tokens per second of one arm, or nil with what it said.
 local function measure(arm)
-  local launch = arm.ranks > 1 and LAUNCH:format(arm.ranks) or ""
-  local words = ("'%s' '%s/step.lua' only=packed model=%s packs=%d micro=1 updates=1 repeats=%d threads=%d %s"):format(
-    sys.real_path("/proc/self/exe"), directory, options.model, options.packs, options.repeats, arm.threads, arm.words)
-  words = ("%s precision=%s optimizer=%s"):format(words, options.precision, options.optimizer)
-  local pipe = assert(io.popen(launch .. words .. " 2>&1"))
-  local text = pipe:read("a")
-  pipe:close()
+  local words = {
+    "only=packed", "model=" .. options.model, ("packs=%d"):format(options.packs), "micro=1", "updates=1",
+    ("repeats=%d"):format(options.repeats), ("threads=%d"):format(arm.threads), "precision=" .. options.precision,
+    "optimizer=" .. options.optimizer, table.unpack(arm, 2),
+  }
+  local text = common.run("step.lua", words, arm)
   return tonumber(text:match("\npacked +(%d+)")), text
 end
 
-if not os.execute("mpirun --version >/dev/null 2>&1") then
+if not common.has_ranks() then
   print("ranks: mpirun is not installed; apt-get install openmpi-bin libopenmpi-dev")
   return
 end

@@ -10,20 +10,24 @@
 --   launches   a gap to the kernel before, and the time in which blocks start and end
 
 local rounds = require("rounds")
+local sr = require("seqrun")
 
 local rates = {}
 
----Rates: bytes/s of a copy, read and write counted; FLOP/s of products on a full chip, and of attention's kernels for
----sm_80 at 512 tokens with dropout; `peak` is the chip's dense bf16 rate, for the MFU.
+---Rates: FLOP/s of products on a full chip, and of attention's kernels for sm_80 at 512 tokens with dropout; bytes/s
+---of a copy and `peak`, the chip's dense bf16 rate, are those of the advisor.
 ---
 ---The copies of H100 and H200 were measured, by others.  Products of a layer's shapes are expected at 600 TFLOP/s,
 ---where 97 % of the processors have work; attention at the middle of what the design expects: 4 warps in a block would
 ---give the backward pass 170 TFLOP/s on an H100, 8 warps are assumed to give it 15 % more.
 rates.DEVICES = {
-  h100 = { copy = 3.0e12, product = 620e12, attention = 235e12, backward = 195e12, peak = 989e12, processors = 132 },
-  h200 = { copy = 4.3e12, product = 620e12, attention = 235e12, backward = 195e12, peak = 989e12, processors = 132 },
-  a100 = { copy = 1.75e12, product = 237e12, attention = 155e12, backward = 120e12, peak = 312e12, processors = 108 },
+  h100 = { product = 620e12, attention = 235e12, backward = 195e12, processors = 132 },
+  h200 = { product = 620e12, attention = 235e12, backward = 195e12, processors = 132 },
+  a100 = { product = 237e12, attention = 155e12, backward = 120e12, processors = 108 },
 }
+for name, device in pairs(rates.DEVICES) do
+  device.copy, device.peak = sr.advise.devices[name].copy, sr.advise.devices[name].peak
+end
 
 ---@class seqrun.Rates
 ---@field copy number

@@ -12,9 +12,6 @@
 -- for the whole.  dump=FILE writes the steps
 -- for tests/gpu/bench.c, which measures them.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
 local common = require("common")
 local lengths = require("lengths")
 local rates = require("rates")
@@ -29,8 +26,7 @@ local BUDGETS = { 4096, 8192, 16384, 24576, 65536 }
 
 local options = common.options({
   device = "h100", model = "large", tokens = 16384, optimizer = "lamb", all = false, measured = "", label = "",
-  dump = "", seed = 1,
-  hist = directory .. "/data/wikipedia_512.hist",
+  dump = "", seed = 1, hist = common.lengths,
 }, arg)
 
 local function one_of(name, list)

@@ -14,49 +14,54 @@ local OF_KEYS, OF_QUERIES = 2 / 3, 1 / 3 -- of the sums for a bias
 ---@param sums number what sums for a bias cost a block of rows
 function rounds.visits(blocks, sums) return blocks * blocks + START + (KEYS + sums) * blocks end
 
----When the last of `slots` workers is done that take these jobs in order.
----@param jobs { seconds: number, count: integer }[]
-local function last_of(jobs, slots)
+---When the last of `slots` workers is done: each takes the next task as soon as it is free.  So blocks run on the
+---processors of a GPU, and the tasks of a job on threads (core/base/thread.c).
+---@param tasks number[] seconds, in the order in which they are handed out
+---@param slots integer
+---@return number
+function rounds.last(tasks, slots)
   local load, latest = {}, 0
   for s = 1, slots do load[s] = 0 end
-  for _, job in ipairs(jobs) do
-    for _ = 1, job.count do
-      local free = 1
-      for s = 2, slots do
-        if load[s] < load[free] then free = s end
-      end
-      load[free] = load[free] + job.seconds
-      latest = math.max(latest, load[free])
+  for _, seconds in ipairs(tasks) do
+    local free = 1
+    for s = 2, slots do
+      if load[s] < load[free] then free = s end
     end
+    load[free] = load[free] + seconds
+    latest = math.max(latest, load[free])
   end
   return latest
 end
 
----The blocks of one sequence, if it is split; `seconds` if it is whole.
-local function parts_of(length, seconds, heads, sums)
-  local blocks = math.ceil(length / TILE)
-  local visit = seconds / rounds.visits(blocks, sums)
-  return {
-    keys = { seconds = visit * (VISIT_KEYS * blocks + START + KEYS + OF_KEYS * sums), count = heads * blocks },
-    queries = { seconds = visit * (VISIT_QUERIES * blocks + START + OF_QUERIES * sums), count = heads * blocks },
-  }
+---Seconds of a block of keys and of one of queries of a sequence that is split, and how many blocks it has;
+---`seconds` if it is whole.
+local function parts_of(one, sums)
+  local blocks = math.ceil(one.length / TILE)
+  local visit = one.seconds / rounds.visits(blocks, sums)
+  return visit * (VISIT_KEYS * blocks + START + KEYS + OF_KEYS * sums),
+    visit * (VISIT_QUERIES * blocks + START + OF_QUERIES * sums), blocks
 end
 
----Jobs where the first `split` sequences are split.
+---Tasks where the first `split` sequences are split.
 ---@param whole { length: integer, seconds: number }[] of a block each, longest first
-local function jobs_of(whole, split, heads, sums)
-  local jobs, queries, at = {}, {}, split + 1
-  local keys = split > 0 and parts_of(whole[1].length, whole[1].seconds, heads, sums).keys.seconds or math.huge
-  while whole[at] and whole[at].seconds > keys do
-    jobs[#jobs + 1], at = { seconds = whole[at].seconds, count = heads }, at + 1
+local function tasks_of(whole, split, heads, sums)
+  local tasks, at = {}, split + 1
+  local function add(seconds, count)
+    for _ = 1, count do tasks[#tasks + 1] = seconds end
   end
-  for i = 1, split do
-    local parts = parts_of(whole[i].length, whole[i].seconds, heads, sums)
-    jobs[#jobs + 1], queries[i] = parts.keys, parts.queries
+  local longest = split > 0 and parts_of(whole[1], sums) or math.huge
+  while whole[at] and whole[at].seconds > longest do
+    add(whole[at].seconds, heads)
+    at = at + 1
   end
-  table.move(queries, 1, split, #jobs + 1, jobs)
-  for i = at, #whole do jobs[#jobs + 1] = { seconds = whole[i].seconds, count = heads } end
-  return jobs
+  for part = 1, 2 do
+    for i = 1, split do
+      local parts = { parts_of(whole[i], sums) }
+      add(parts[part], heads * parts[3])
+    end
+  end
+  for i = at, #whole do add(whole[i].seconds, heads) end
+  return tasks
 end
 
 ---@param lengths integer[]
@@ -72,10 +77,10 @@ function rounds.seconds(lengths, seconds, heads, slots, sums)
   table.sort(whole, function(a, b) return a.length > b.length end)
   for number = 0, #whole do
     if number > 0 and whole[number].length <= TILE then break end
-    local jobs, all = jobs_of(whole, number, heads, sums), 0
-    for _, job in ipairs(jobs) do all = all + job.seconds * job.count end
+    local tasks, all = tasks_of(whole, number, heads, sums), 0
+    for _, each in ipairs(tasks) do all = all + each end
     if all / slots >= best then break end
-    local last = last_of(jobs, slots)
+    local last = rounds.last(tasks, slots)
     if last < best then best, split = last, number end
   end
   return best, split

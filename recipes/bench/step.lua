@@ -43,9 +43,6 @@
 -- compile=true also with its layers compiled, attention apart.  Both print the peak memory of the process: compare
 -- it with only=packed and one arrangement.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
 local sr = require("seqrun")
 local arms = require("step_arms")
 local common = require("common")
@@ -73,7 +70,7 @@ local options = common.options({
   device = "", optimizer = "adamw", tsv = "", label = "", peer = "", compile = false,
   keep = 1, longest = 0, layers = 0,
   clock = "wall", micro = 0, reduce = "exact", shard = false, overlap = true, bucket = 16, fused = true, deal = "cost",
-  hist = directory .. "/data/wikipedia_512.hist",
+  hist = common.lengths,
 }, arg)
 
 if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
@@ -259,7 +256,7 @@ local function run_peer(how)
   end
   if options.peer ~= "true" then how = (" --only '%s'"):format(options.peer) .. how end
   if options.clock == "cpu" then how = how .. " --cpu-time" end
-  local ok = os.execute(command:format(os.getenv("PYTHON") or "python3", directory, peer, dump, options.model,
+  local ok = os.execute(command:format(os.getenv("PYTHON") or "python3", common.folder, peer, dump, options.model,
     options.repeats, how, options.threads > 0 and " --threads " .. options.threads or ""))
   if not ok then print("PyTorch was not measured; set PYTHON to a Python that has torch") end
   return ok

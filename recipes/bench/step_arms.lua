@@ -1,5 +1,6 @@
 -- step_arms.lua - the batches of one update in every arrangement that recipes/bench/step.lua compares.
 
+local own_step = require("seqrun.advise.own_step")
 local sr = require("seqrun")
 
 local arms = {}
@@ -9,38 +10,20 @@ arms.ORDER = {
   "padded", "rows", "sorted", "dense", "joined", "single", "longest", "bucketed", "exact", "dealt", "packed",
 }
 
----Token ids, types, masked rows and labels of sequences at given starts.  The content of a sequence is
----a function of its uid, so that every arrangement sees the same.
-local function fill(sequences, starts, rows, vocabulary)
-  local ids, types, masked, labels = {}, {}, {}, {}
-  for r = 1, rows do ids[r], types[r] = 0, 0 end
-  for s, sequence in ipairs(sequences) do
-    for i = 0, sequence.length - 1 do
-      local id = (sequence.uid * 7919 + i * 104729) % vocabulary
-      ids[starts[s] + i + 1] = id
-      types[starts[s] + i + 1] = i > sequence.length // 2 and 1 or 0
-      if (sequence.uid + i) % 7 == 0 then
-        masked[#masked + 1], labels[#labels + 1] = starts[s] + i, (id * 31 + 1) % vocabulary
-      end
-    end
-  end
-  return ids, types, masked, labels
-end
-
 ---The rows that the targets read, as batches of a loader have them: the last layer computes only these after its
 ---queries, keys and values.  Adds the places of each target's rows among them.
 ---@return { layout: seqrun.Layout, rows: seqrun.Tensor }
-local function last_of(lens, starts, uids, targets, seed)
-  local wanted, place, rows, kept, int = {}, {}, {}, {}, { dtype = "i32" }
+local function last_of(sequences, starts, targets, seed)
+  local wanted, place, rows, kept, uids, int = {}, {}, {}, {}, {}, { dtype = "i32" }
   for _, read in pairs(targets) do
     for _, row in ipairs(read) do wanted[row] = true end
   end
   for s, start in ipairs(starts) do
     local before = #rows
-    for row = start, start + lens[s] - 1 do
+    for row = start, start + sequences[s].length - 1 do
       if wanted[row] then place[row], rows[#rows + 1] = #rows, row end
     end
-    kept[s] = #rows - before
+    kept[s], uids[s] = #rows - before, sequences[s].uid
   end
   local places = {}
   for name, read in pairs(targets) do
@@ -62,32 +45,17 @@ end
 ---@param totals seqrun.bench.Totals
 ---@param o { vocabulary: integer, seed: integer }
 local function batch_of(sequences, starts, rows, totals, o)
-  local lens, uids = {}, {}
-  for s, sequence in ipairs(sequences) do lens[s], uids[s] = sequence.length, sequence.uid end
-  local ids, types, masked, labels = fill(sequences, starts, rows, o.vocabulary)
-  local weights, nsp, halves = {}, {}, {}
-  for i = 1, #masked do weights[i] = 1 / totals.masked end
-  for s = 1, #sequences do nsp[s], halves[s] = s % 2, 1 / totals.sequences end
-  local int = { dtype = "i32" }
-  local last, places = last_of(lens, starts, uids, { mlm = masked, nsp = starts }, o.seed)
-  return {
-    last = last,
-    layout = sr.layout { lens = lens, starts = starts, uids = uids, rows = rows, seed = o.seed },
-    ids = sr.tensor(ids, int):keep(),
-    types = sr.tensor(types, int):keep(),
-    targets = {
-      mlm = { rows = sr.tensor(masked, int):keep(), places = places.mlm, labels = sr.tensor(labels, int):keep(),
-        weights = sr.tensor(weights):keep() },
-      nsp = { rows = sr.tensor(starts, int):keep(), places = places.nsp, labels = sr.tensor(nsp, int):keep(),
-        weights = sr.tensor(halves):keep() },
-    },
-  }
+  local batch, read = own_step.batch(sequences, starts, rows, totals, o)
+  local places
+  batch.last, places = last_of(sequences, starts, read, o.seed)
+  for name, target in pairs(batch.targets) do target.places = places[name] end
+  return batch
 end
 
 local function masked_of(sequence)
   local count = 0
   for i = 0, sequence.length - 1 do
-    if (sequence.uid + i) % 7 == 0 then count = count + 1 end
+    if own_step.is_masked(sequence, i) then count = count + 1 end
   end
   return count
 end

@@ -10,19 +10,18 @@
 --
 -- `vocab=FILE` is another vocab.txt, or the tokenizer.json of any tokenizer.
 
-local sr = require "seqrun"
-local core = require "seqrun.core.text"
-local sys = require "seqrun.core.sys"
+local sr = require("seqrun")
+local common = require("common")
+local core = require("seqrun.core.text")
+local sys = require("seqrun.core.sys")
 
 local NOVELS = { "recipes/data/emma.txt", "recipes/data/mansfieldpark.txt" }
 local RUNS = 5
 
-local options, files = { times = "20", threads = "1,2", vocab = "tests/data/tokenizer/vocab.txt" }, {}
-for _, word in ipairs(arg) do
-  local key, value = word:match("^(%l+)=(.*)$")
-  if key then options[key] = value else files[#files + 1] = word end
-end
+local files, words = {}, {}
+for _, word in ipairs(arg) do table.insert((word:find("^%l+=") or word:find("^%-")) and words or files, word) end
 if #files == 0 then files = NOVELS end
+local options = common.options({ times = 20, threads = "1,2", vocab = "tests/data/tokenizer/vocab.txt" }, words)
 
 ---Writes a file with one paragraph per line; returns its path and size.
 local function paragraphs(times)
@@ -36,24 +35,14 @@ local function paragraphs(times)
   return path, #text * times
 end
 
-local function best(action)
-  local least = math.huge
-  for _ = 1, RUNS do
-    local start = sys.now()
-    action()
-    least = math.min(least, sys.now() - start)
-  end
-  return least
-end
-
-local path, bytes = paragraphs(tonumber(options.times))
+local path, bytes = paragraphs(options.times)
 local tokenizer = sr.must(core.load_tokenizer(options.vocab))
 local program = sr.must(sys.real_path("/proc/self/exe"))
 print(("%.1f MB of text, %d processors, best of %d"):format(bytes / 1e6, sys.machine().processors, RUNS))
 
 for threads in options.threads:gmatch("%d+") do
   local function report(what, action)
-    local rate = bytes / best(action) / 1e6
+    local rate = bytes / common.best(action, RUNS) / 1e6
     print(("seqrun      %s thread%s  %-22s %7.1f MB/s"):format(threads, threads == "1" and " " or "s", what, rate))
   end
   local function count(offsets)

@@ -1,6 +1,6 @@
 -- advise.lua - fits the layout advisor to a table of measured layouts, and judges it on studies that were left out.
 --
---   build/seqrun recipes/bench/advise.lua FILE.tsv [by=group|study] [device=a100] [rows=true]
+--   build/seqrun recipes/papers/advise.lua FILE.tsv [by=group|study] [device=a100] [rows=true]
 --
 -- FILE has a heading and a line a trial, with tabs: study, model, hidden, layers, heads, ffn, vocab, seq, world, gbs,
 -- mbs, tp, pp, dp, ckpt, sp, kernel, status (ok, oom; other lines are left out), step_s, mfu.  by=group leaves out all
@@ -12,8 +12,7 @@
 -- memory       share of the trials whose verdict (fits or not) was right
 -- regret       what the layout that is advised first among those that ran loses against the best one, mean
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
+package.path = arg[0]:gsub("[^/]*$", "../bench/?.lua;") .. package.path
 
 local common = require("common")
 local correlation = require("seqrun.scores.correlation")
@@ -26,12 +25,6 @@ local file = arg[1] and not arg[1]:find("^%-") and table.remove(arg, 1)
 local options = common.options({ by = "group", device = "a100", rows = false }, arg)
 if not file then common.refuse("name the table of layouts first") end
 local device = models.device(options.device)
-
-local function split(line)
-  local cells = {}
-  for cell in (line .. "\t"):gmatch("([^\t]*)\t") do cells[#cells + 1] = cell end
-  return cells
-end
 
 local function row_of(t)
   local function n(key) return math.tointeger(tonumber(t[key])) end
@@ -51,16 +44,9 @@ local function row_of(t)
 end
 
 local function load(path)
-  local rows, heading = {}, nil
-  for line in io.lines(path) do
-    local cells = split(line)
-    if not heading then
-      heading = cells
-    else
-      local t = {}
-      for i, key in ipairs(heading) do t[key] = cells[i] end
-      if t.status == "ok" or t.status == "oom" then rows[#rows + 1] = row_of(t) end
-    end
+  local rows = {}
+  for _, t in ipairs(common.read_table(path)) do
+    if t.status == "ok" or t.status == "oom" then rows[#rows + 1] = row_of(t) end
   end
   return rows
 end

@@ -1,22 +1,21 @@
 -- balance.lua - how evenly ways to assign updates to ranks share the work, by counting.
 --
---     build/seqrun recipes/bench/balance.lua                     8 ranks of 56 sequences with the lengths of Wikipedia
---     build/seqrun recipes/bench/balance.lua ranks=64 sequences=48 draws=20
+--     build/seqrun recipes/papers/balance.lua                     8 ranks of 56 sequences with the lengths of Wikipedia
+--     build/seqrun recipes/papers/balance.lua ranks=64 sequences=48 draws=20
 --
 -- Imbalance is the cost of the most expensive rank over the mean: the factor by which ranks that wait for each other
 -- are slower.  Cost is tokens + sum len^2 / (6 H).  The last table adds what padding and attention at rounded lengths
 -- cost: `time` is the most expensive rank over what an even share of the tokens needs without padding.  Random and cost
 -- are seqrun's; the other ways are in balance_arms.lua.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
+package.path = arg[0]:gsub("[^/]*$", "../bench/?.lua;") .. package.path
 
 local arms = require("balance_arms")
 local common = require("common")
 local sr = require("seqrun")
 
 local options = common.options({
-  data = directory .. "/data/wikipedia_512.hist", ranks = 8, sequences = 56, draws = 300, hidden = 1024, seed = 1,
+  data = common.lengths, ranks = 8, sequences = 56, draws = 300, hidden = 1024, seed = 1,
   batches = 4,
 }, arg)
 

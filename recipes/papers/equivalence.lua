@@ -1,10 +1,10 @@
 -- equivalence.lua - what packing changes, and what its parts are worth: a small BERT, padded and packed, and packed
 -- with a part left out.
 --
---     build/seqrun recipes/bench/equivalence.lua                            7 arms, 2 data sets, 3 seeds: 15 minutes
---     build/seqrun recipes/bench/equivalence.lua size=0.1 seeds=1 out=runs/try        a rehearsal of two minutes
---     build/seqrun recipes/bench/equivalence.lua only=report
---     build/seqrun recipes/bench/equivalence.lua data=mine.sqr,novels arms=padded,packed
+--     build/seqrun recipes/papers/equivalence.lua                            7 arms, 2 data sets, 3 seeds: 15 minutes
+--     build/seqrun recipes/papers/equivalence.lua size=0.1 seeds=1 out=runs/try        a rehearsal of two minutes
+--     build/seqrun recipes/papers/equivalence.lua only=report
+--     build/seqrun recipes/papers/equivalence.lua data=mine.sqr,novels arms=padded,packed
 --
 -- padded    a sequence per row
 -- packed    the same updates in packs, with attention inside each sequence and positions from 0 in each
@@ -19,11 +19,8 @@
 -- (Debian's package wordnet-base).  Processor seconds are those of training alone.  size=5 takes an hour or two, and is
 -- what to run for narrower intervals.  Repeating the command goes on where it stopped.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
+local experiment = require("experiment") -- first: it says where common.lua is
 local common = require("common")
-local experiment = require("experiment")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
@@ -65,21 +62,11 @@ local function folder_of(set, arm, seed) return ("%s/%s-%s-%d"):format(options.o
 local function words_of(set, arm, seed)
   local max_len, batch = set.shape[1], set.shape[2]
   local total = math.max(4 * batch, math.floor(set.shape[3] * options.size))
-  local words = {
-    directory .. "/equivalence_arm.lua", "data.file=" .. set.path, "seed=" .. seed, "data.nsp=false",
-    "data.max_len=" .. max_len, "batch.sequences=" .. batch, "batch.micro_packs=32", "mask.max=40", "mask.prob=0.3",
-    ("model.hidden_size=%d"):format(options.hidden), ("model.num_hidden_layers=%d"):format(options.layers),
-    ("model.num_attention_heads=%d"):format(math.max(1, options.hidden // 32)),
-    ("model.intermediate_size=%d"):format(4 * options.hidden), "model.max_position_embeddings=" .. max_len,
-    "model.initializer=local", "model.initializer_range=0.05",
-    ("model.hidden_dropout_prob=%g"):format(options.dropout),
-    ("model.attention_probs_dropout_prob=%g"):format(options.dropout), "optimizer.betas=[0.9,0.98]",
-    ("rate.peak=%g"):format(options.peak), "rate.by=sequences", "rate.warmup_by=sequences",
-    ("rate.warmup=%d"):format(total // 10), ("rate.total=%d"):format(total), "eval.updates=20",
-    ("eval.samples=%d"):format(math.max(1, total // options.evaluations)), "save.every=0", "save.minutes=3",
-    "log.every=1",
-  }
-  return table.move(arm, 2, #arm, #words + 1, words)
+  return experiment.pretraining({
+    recipe = (arg[0]:gsub("%.lua$", "_arm.lua")), data = set.path, seed = seed, max_len = max_len, sequences = batch,
+    hidden = options.hidden, layers = options.layers, dropout = options.dropout, peak = options.peak, by = "sequences",
+    total = total, evaluated = 20, logged = 1,
+  }, { ("eval.samples=%d"):format(math.max(1, total // options.evaluations)), table.unpack(arm, 2) })
 end
 
 for _, set in ipairs(options.only == "" and sets or {}) do
@@ -118,12 +105,10 @@ end
 
 ---Values of the finished seeds of an arm; of a second arm as well, where both are asked for.
 local function over_seeds(found, arm, value, other)
-  local list = {}
-  for _, seed in ipairs(options.seeds) do
+  return experiment.over(options.seeds, function(seed)
     local one, two = found[arm][seed], other and (found[other] or {})[seed]
-    if one and (two or not other) then list[#list + 1] = value(one, two or nil) end
-  end
-  return list
+    return one and (two or not other) and value(one, two or nil)
+  end)
 end
 
 ---Where on the curve of `packed` times are compared, as a share of its processor time: before its end, so that an arm

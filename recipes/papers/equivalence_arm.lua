@@ -1,14 +1,12 @@
--- equivalence_arm.lua - recipes/pretrain.lua with what a packed batch needs left out; recipes/bench/equivalence.lua
+-- equivalence_arm.lua - recipes/pretrain.lua with what a packed batch needs left out; recipes/papers/equivalence.lua
 -- runs it.
 --
---     build/seqrun recipes/bench/equivalence_arm.lua arm=unmasked data.file=runs/data/novels.sqr --out runs/one
+--     build/seqrun recipes/papers/equivalence_arm.lua arm=unmasked data.file=runs/data/novels.sqr --out runs/one
 --
 -- What is left out is left out in training only: held-out sequences are always evaluated each by itself.
 
-package.path = (arg[0]:match("^(.*)/[^/]*$") or ".") .. "/?.lua;" .. package.path
-
-local packs = require "equivalence_packs"
-local sr = require "seqrun"
+local packs = require("equivalence_packs")
+local sr = require("seqrun")
 local task = sr.tasks.pretraining
 
 local run <close> = sr.run.open {

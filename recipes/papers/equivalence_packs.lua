@@ -1,7 +1,7 @@
 -- equivalence_packs.lua - which sequences share a pack, the layout of a program that does not know where sequences end,
 -- so that a pack is one of them, and the losses with a part of that.
 
-local sr = require "seqrun"
+local sr = require("seqrun")
 
 local packs = {}
 

@@ -9,6 +9,8 @@
 -- An arm is a run in a folder of its own below `out`.  One that has ended is not run again; one that was stopped goes
 -- on at its last checkpoint.  So an experiment is resumed by repeating its command.
 
+package.path = arg[0]:gsub("[^/]*$", "../bench/?.lua;") .. package.path -- common.lua is there
+
 local common = require("common")
 local drawing = require("seqrun.draw.svg")
 local ending = require("seqrun.history.ending")
@@ -117,7 +119,7 @@ end
 -- ---- data that the demo has ---------------------------------------------------------------------
 
 ---Where the recipes are, with a slash at the end.
-experiment.RECIPES = (arg[0]:match("^(.*)/[^/]*$") or ".") .. "/../"
+experiment.RECIPES = common.folder .. "/../"
 
 local NOVELS = { "data/emma.txt", "data/mansfieldpark.txt" }
 
@@ -152,13 +154,11 @@ end
 
 -- ---- arms --------------------------------------------------------------------------------------
 
-local function quote(word) return "'" .. tostring(word):gsub("'", "'\\''") .. "'" end
-
 ---Runs the program; ends the experiment if that fails, so that a repeated command goes on.
 ---@param words string[]
 function experiment.run(words)
-  local line = { quote(PROGRAM) }
-  for i, word in ipairs(words) do line[i + 1] = quote(word) end
+  local line = { common.quote(PROGRAM) }
+  for i, word in ipairs(words) do line[i + 1] = common.quote(word) end
   local ok, how, code = os.execute("exec " .. table.concat(line, " ")) -- no shell between, which Ctrl-C would kill
   if ok then return end
   io.stderr:write(("%s ended with %s %d; repeat the command to continue\n"):format(words[1], how, code))
@@ -182,6 +182,29 @@ function experiment.train(options, folder, words)
   experiment.run(all)
   print(("%s: done after %.0f s"):format(folder, sys.now() - options.began))
   io.stdout:flush()
+end
+
+---The recipe pretrain.lua and its arguments for a small BERT on single segments, with small steps between checkpoints.
+---@param t { data: string, seed: integer, max_len: integer, sequences: integer, hidden: integer, layers: integer,
+---  dropout: number, peak: number, by: string, total: number, evaluated: integer, logged: integer, recipe?: string }
+---  by: what the schedule counts, up to total; evaluated: updates of an evaluation; logged: steps between lines
+---@param more string[]
+---@return string[]
+function experiment.pretraining(t, more)
+  local h = math.tointeger(t.hidden)
+  local words = {
+    t.recipe or experiment.RECIPES .. "pretrain.lua", "data.file=" .. t.data, "seed=" .. t.seed, "data.nsp=false",
+    "data.max_len=" .. t.max_len, "mask.max=40", "mask.prob=0.3", ("batch.sequences=%d"):format(t.sequences),
+    "batch.micro_packs=32", "model.hidden_size=" .. h, ("model.num_hidden_layers=%d"):format(t.layers),
+    ("model.num_attention_heads=%d"):format(math.max(1, h // 32)), "model.intermediate_size=" .. 4 * h,
+    "model.max_position_embeddings=" .. t.max_len, ("model.hidden_dropout_prob=%g"):format(t.dropout),
+    ("model.attention_probs_dropout_prob=%g"):format(t.dropout), "model.initializer=local",
+    "model.initializer_range=0.05", "optimizer.betas=[0.9,0.98]", ("rate.peak=%g"):format(t.peak),
+    "rate.by=" .. t.by, "rate.warmup_by=" .. t.by, ("rate.total=%d"):format(math.floor(t.total)),
+    ("rate.warmup=%d"):format(math.floor(t.total / 10)), ("eval.updates=%d"):format(t.evaluated), "save.every=0",
+    "save.minutes=3", ("log.every=%d"):format(t.logged),
+  }
+  return table.move(more, 1, #more, #words + 1, words)
 end
 
 ---Processor seconds until a step: lines of metrics have the mean of their steps.
@@ -220,6 +243,16 @@ function experiment.shown(values, format)
   local found = interval(values)
   if not found.half then return format:format(found.mean) end
   return (format .. " ± " .. format:gsub("+", "")):format(found.mean, found.half)
+end
+
+---What `value` gives for each seed that has it.
+---@param seeds integer[]
+---@param value fun(seed: integer, i: integer): any
+---@return any[]
+function experiment.over(seeds, value)
+  local list = {}
+  for i, seed in ipairs(seeds) do list[#list + 1] = value(seed, i) or nil end
+  return list
 end
 
 ---The value of a curve at x, between its points; nil outside.

@@ -1,9 +1,9 @@
 -- experts.lua - do experts lower the loss?  A dense model, experts from scratch, upcycled ones and a gate that begins
 -- dense, at equal FLOP and at equal processor time.
 --
---     build/seqrun recipes/bench/experts.lua                          18 runs, a quarter of an hour
---     build/seqrun recipes/bench/experts.lua size=0.1 seeds=1 out=runs/try         a rehearsal of a minute
---     build/seqrun recipes/bench/experts.lua only=report
+--     build/seqrun recipes/papers/experts.lua                          18 runs, a quarter of an hour
+--     build/seqrun recipes/papers/experts.lua size=0.1 seeds=1 out=runs/try         a rehearsal of a minute
+--     build/seqrun recipes/papers/experts.lua only=report
 --
 -- `flop` is model FLOP at size 1, forward and backward; of experts those that tokens choose count, and while a gate is
 -- dense all of them.  Every arm spends the same, and its rate reaches zero there.  `start` is a dense model that spends
@@ -11,9 +11,6 @@
 -- these two with each other, and with `dense`, which spends all at once.
 --
 -- Repeating the command goes on where it stopped.
-
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
 
 local experiment = require("experiment")
 
@@ -42,70 +39,47 @@ local function per_step(hidden) return 6 * 800 * (options.layers * 12 * hidden *
 
 local function words_of(path, arm, seed)
   local flop, h = options.flop * options.size * arm.share, options.hidden
-  local words = {
-    experiment.RECIPES .. "pretrain.lua", "data.file=" .. path, "seed=" .. seed, "data.nsp=false", "data.max_len=128",
-    "mask.max=40", "mask.prob=0.3", "batch.sequences=32", "batch.micro_packs=32", "model.hidden_size=" .. h,
-    "model.num_hidden_layers=" .. options.layers, "model.num_attention_heads=" .. math.max(1, h // 32),
-    "model.intermediate_size=" .. 4 * h, "model.max_position_embeddings=128", "model.hidden_dropout_prob=0",
-    "model.attention_probs_dropout_prob=0", "model.initializer=local", "model.initializer_range=0.05",
-    "optimizer.betas=[0.9,0.98]", ("rate.peak=%g"):format(options.peak), "rate.by=flops", "rate.warmup_by=flops",
-    ("rate.total=%d"):format(math.floor(flop)), ("rate.warmup=%d"):format(math.floor(flop / 10)), "eval.updates=20",
-    ("eval.every=%d"):format(math.max(1, math.floor(flop / per_step(h) / options.evaluations))), "save.every=0",
-    "save.minutes=3",
-    "log.every=10",
-  }
-  local from = FROM[arm.name]
-  if from then words[#words + 1] = "init.from=" .. folder_of(from, seed) end
-  return table.move(arm.words, 1, #arm.words, #words + 1, words)
+  local every = math.max(1, math.floor(flop / per_step(h) / options.evaluations))
+  local own = table.move(arm.words, 1, #arm.words, 2, { ("eval.every=%d"):format(every) })
+  if FROM[arm.name] then own[#own + 1] = "init.from=" .. folder_of(FROM[arm.name], seed) end
+  return experiment.pretraining({
+    data = path, seed = seed, max_len = 128, sequences = 32, hidden = h, layers = options.layers, dropout = 0,
+    peak = options.peak, by = "flops", total = flop, evaluated = 20, logged = 10,
+  }, own)
 end
 
----The curves of the runs of an arm that have ended, and these by the number of the seed.  What begins with another run
----has its FLOP and time before it.
-local function curves_of(arm)
-  local list, by_seed = {}, {}
-  for i, seed in ipairs(options.seeds) do
-    local folder = folder_of(arm.name, seed)
-    if experiment.finished(folder) then
-      local curve, before = experiment.curve(folder), { flops = 0, train_seconds = 0 }
-      if FROM[arm.name] then
-        local first = experiment.curve(folder_of(FROM[arm.name], seed))
-        before = first[#first]
-      end
-      for _, point in ipairs(curve) do
-        point.flops = point.flops + before.flops
-        point.train_seconds = point.train_seconds + before.train_seconds
-      end
-      list[#list + 1], by_seed[i] = curve, curve
-    end
+---The curve of a run of an arm; nil unless it has ended.  What begins with another run has its FLOP and time before it.
+local function curve_of(arm, seed)
+  local folder = folder_of(arm.name, seed)
+  if not experiment.finished(folder) then return nil end
+  local curve, first = experiment.curve(folder), FROM[arm.name] and experiment.curve(folder_of(FROM[arm.name], seed))
+  local before = first and first[#first] or { flops = 0, train_seconds = 0 }
+  for _, point in ipairs(curve) do
+    point.flops, point.train_seconds = point.flops + before.flops, point.train_seconds + before.train_seconds
   end
-  return list, by_seed
+  return curve
 end
 
----The values of a key at the end of each curve, or what `of` makes of each.
-local function values(curves, of)
-  local list = {}
-  for _, curve in ipairs(curves) do list[#list + 1] = of(curve[#curve], curve) end
-  return list
-end
-
----The losses at the end less those of the dense model with the same seed.
-local function differences(found, dense)
-  local list = {}
-  for i, curve in pairs(found.by_seed) do
-    local other = dense.by_seed[i]
-    if other then list[#list + 1] = curve[#curve].mlm_loss - other[#other].mlm_loss end
-  end
-  return list
+---The values of a key at the end of each curve; less those of the dense model with the same seed, if it is given.
+local function values(curves, key, dense)
+  return experiment.over(options.seeds, function(seed)
+    local one, other = curves[seed], dense and dense[seed]
+    if one and (other or not dense) then return one[#one][key] - (other and other[#other][key] or 0) end
+  end)
 end
 
 local function report()
   local found, seconds, dense = {}, math.huge, nil
   for i, arm in ipairs(arms()) do
-    local curves, by_seed = curves_of(arm)
+    local by_seed = {}
+    local curves = experiment.over(options.seeds, function(seed)
+      by_seed[seed] = curve_of(arm, seed)
+      return by_seed[seed]
+    end)
     found[i] = { arm = arm, curves = curves, by_seed = by_seed }
-    dense = arm.name == "dense" and found[i] or dense
-    for _, curve in ipairs(arm.name ~= "start" and found[i].curves or {}) do
-      seconds = math.min(seconds, curve[#curve].train_seconds)
+    if arm.name == "dense" then dense = by_seed end
+    for _, last in ipairs(arm.name ~= "start" and values(by_seed, "train_seconds") or {}) do
+      seconds = math.min(seconds, last)
     end
   end
   print(("\n%-12s %16s %18s %14s %20s %6s"):format("arm", "loss at the end", "less dense's", "CPU seconds",
@@ -116,9 +90,9 @@ local function report()
       at[#at + 1] = experiment.value_at(curve, "train_seconds", "mlm_loss", seconds)
     end
     print(("%-12s %16s %18s %14s %20s %6d"):format(one.arm.name,
-      experiment.shown(values(one.curves, function(last) return last.mlm_loss end), "%.3f"),
-      experiment.shown(differences(one, dense), "%+.3f"),
-      experiment.shown(values(one.curves, function(last) return last.train_seconds end), "%.0f"),
+      experiment.shown(values(one.by_seed, "mlm_loss"), "%.3f"),
+      experiment.shown(values(one.by_seed, "mlm_loss", dense), "%+.3f"),
+      experiment.shown(values(one.by_seed, "train_seconds"), "%.0f"),
       experiment.shown(at, "%.3f"), #one.curves))
   end
   local panels = {}

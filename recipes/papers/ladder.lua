@@ -1,11 +1,11 @@
 -- ladder.lua - what each step away from padding brings on this machine: the table of the unpadded BERT (Baidu's,
 -- arXiv:2208.08124), rung by rung.
 --
---     build/seqrun recipes/bench/ladder.lua                          5 minutes on a quiet machine
---     build/seqrun recipes/bench/ladder.lua seeds=1,2,3,4,5         narrower intervals
---     build/seqrun recipes/bench/ladder.lua model=base packs=8 updates=1               half an hour
---     build/seqrun recipes/bench/ladder.lua size=0.25 seeds=1 out=runs/try          a rehearsal
---     build/seqrun recipes/bench/ladder.lua only=report
+--     build/seqrun recipes/papers/ladder.lua                          5 minutes on a quiet machine
+--     build/seqrun recipes/papers/ladder.lua seeds=1,2,3,4,5         narrower intervals
+--     build/seqrun recipes/papers/ladder.lua model=base packs=8 updates=1               half an hour
+--     build/seqrun recipes/papers/ladder.lua size=0.25 seeds=1 out=runs/try          a rehearsal
+--     build/seqrun recipes/papers/ladder.lua only=report
 --
 -- padded      a sequence per row of 512, attention over the whole row
 -- unpadded    sequences one after the other; attention still at 512 for each
@@ -21,12 +21,9 @@
 -- which draw other sequences.  `of the rung above` is the mean of the ratios within a seed.  Ranks need mpirun; a
 -- seed that has been measured is not measured again.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
+local experiment = require("experiment") -- first: it says where common.lua is
 local bars = require("seqrun.draw.bars")
 local common = require("common")
-local experiment = require("experiment")
 local sys = require("seqrun.core.sys")
 
 local options = experiment.open("ladder", {
@@ -43,26 +40,16 @@ local RUNGS = {
   { "balanced", "dealt", "overlap=false", ranked = true }, { "overlapped", "dealt", ranked = true },
 }
 
-local LAUNCH = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader "
-  .. "mpirun --bind-to core --oversubscribe -n %d "
-
-local function has_ranks() return os.execute("mpirun --version >/dev/null 2>&1") and true or false end
-
 ---Real tokens per second of a rung on the sequences of a seed; nil with what was said.
 local function measure(rung, seed)
   local words = {
-    sys.real_path("/proc/self/exe"), directory .. "/step.lua", "only=" .. rung[2], "model=" .. options.model,
-    ("packs=%d"):format(PACKS), ("updates=%d"):format(options.updates),
+    "only=" .. rung[2], "model=" .. options.model, ("packs=%d"):format(PACKS), ("updates=%d"):format(options.updates),
     ("repeats=%d"):format(options.repeats), "seed=" .. seed, "precision=" .. options.precision,
     ("longest=%d"):format(options.longest), "clock=" .. options.clock,
     ("threads=%d"):format(rung.ranked and 1 or options.threads),
   }
   table.move(rung, 3, #rung, #words + 1, words)
-  for i, word in ipairs(words) do words[i] = "'" .. word .. "'" end
-  local pipe = assert(io.popen((rung.ranked and LAUNCH:format(options.ranks) or "") .. table.concat(words, " ")
-    .. " 2>&1"))
-  local text = pipe:read("a")
-  pipe:close()
+  local text = common.run(common.folder .. "/step.lua", words, { ranks = rung.ranked and options.ranks or 1 })
   return tonumber(text:match("\n" .. rung[2] .. " +(%d+)")), text
 end
 
@@ -82,7 +69,7 @@ local function keep(name, seed, speed)
   assert(file:close())
 end
 
-local ranks = has_ranks()
+local ranks = common.has_ranks()
 if not ranks then
   print("left out: ranks, balanced, overlapped: mpirun is not installed (apt-get install openmpi-bin)")
 end
@@ -102,19 +89,13 @@ local WIDTH = 24 -- of bars
 
 ---Ratios of a rung to another, for the seeds that have both.
 local function ratios(name, other)
-  local list = {}
-  for _, seed in ipairs(options.seeds) do
+  return experiment.over(options.seeds, function(seed)
     local one, two = speeds[name][seed], speeds[other][seed]
-    if one and two then list[#list + 1] = one / two end
-  end
-  return list
+    return one and two and one / two
+  end)
 end
 
-local function values(name)
-  local list = {}
-  for _, seed in ipairs(options.seeds) do list[#list + 1] = speeds[name][seed] end
-  return list
-end
+local function values(name) return experiment.over(options.seeds, function(seed) return speeds[name][seed] end) end
 
 print(("%s; %s in %s, %d updates of %g packs of 512"):format(common.machine(), options.model, options.precision,
   options.updates, PACKS))

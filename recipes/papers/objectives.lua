@@ -1,9 +1,9 @@
 -- objectives.lua - what a model learns from masked words, replaced ones (ELECTRA, SAS), the next word and then masked
 -- ones, and concepts first (CCM), for the same compute.
 --
---     build/seqrun recipes/bench/objectives.lua                       5 arms, 3 seeds: 20 minutes
---     build/seqrun recipes/bench/objectives.lua size=0.2 seeds=1 out=runs/try            a rehearsal of two minutes
---     build/seqrun recipes/bench/objectives.lua arms=mlm,concept only=report
+--     build/seqrun recipes/papers/objectives.lua                       5 arms, 3 seeds: 20 minutes
+--     build/seqrun recipes/papers/objectives.lua size=0.2 seeds=1 out=runs/try            a rehearsal of two minutes
+--     build/seqrun recipes/papers/objectives.lua arms=mlm,concept only=report
 --
 -- A run ends at `budget` model FLOP, forward and backward, at size 1, where its rate reaches zero; ELECTRA's generator
 -- counts, and of `causal` the first half is causal, the second masked (95 % of the sequences).  All have two layers,
@@ -16,11 +16,8 @@
 --
 -- Repeating the command goes on where it stopped.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
+local experiment = require("experiment") -- first: it says where common.lua is
 local common = require("common")
-local experiment = require("experiment")
 local json = require("seqrun.core.json")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
@@ -216,12 +213,10 @@ end
 
 ---Values of the seeds of an arm; less those of another arm with the same seed, if it is given.
 local function over_seeds(name, key, base)
-  local list = {}
-  for _, seed in ipairs(options.seeds) do
+  return experiment.over(options.seeds, function(seed)
     local value, other = (found[name][seed] or {})[key], base and (found[base][seed] or {})[key]
-    if value and (other or not base) then list[#list + 1] = value - (other or 0) end
-  end
-  return list
+    return value and (other or not base) and value - (other or 0)
+  end)
 end
 
 local COLUMNS = {
@@ -254,11 +249,10 @@ print("\nMean ± half width of the 95 % interval (Student's t) over seeds; diffe
 
 local series = {}
 for i, name in ipairs(names) do
-  local curves = {}
-  for _, seed in ipairs(options.seeds) do
+  local curves = experiment.over(options.seeds, function(seed)
     local curve = curve_of(name, seed)
-    if #curve > 0 then curves[#curves + 1] = curve end
-  end
+    return #curve > 0 and curve
+  end)
   series[i] = { name = name, curves = curves, colour = i }
 end
 experiment.draw(options.out .. "/objectives.svg", "objectives", { {

@@ -1,24 +1,21 @@
 -- recommend.lua - the recommendations of a study of parallel layouts (arXiv 2311.05610) as hypotheses: which of them
 -- hold, judged by the advisor over eight models and devices, and by measured layouts.
 --
---     build/seqrun recipes/bench/recommend.lua                         a minute; trains nothing, needs no GPU
---     build/seqrun recipes/bench/recommend.lua layouts=layouts.tsv     the measured trials of the study beside it
---     build/seqrun recipes/bench/recommend.lua cases=13b-2k,bert
+--     build/seqrun recipes/papers/recommend.lua                         a minute; trains nothing, needs no GPU
+--     build/seqrun recipes/papers/recommend.lua layouts=layouts.tsv     the measured trials of the study beside it
+--     build/seqrun recipes/papers/recommend.lua cases=13b-2k,bert
 --
 -- A hypothesis compares pairs of layouts that differ in one respect and fit both: `faster` is the geometric mean over
 -- pairs of the factor by which the recommended one is faster, with its 95 % interval over cases (models and devices);
 -- `pairs` says in how many it is; a verdict from one case, which has no interval, says so.  A second table has the
 -- fastest layout of each case, and what the fastest one costs that does not follow a recommendation.  `layouts` is a
--- table as for recipes/bench/advise.lua.
+-- table as for recipes/papers/advise.lua.
 --
 -- The last part takes the layout of the study's 70.5 % of MFU apart.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
+local experiment = require("experiment") -- first: it says where common.lua is
 local claims = require("recommend_claims")
 local common = require("common")
-local experiment = require("experiment")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
@@ -51,20 +48,11 @@ local function rows_of(case)
   return rows
 end
 
-local function split(line)
-  local cells = {}
-  for cell in (line .. "\t"):gmatch("([^\t]*)\t") do cells[#cells + 1] = cell end
-  return cells
-end
-
 ---The trials of a table that ran, by study.
 local function measured_of(path)
   if not sys.exists(path) then common.refuse("layouts=%s: there is no such file", path) end
-  local studies, heading = {}, nil
-  for line in io.lines(path) do
-    local cells, t = split(line), {}
-    heading = heading or cells
-    for i, key in ipairs(heading) do t[key] = cells[i] end
+  local studies = {}
+  for _, t in ipairs(common.read_table(path)) do
     if t.status == "ok" then
       studies[t.study] = studies[t.study] or {}
       table.insert(studies[t.study], {

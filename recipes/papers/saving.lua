@@ -1,11 +1,11 @@
 -- saving.lua - does a curriculum or token dropping save data?  Arms, seeds, budgets; held-out loss and a task.
 --
---     build/seqrun recipes/bench/saving.lua              5 arms, 3 seeds, 100 % and 50 % of the tokens: 40 minutes
---     build/seqrun recipes/bench/saving.lua arms=all size=1.5           8 arms, 3 million tokens: two hours
---     build/seqrun recipes/bench/saving.lua arms=baseline,composed seeds=1 size=0.01 out=runs/try      a rehearsal
---     build/seqrun recipes/bench/saving.lua hours=2               stop before the run that begins after 2 hours
---     build/seqrun recipes/bench/saving.lua only=report
---     build/seqrun recipes/bench/saving.lua part=finetune init=minilm train=MRPC/train.tsv dev=MRPC/dev.tsv
+--     build/seqrun recipes/papers/saving.lua              5 arms, 3 seeds, 100 % and 50 % of the tokens: 40 minutes
+--     build/seqrun recipes/papers/saving.lua arms=all size=1.5           8 arms, 3 million tokens: two hours
+--     build/seqrun recipes/papers/saving.lua arms=baseline,composed seeds=1 size=0.01 out=runs/try      a rehearsal
+--     build/seqrun recipes/papers/saving.lua hours=2               stop before the run that begins after 2 hours
+--     build/seqrun recipes/papers/saving.lua only=report
+--     build/seqrun recipes/papers/saving.lua part=finetune init=minilm train=MRPC/train.tsv dev=MRPC/dev.tsv
 --
 -- Every arm trains a small BERT on two novels and the definitions of WordNet (Debian's package wordnet-base) until the
 -- same number of effective tokens, 2 million at size 1, with the same decay over them, on the same examples with new
@@ -16,12 +16,9 @@
 -- With peak=2e-3 and warmup=60 some seeds collapse and predict one word for ever; at 1e-3 and 200 they learn.
 -- Repeating the command goes on where it stopped, also in the middle of a run.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
+local experiment = require("experiment") -- first: it says where common.lua is
 local arms = require("saving_arms")
 local common = require("common")
-local experiment = require("experiment")
 local report = require("saving_report")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
@@ -78,7 +75,9 @@ end
 
 local function pretrain(folder, name, tokens, seed, path)
   local words = usual(path, seed, tokens)
-  local own = arms.words(name, { tokens = tokens, rarity = rarity(path, seed) })
+  local own = arms.words(name, {
+    tokens = tokens, least = 32, max_len = 128, metric = "rarity", easiest = 5, file = rarity(path, seed),
+  })
   experiment.train(options, folder, table.move(own, 1, #own, #words + 1, words))
 end
 

@@ -63,21 +63,19 @@ local BY_LOSS = { loss = true, composed = true }
 
 local function train(options, name, share, seed, most)
   local words = words_of(options, share, seed)
-  local own = arms.tuned_words(name, {
-    tokens = tokens_of(options, share), max_len = math.tointeger(options.max_len),
-    loss = BY_LOSS[name] and losses(options, seed, most) or nil,
+  local own = arms.words(name, {
+    tokens = tokens_of(options, share), least = math.max(8, options.max_len // 8 // 8 * 8), max_len = options.max_len,
+    metric = "loss", easiest = 20, file = BY_LOSS[name] and losses(options, seed, most) or nil,
   })
   experiment.train(options, folder_of(options, name, share, seed), table.move(own, 1, #own, #words + 1, words))
 end
 
 ---Values of the finished seeds; less the baseline's of the same seed, if `base` is given.
 local function values(options, runs, key, base)
-  local list = {}
-  for _, seed in ipairs(options.seeds) do
+  return experiment.over(options.seeds, function(seed)
     local value, other = runs[seed] and runs[seed][key], base and base[seed] and base[seed][key]
-    if value and (other or not base) then list[#list + 1] = value - (other or 0) end
-  end
-  return list
+    return value and (other or not base) and value - (other or 0)
+  end)
 end
 
 local function print_share(options, found, share)

@@ -1,4 +1,4 @@
--- saving_report.lua - what the runs of recipes/bench/saving.lua show: each arm beside the baseline at equal effective
+-- saving_report.lua - what the runs of recipes/papers/saving.lua show: each arm beside the baseline at equal effective
 -- tokens, equal raw tokens and equal steps, and what it needs for the baseline's loss.
 
 local arms = require("saving_arms")

@@ -1,6 +1,6 @@
 -- scale.lua - BERT-Large on 8 to 1,024 GPUs, by simulation; needs no GPU.
 --
---   build/seqrun recipes/bench/scale.lua [device=a100|h100] [packs=28] [model=bert-large] [results=mlperf_bert.tsv]
+--   build/seqrun recipes/papers/scale.lua [device=a100|h100] [packs=28] [model=bert-large] [results=mlperf_bert.tsv]
 --       [link=0.7] [network=0.7] [buckets=8] [gradient=4] [gather_hidden=false] [jitter=0.005] [balance=cost]
 --       [draws=20]
 --
@@ -9,8 +9,7 @@
 -- published result for each number of devices of this kind (columns accel, n_accel, gbs, seq_s).  scale_model.lua says
 -- how a step is computed; the work of the slowest rank is counted on updates drawn from the plan (balance_arms.lua).
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
+package.path = arg[0]:gsub("[^/]*$", "../bench/?.lua;") .. package.path
 
 local arms = require("balance_arms")
 local common = require("common")
@@ -20,7 +19,7 @@ local sr = require("seqrun")
 
 local defaults = {
   device = "a100", model = "bert-large", packs = 28, results = "", balance = "cost", draws = 20, seed = 1,
-  data = directory .. "/data/wikipedia_512.hist",
+  data = common.lengths,
 }
 for key, value in pairs(scale.links) do defaults[key] = value end
 local options = common.options(defaults, arg)
@@ -90,20 +89,12 @@ end
 
 ---The best rate of each number of devices: { [n] = { batch, rate } }.
 local function results(path)
-  local best, heading = {}, nil
-  for line in io.lines(path) do
-    local cells, t = {}, {}
-    for cell in (line .. "\t"):gmatch("([^\t]*)\t") do cells[#cells + 1] = cell end
-    if not heading then
-      heading = cells
-    else
-      for i, key in ipairs(heading) do t[key] = cells[i] end
-      local n, rate = math.tointeger(tonumber(t.n_accel)), tonumber(t.seq_s)
-      local kind = t.accel:lower()
-      local same = kind:find(options.device:match("^%w+"), 1, true) and not kind:find("pcie") and kind:find("80gb")
-      if n and rate and same and t.division == "closed" and n >= 8 and rate > (best[n] and best[n].rate or 0) then
-        best[n] = { batch = tonumber(t.gbs), rate = rate }
-      end
+  local best = {}
+  for _, t in ipairs(common.read_table(path)) do
+    local n, rate, kind = math.tointeger(tonumber(t.n_accel)), tonumber(t.seq_s), t.accel:lower()
+    local same = kind:find(options.device:match("^%w+"), 1, true) and not kind:find("pcie") and kind:find("80gb")
+    if n and rate and same and t.division == "closed" and n >= 8 and rate > (best[n] and best[n].rate or 0) then
+      best[n] = { batch = tonumber(t.gbs), rate = rate }
     end
   end
   return best

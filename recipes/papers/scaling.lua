@@ -1,10 +1,10 @@
 -- scaling.lua - loss as a function of compute: three widths at three budgets, a fit, and what it predicts for a fourth
 -- width and budget, which is then trained.
 --
---     build/seqrun recipes/bench/scaling.lua                          30 runs, some minutes
---     build/seqrun recipes/bench/scaling.lua size=0.2 seeds=1 out=runs/try         a rehearsal of a minute
---     build/seqrun recipes/bench/scaling.lua only=report
---     build/seqrun recipes/bench/scaling.lua widths=64,128,192 budgets=1e12,2e12,4e12 next=256,8e12 batch=16    an hour
+--     build/seqrun recipes/papers/scaling.lua                          30 runs, some minutes
+--     build/seqrun recipes/papers/scaling.lua size=0.2 seeds=1 out=runs/try         a rehearsal of a minute
+--     build/seqrun recipes/papers/scaling.lua only=report
+--     build/seqrun recipes/papers/scaling.lua widths=64,128,192 budgets=1e12,2e12,4e12 next=256,8e12 batch=16   an hour
 --
 -- A budget is model FLOP, forward and backward, at size 1; a run ends where it is spent, and its rate reaches zero
 -- there.  N is FLOP per token / 6, the products of the masked-LM head included; D is tokens.  The model is a BERT of
@@ -15,11 +15,8 @@
 -- intervals (Student's t over seeds).  The fourth run is not part of any fit; that of a seed is compared with what the
 -- fit of this seed predicts.  Repeating the command goes on where it stopped.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
-
+local experiment = require("experiment") -- first: it says where common.lua is
 local common = require("common")
-local experiment = require("experiment")
 local fit = require("scaling_fit")
 local sys = require("seqrun.core.sys")
 
@@ -36,17 +33,10 @@ local function folder_of(width, budget, seed) return ("%s/%d-%g-%d"):format(opti
 
 local function words_of(path, width, budget, seed)
   local flop = budget * options.size
-  return {
-    experiment.RECIPES .. "pretrain.lua", "data.file=" .. path, "seed=" .. seed, "data.nsp=false", "data.max_len=128",
-    "mask.max=40", "mask.prob=0.3", ("batch.sequences=%d"):format(options.batch), "batch.micro_packs=32",
-    ("model.hidden_size=%d"):format(width), ("model.num_hidden_layers=%d"):format(options.layers),
-    ("model.num_attention_heads=%d"):format(math.max(1, width // 32)), ("model.intermediate_size=%d"):format(4 * width),
-    "model.max_position_embeddings=128", "model.hidden_dropout_prob=0", "model.attention_probs_dropout_prob=0",
-    "model.initializer=local", "model.initializer_range=0.05", "optimizer.betas=[0.9,0.98]",
-    ("rate.peak=%g"):format(options.peak * math.sqrt(128 / width)), "rate.by=flops", "rate.warmup_by=flops",
-    ("rate.total=%d"):format(math.floor(flop)), ("rate.warmup=%d"):format(math.floor(flop / 10)), "eval.updates=40",
-    "save.every=0", "save.minutes=3", "log.every=10",
-  }
+  return experiment.pretraining({
+    data = path, seed = seed, max_len = 128, sequences = options.batch, hidden = width, layers = options.layers,
+    dropout = 0, peak = options.peak * math.sqrt(128 / width), by = "flops", total = flop, evaluated = 40, logged = 10,
+  }, {})
 end
 
 ---Trains a width at a budget with all seeds.

@@ -1,6 +1,6 @@
 -- schedule.lua - what 2 to 64 threads would make of a training step, op by op, by simulation.
 --
---   build/seqrun recipes/bench/schedule.lua [op=NAME] [T=2048] [hidden=768] [len=512] [layers=12] [repeats=3]
+--   build/seqrun recipes/papers/schedule.lua [op=NAME] [T=2048] [hidden=768] [len=512] [layers=12] [repeats=3]
 --       [precision=f32|bf16] [handoff=5] [threads=4,8,16,32,64]
 --
 -- Each op runs on one thread, and the processor time of every task of every job is recorded.  Then its jobs are run in
@@ -15,14 +15,13 @@
 -- The last line is a step: every op as often as a step runs it (ops_cases.lua).  Threads do not share caches and memory
 -- in this simulation: an op at the copy rate (residual_norm, optimizer) will not go faster than memory lets it.
 
-local directory = arg[0]:match("^(.*)/[^/]*$") or "."
-package.path = directory .. "/?.lua;" .. package.path
+package.path = arg[0]:gsub("[^/]*$", "../bench/?.lua;") .. package.path
 
 local sr = require("seqrun")
 local cases = require("ops_cases")
 local common = require("common")
 local core = require("seqrun.core.tensor")
-local schedule = require("schedule_model")
+local rounds = require("rounds")
 
 local options = cases.options({ repeats = 3, threads = "4,8,16,32,64", handoff = 5 }, arg)
 sr.use("cpu", { threads = 1 })
@@ -58,6 +57,17 @@ local function row_of(name, tasks, work, longest)
   return { name, tasks, ("%.2f"):format(work * 1e3), ("%.1f"):format(100 * longest / work) }
 end
 
+---Seconds of jobs one after another on some threads, and the imbalance: the busiest thread over the mean, over all.
+local function simulate(jobs, threads)
+  local seconds, busiest, mean = 0, 0, 0
+  for _, tasks in ipairs(jobs) do
+    local most = rounds.last(tasks, threads)
+    busiest, mean = busiest + most, mean + common.sum(tasks) / threads
+    seconds = seconds + most + (threads > 1 and #tasks > 1 and options.handoff * 1e-6 or 0)
+  end
+  return seconds, mean > 0 and busiest / mean or 1
+end
+
 ---Adds a row, and `calls` of the op to the step.
 local function show(name, calls, jobs, alone)
   local work, longest, most = alone, alone, 0
@@ -67,7 +77,7 @@ local function show(name, calls, jobs, alone)
   end
   local row = row_of(name, most, work, longest)
   for i, n in ipairs(counts) do
-    local seconds, imbalance = schedule.jobs(jobs, n, options.handoff * 1e-6)
+    local seconds, imbalance = simulate(jobs, n)
     row[4 + i] = ("%.1f (%.2f)"):format(work / (seconds + alone), imbalance)
     step.seconds[i] = step.seconds[i] + calls * (seconds + alone)
   end

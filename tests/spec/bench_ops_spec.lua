@@ -1,11 +1,10 @@
--- The benchmarks of ops: the share of a step, the roofline's picture, and the simulation of schedules.
+-- The benchmarks of ops: the share of a step, the roofline's picture, and the jobs of a call.
 
 package.path = "recipes/bench/?.lua;" .. package.path
 
 local core = require("seqrun.core.tensor")
 local fails = require("tests.support.devices").fails
 local program = require("tests.support.program")
-local schedule = require("schedule_model")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
@@ -55,48 +54,6 @@ describe("ops.lua", function()
       assert.equal(2, code)
       assert.is_truthy(err:find(message, 1, true), err)
     end
-  end)
-end)
-
-describe("the simulation of a schedule", function()
-  it("gives tasks in order to the thread that is free first", function()
-    assert.equal(10, schedule.job({ 4, 3, 2, 1 }, 1))
-    assert.equal(5, schedule.job({ 4, 3, 2, 1 }, 2)) -- 4 1, 3 2
-    assert.equal(6, schedule.job({ 1, 2, 3, 4 }, 2)) -- 1 3, 2 4
-    assert.equal(4, schedule.job({ 4, 3, 2, 1 }, 64))
-    assert.equal(0, schedule.job({}, 3))
-  end)
-
-  it("lies between the bounds of any schedule without idle threads", function()
-    for seed = 1, 50 do
-      local tasks, sum, most = {}, 0, 0
-      for i = 1, seed do
-        tasks[i] = (i * 7919 * seed % 101) + 1
-        sum, most = sum + tasks[i], math.max(most, tasks[i])
-      end
-      for _, threads in ipairs { 1, 3, 16, 64 } do
-        local seconds = schedule.job(tasks, threads)
-        assert.is_true(seconds >= math.max(most, sum / threads) - 1e-9)
-        assert.is_true(seconds <= sum / threads + most * (1 - 1 / threads) + 1e-9)
-      end
-    end
-  end)
-
-  it("adds up jobs, what handing out costs, and the imbalance", function()
-    local seconds, imbalance = schedule.jobs({ { 4, 4 }, { 3 } }, 2, 0.5)
-    assert.equal(4 + 3 + 0.5, seconds)
-    assert.equal(7 / 5.5, imbalance)
-    assert.equal(11, (schedule.jobs({ { 4, 4 }, { 3 } }, 1, 0.5)))
-  end)
-
-  it("is printed for every op and the step", function()
-    local code, out, err = bench("schedule.lua", "threads=4,64")
-    assert.equal(0, code, err)
-    for _, row in ipairs { "linear qkv", "linear qkv back", "attention 128, dropout back", "step of 2 layers" } do
-      assert.is_truthy(out:find("\n" .. row .. " +"), row .. "\n" .. out)
-    end
-    code, out = bench("schedule.lua", "threads=0")
-    assert.equal(2, code, out)
   end)
 end)
 

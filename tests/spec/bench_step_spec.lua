@@ -5,6 +5,8 @@ package.path = "recipes/bench/?.lua;" .. package.path
 local arms = require("step_arms")
 local lengths = require("lengths")
 local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
 
 local folder = (arg[0]:match("^(.*)/[^/]*$") or ".") .. "/../"
 local SMALL = { "model=tiny", "packs=1", "updates=1", "repeats=1", "threads=1", "hist=8-64" }
@@ -67,4 +69,23 @@ describe("batches by length", function()
       if slots == 1 << 20 then assert.equal(1, #batches) end
     end
   end)
+end)
+
+it("a model computed op by op has the losses and gradients of one with fused ops", function()
+  local config = { hidden_size = 32, num_hidden_layers = 2, num_attention_heads = 2, intermediate_size = 64,
+    vocab_size = 120, hidden_dropout_prob = 0.1, attention_probs_dropout_prob = 0.1 }
+  local data = sr.must(sr.data.open(small.corpus(program.folder()), { held = 0 }))
+  local loader <close> = sr.must(sr.data.loader { data = data, max_len = 48, packs = 4, prefetch = 0 })
+  local batch, found = loader:next():batch(1), {}
+  for i = 1, 2 do
+    local scope <close> = sr.scope()
+    local bert = sr.nn.bert(config):initialise(1)
+    if i == 2 then require("step_plain")(bert) end
+    local loss = bert:losses(batch).total
+    loss:backward()
+    local weight = bert.params:get("bert.encoder.layer.0.intermediate.dense.weight")
+    found[i] = { loss:item(), weight:grad():abs():sum():item() }
+  end
+  assert.near(found[1][1], found[2][1], 1e-5)
+  assert.near(1, found[2][2] / found[1][2], 1e-4)
 end)

@@ -1,11 +1,13 @@
--- The experiments in recipes/bench: what they share, their arithmetic by hand, and each of them at toy size.
+-- The experiments in recipes/papers: a rehearsal of each; with LONG=1 what they share and their arithmetic by hand.
 
-package.path = "recipes/bench/?.lua;" .. package.path
+package.path = "recipes/papers/?.lua;recipes/bench/?.lua;" .. package.path
 
+local arms = require("saving_arms")
 local claims = require("recommend_claims")
 local experiment = require("experiment")
 local fit = require("scaling_fit")
 local program = require("tests.support.program")
+local report = require("saving_report")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 
@@ -13,12 +15,12 @@ local folder = program.folder()
 local corpus = small.corpus(folder, 500)
 
 local function run(name, ...)
-  local code, out, err = program.run { "recipes/bench/" .. name .. ".lua", ... }
+  local code, out, err = program.run { "recipes/papers/" .. name .. ".lua", ... }
   assert.equal(0, code, out .. err)
   return out
 end
 
-describe("experiments", function()
+describe("experiments #long", function()
   it("show a mean with its 95 % interval, and values between the points of a curve", function()
     assert.equal("2.00 ± 2.48", experiment.shown({ 1, 2, 3 }, "%.2f")) -- 4.303 sqrt(1 / 3)
     assert.equal("+5.0", experiment.shown({ 5 }, "%+.1f"))
@@ -137,7 +139,7 @@ describe("experiments", function()
 
   it("refuse what they do not know, and to go on with other settings", function()
     local function refused(message, ...)
-      local code, _, err = program.run { "recipes/bench/scaling.lua", "out=" .. folder .. "/none", "only=report", ... }
+      local code, _, err = program.run { "recipes/papers/scaling.lua", "out=" .. folder .. "/none", "only=report", ... }
       assert.equal(2, code, err)
       assert.truthy(err:find(message, 1, true), err)
     end
@@ -148,20 +150,19 @@ describe("experiments", function()
     refused("invalid argument 'widht=64'", "widht=64")
     refused("next=5: give a width and a budget", "next=5")
     refused("was begun with layers=2, now it is 3", "layers=3")
-    local code, _, err = program.run { "recipes/bench/objectives.lua", "arms=mlm,bert", "out=" .. folder .. "/arms" }
+    local code, _, err = program.run { "recipes/papers/objectives.lua", "arms=mlm,bert", "out=" .. folder .. "/arms" }
     assert.equal(2, code)
     assert.matches("unknown arm 'bert'; choose mlm, concept, electra, sas or causal", err)
-    code, _, err = program.run { "recipes/bench/saving.lua", "shares=1,2", "out=" .. folder .. "/shares" }
+    code, _, err = program.run { "recipes/papers/saving.lua", "shares=1,2", "out=" .. folder .. "/shares" }
     assert.equal(2, code)
     assert.matches("shares: 2 is no part of the tokens", err)
-    code, _, err = program.run { "recipes/bench/recommend.lua", "cases=bert", "layouts=" .. folder .. "/none.tsv" }
+    code, _, err = program.run { "recipes/papers/recommend.lua", "cases=bert", "layouts=" .. folder .. "/none.tsv" }
     assert.equal(2, code)
     assert.matches("layouts=[^\n]*none.tsv: there is no such file", err)
-    assert.matches("causal +%- +%- +%-", run("objectives", "out=" .. folder .. "/arms", "only=report"))
   end)
 end)
 
-describe("the fit of the scaling experiment", function()
+describe("the fit of the scaling experiment #long", function()
   local function points_of(noise)
     local points = {}
     for _, N in ipairs { 1e5, 2e5, 4e5 } do
@@ -222,7 +223,7 @@ describe("the fit of the scaling experiment", function()
   end)
 end)
 
-describe("the claims about layouts", function()
+describe("the claims about layouts #long", function()
   local function row(fields)
     local one = { micro_batch = 1, tensor = 1, pipeline = 1, interleave = 1, sequence_parallel = false,
       recompute = false, selective = false, kernel = "flash2" }
@@ -269,35 +270,15 @@ describe("the claims about layouts", function()
     assert.matches("holds always %(one case%) +1%.30 +1 of 1$", line)
     assert.truthy(out:find("measured 70%.5 %% of MFU %(published%), predicted %d+%.%d %%"), out)
     assert.truthy(sys.exists(folder .. "/recommend/recommend.svg"))
-    local code, _, err = program.run { "recipes/bench/recommend.lua", "cases=none" }
+    local code, _, err = program.run { "recipes/papers/recommend.lua", "cases=none" }
     assert.equal(2, code)
     assert.truthy(err:find("there are 13b-2k,", 1, true), err)
   end)
 end)
 
-it("a model computed op by op has the losses and gradients of one with fused ops", function()
-  local sr = require("seqrun")
-  local config = { hidden_size = 32, num_hidden_layers = 2, num_attention_heads = 2, intermediate_size = 64,
-    vocab_size = 120, hidden_dropout_prob = 0.1, attention_probs_dropout_prob = 0.1 }
-  local data = sr.must(sr.data.open(corpus, { held = 0 }))
-  local loader <close> = sr.must(sr.data.loader { data = data, max_len = 48, packs = 4, prefetch = 0 })
-  local batch, found = loader:next():batch(1), {}
-  for i = 1, 2 do
-    local scope <close> = sr.scope()
-    local bert = sr.nn.bert(config):initialise(1)
-    if i == 2 then require("step_plain")(bert) end
-    local loss = bert:losses(batch).total
-    loss:backward()
-    local weight = bert.params:get("bert.encoder.layer.0.intermediate.dense.weight")
-    found[i] = { loss:item(), weight:grad():abs():sum():item() }
-  end
-  assert.near(found[1][1], found[2][1], 1e-5)
-  assert.near(1, found[2][2] / found[1][2], 1e-4)
-end)
-
-describe("an experiment that is stopped", function()
+describe("an experiment that is stopped #long", function()
   local function words_of(out, ...)
-    return { "recipes/bench/equivalence.lua", "data=" .. corpus, "arms=packed", "seeds=1", "hidden=64", "layers=1",
+    return { "recipes/papers/equivalence.lua", "data=" .. corpus, "arms=packed", "seeds=1", "hidden=64", "layers=1",
       "evaluations=2", "threads=1", "out=" .. out, ... }
   end
 
@@ -368,6 +349,10 @@ describe("an experiment at toy size", function()
     assert.truthy(sys.exists(folder .. "/tuning/metrics-0.5-1"))
   end)
 
+  it("prints what there is of objectives", function()
+    assert.matches("causal +%- +%- +%-", run("objectives", "out=" .. folder .. "/objectives", "only=report"))
+  end)
+
   it("fits and predicts #slow", function()
     local out = run("scaling", "data=" .. corpus, "widths=16,32", "budgets=2e9,4e9", "next=48,8e9", "layers=1",
       "seeds=1,2", "threads=1", "out=" .. folder .. "/scaling")
@@ -410,5 +395,92 @@ describe("an experiment at toy size", function()
     assert(sys.write_file(path, kept .. "fused\t3\t12")) -- a line that a kill cut short
     words[4] = "seeds=1,2,3"
     assert.truthy(run("ladder", "only=report", table.unpack(words)):find("\nfused +2 "))
+  end)
+end)
+
+local SETTING = { tokens = 1e6, least = 32, max_len = 128, metric = "rarity", easiest = 5, file = "r.metric" }
+
+describe("the report of the data efficiency experiment #long", function()
+  it("interpolates the baseline in log x, and says when it extrapolates", function()
+    local points = { { 100, 3 }, { 400, 1 } }
+    assert.same({ 3, false }, { report.at(points, 100) })
+    local loss, outside = report.at(points, 200)
+    assert.near(2, loss, 1e-12)
+    assert.is_false(outside)
+    loss, outside = report.at(points, 800)
+    assert.near(0, loss, 1e-12)
+    assert.is_true(outside)
+    assert.is_nil(report.at({ { 100, 3 } }, 200))
+  end)
+
+  it("compares each arm with the baseline of the same seed, three ways", function()
+    local runs = {}
+    for seed = 1, 2 do
+      for _, share in ipairs { 0.5, 1 } do
+        local base = 4 - 2 * math.log(share) + seed
+        runs[#runs + 1] = { arm = "baseline", share = share, seed = seed, loss = base, effective_tokens = 100 * share,
+          raw_tokens = 100 * share, step = 100 * share, train_seconds = 1 }
+        runs[#runs + 1] = { arm = "token_drop", share = share, seed = seed, loss = base - 0.5,
+          effective_tokens = 100 * share,
+          raw_tokens = 200 * share, step = 100 * share, train_seconds = 1 }
+      end
+    end
+    local row = report.rows(runs, 0.5)[3]
+    assert.equal(arms.TITLES.token_drop, row[1])
+    assert.equal("-0.500 ± 0.000", row[4])
+    assert.equal(("%+.3f ± 0.000"):format(2 * math.log(2) - 0.5), row[5]) -- as many raw tokens are better
+    assert.equal("-0.500 ± 0.000", row[6])
+    assert.equal("-", row[7])
+    assert.truthy(report.rows(runs, 1)[3][5]:find("*", 1, true))
+  end)
+
+  it("has the eight arms, with schedules over effective tokens", function()
+    assert.equal(8, #arms.NAMES)
+    for _, name in ipairs(arms.USUAL) do assert.truthy(arms.TITLES[name]) end
+    for _, name in ipairs(arms.NAMES) do
+      local text = table.concat(arms.words(name, SETTING), " ")
+      assert.equal(name == "baseline", text == "")
+      assert.equal(name == "random" or name == "reversed", text:find("curriculum.order", 1, true) ~= nil)
+    end
+    local text = table.concat(arms.words("composed", SETTING), " ")
+    assert.truthy(text:find("curriculum.length.total=480000", 1, true))
+    assert.truthy(text:find("token_drop.keep.total=1000000", 1, true))
+  end)
+
+  it("says how many times less an arm needs for the loss of the baseline", function()
+    local x, outside = report.where({ { 100, 3 }, { 400, 1 } }, 2)
+    assert.near(200, x, 1e-9)
+    assert.is_false(outside)
+    assert.is_true(select(2, report.where({ { 100, 3 }, { 400, 1 } }, 0.5)))
+    assert.is_nil(report.where({ { 100, 3 } }, 2))
+    assert.is_nil(report.where({ { 100, 3 }, { 200, 3 } }, 2))
+    local runs = {}
+    for seed = 1, 2 do
+      for _, share in ipairs { 0.5, 1 } do
+        for _, name in ipairs { "baseline", "composed" } do -- composed: 1.5 times less
+          local tokens = 100 * share
+          runs[#runs + 1] = { arm = name, share = share, seed = seed, effective_tokens = tokens, raw_tokens = tokens,
+            step = tokens, train_seconds = tokens, loss = 9 - math.log(tokens * (name == "composed" and 1.5 or 1)) }
+        end
+      end
+    end
+    assert.same({ arms.TITLES.composed, "1.50 ± 0.00", "1.50 ± 0.00", "1.50 ± 0.00", "1.50 ± 0.00" },
+      report.saved(runs)[2])
+  end)
+
+  it("has curves by share and counter", function()
+    local curve = { { effective_tokens = 1, raw_tokens = 1, train_seconds = 1, mlm_loss = 5 } }
+    local panels = report.panels({ { arm = "baseline", share = 1, curve = curve } }, { 1, 0.5 })
+    assert.equal(6, #panels)
+    assert.same({ curve }, panels[1].series[1].curves)
+  end)
+
+  it("has arms of fine-tuning that keep to the length of packs", function()
+    for _, name in ipairs(arms.TUNING) do
+      local text = table.concat(arms.words(name, { tokens = 1e5, least = 16, max_len = 128, metric = "loss",
+        easiest = 20, file = "l.metric" }), " ")
+      assert.equal(name == "baseline", text == "")
+      assert.equal(name == "loss" or name == "composed", text:find("l.metric", 1, true) ~= nil)
+    end
   end)
 end)
