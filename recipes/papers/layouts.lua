@@ -14,6 +14,7 @@ package.path = arg[0]:gsub("[^/]*$", "../bench/?.lua;") .. package.path
 local common = require("common")
 local correlation = require("seqrun.scores.correlation")
 local here = require("seqrun.advise.here")
+local models = require("seqrun.advise.models")
 local sr = require("seqrun")
 
 local options = common.options({
@@ -100,10 +101,10 @@ local function show(list)
     #list > 1 and correlation.spearman(measured, guessed) or 1))
 end
 
-local machine = sr.must(here.probe { seq = options.max_len, threads = THREADS, model = {
-  name = "this model", hidden = options.hidden, layers = options.layers, heads = math.max(1, options.hidden // 64),
-  inner = 4 * options.hidden, vocabulary = options.vocabulary, gated = false, causal = false, masked = 0.15,
-} })
+local machine = sr.must(here.probe { seq = options.max_len, threads = THREADS, model = models.of_config("this model", {
+  hidden_size = options.hidden, num_hidden_layers = options.layers, intermediate_size = 4 * options.hidden,
+  num_attention_heads = math.max(1, options.hidden // 64), vocab_size = options.vocabulary,
+}) })
 local list = measure_all(machine, layouts_of())
 if #list == 0 then error("layouts: no layout could be measured", 0) end
 print(common.machine())

@@ -55,7 +55,7 @@ describe("the shapes of models", function()
     program.write(home, "config.json", json.encode {
       hidden_size = 100, num_hidden_layers = 2, num_attention_heads = 3, intermediate_size = 160, vocab_size = 1000,
     })
-    assert.matches("hidden_size 100 cannot be divided among 3 heads", select(2, models.model(home)))
+    assert.matches("hidden_size 100 is not a multiple of num_attention_heads 3", select(2, models.model(home)))
     local modern = assert(models.model "tests/data/configs/ModernBERT-base.json")
     assert.same({ 22, 1152, true, false }, { modern.layers, modern.inner, modern.gated, modern.causal })
     assert.near(1.496e8, models.count(modern), 3e5)
@@ -67,7 +67,7 @@ describe("the shapes of models", function()
     local none, message, code = models.model(home)
     assert.is_nil(none)
     assert.equal("data", code)
-    assert.truthy(message:find("must be a positive integer"))
+    assert.truthy(message:find("hidden_size is wide; expected an integer", 1, true))
   end)
 end)
 

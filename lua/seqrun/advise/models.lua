@@ -23,14 +23,7 @@ local models = {}
 ---@field masked number share of the tokens that the output head reads
 ---@field positions? integer the longest sequence
 ---@field windows? integer[] by layer from 1: tokens that a token attends to at most; missing: no limit
----@field config? table keys for sr.nn.bert, of a family beside BERT
-
-local function bert(layers, hidden, heads, vocabulary)
-  return {
-    layers = layers, hidden = hidden, heads = heads, inner = 4 * hidden, vocabulary = vocabulary or 30522,
-    gated = false, causal = false, masked = 0.15, positions = 512,
-  }
-end
+---@field config? table keys for sr.nn.bert, of an encoder
 
 local function llama(layers, hidden, heads, inner, vocabulary, kv_heads)
   return {
@@ -61,12 +54,23 @@ local function of_design(name, design, config)
   }
 end
 
-local function modernbert(layers, hidden, heads, inner)
-  local config = {
-    model_type = "modernbert", num_hidden_layers = layers, hidden_size = hidden, num_attention_heads = heads,
-    intermediate_size = inner,
-  }
-  return of_design(nil, (require("seqrun.nn.config").design(config)), config)
+---An encoder that sr.nn.bert makes of these keys.
+---@param name? string
+---@param config table
+---@return seqrun.advise.Model
+function models.of_config(name, config)
+  return of_design(name, (require("seqrun.nn.config").design(config)), config)
+end
+
+local function encoder(family, layers, hidden, heads, inner, vocabulary)
+  return models.of_config(nil, {
+    model_type = family, num_hidden_layers = layers, hidden_size = hidden, num_attention_heads = heads,
+    intermediate_size = inner, vocab_size = vocabulary,
+  })
+end
+
+local function bert(layers, hidden, heads, vocabulary)
+  return encoder("bert", layers, hidden, heads, 4 * hidden, vocabulary or 30522)
 end
 
 ---Published shapes.  llama-13b, -30b and -65b have the vocabulary of 128,000 with which their layouts were measured.
@@ -74,7 +78,8 @@ models.models = {
   ["bert-mini"] = bert(4, 256, 4), ["bert-small"] = bert(4, 512, 8), ["bert-medium"] = bert(8, 512, 8),
   ["bert-base"] = bert(12, 768, 12), ["bert-large"] = bert(24, 1024, 16),
   ["roberta-base"] = bert(12, 768, 12, 50265), ["roberta-large"] = bert(24, 1024, 16, 50265),
-  ["modernbert-base"] = modernbert(22, 768, 12, 1152), ["modernbert-large"] = modernbert(28, 1024, 16, 2624),
+  ["modernbert-base"] = encoder("modernbert", 22, 768, 12, 1152),
+  ["modernbert-large"] = encoder("modernbert", 28, 1024, 16, 2624),
   ["llama-13b"] = llama(40, 5120, 40, 13824, 128000), ["llama-30b"] = llama(60, 6656, 52, 17920, 128000),
   ["llama-65b"] = llama(80, 8192, 64, 22016, 128000),
   ["llama-2-7b"] = llama(32, 4096, 32, 11008, 32000), ["llama-2-13b"] = llama(40, 5120, 40, 13824, 32000),
@@ -141,16 +146,11 @@ local KEYS = {
 
 ---The model of a family's config.json; nil if it is of none.
 local function of_family(path, file, config)
-  local families = require("seqrun.nn.families")
-  local plain = not config.model_type or config.model_type == "bert"
-  if plain and config.experts == nil or not families.find(config.model_type or "bert") then return nil end
-  local configs = require("seqrun.nn.config")
-  local own, problem = configs.encoder(config)
+  if not require("seqrun.nn.families").find(config.model_type or "bert") then return nil end
+  local own, problem = require("seqrun.nn.config").encoder(config)
   if not own then return nil, ("%s: %s"):format(file, problem), "data" end
-  return of_design(path, (configs.design(own)), own)
+  return models.of_config(path, own)
 end
-
-local ENCODERS = { bert = true }
 
 ---A config.json of Hugging Face, or the directory that holds one.
 local function from_file(path)
@@ -166,11 +166,8 @@ local function from_file(path)
   end
   local found, why, kind = of_family(path, file, config)
   if found or why then return found, why, kind end
-  local encoder = ENCODERS[config.model_type or "bert"] or false
   local model = {
-    name = path, gated = not encoder, causal = not encoder, masked = encoder and 0.15 or 1,
-    kv_heads = math.tointeger(config.num_key_value_heads),
-    positions = encoder and math.tointeger(config.max_position_embeddings) or nil,
+    name = path, gated = true, causal = true, masked = 1, kv_heads = math.tointeger(config.num_key_value_heads),
   }
   for ours, theirs in pairs(KEYS) do
     local value = math.tointeger(config[theirs])

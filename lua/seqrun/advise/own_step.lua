@@ -156,17 +156,11 @@ end
 
 ---The config for sr.nn.bert.
 local function config_of(m, o)
-  local layers = o.layers or m.layers
-  if not m.config then
-    return {
-      hidden_size = m.hidden, num_hidden_layers = layers, num_attention_heads = m.heads, intermediate_size = m.inner,
-      vocab_size = m.vocabulary, max_position_embeddings = math.max(512, o.seq),
-    }
-  end
-  local config = {}
+  local config, layers = {}, o.layers or m.layers
   for key, value in pairs(m.config) do config[key] = value end
   config[config.n_layers and "n_layers" or "num_hidden_layers"] = layers
   config.layer_types, config.heads = nil, { "mlm" }
+  if (m.positions or o.seq) < o.seq then config.max_position_embeddings = o.seq end
   if type(config.experts) == "table" then
     local list = config.experts
     config.experts = table.move(list, 1, layers, 1, {})
@@ -227,7 +221,8 @@ local START = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun 
 ---@return number|nil seconds, integer|string kept bytes that rank 0 keeps, or why there is no measurement
 function own_step.on_ranks(m, o, how)
   local text = json.encode {
-    model = m, seq = o.seq, batch = o.batch, micro_batch = o.micro_batch, recompute = o.recompute,
+    model = { config = m.config, layers = m.layers, positions = m.positions, vocabulary = m.vocabulary },
+    seq = o.seq, batch = o.batch, micro_batch = o.micro_batch, recompute = o.recompute,
     shard = o.shard, threads = how.threads, repeats = how.repeats,
   }
   local expression = ("require(%q).as_rank(%q)"):format("seqrun.advise.own_step", text):gsub("'", "'\\''")

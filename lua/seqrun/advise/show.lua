@@ -1,6 +1,7 @@
 -- show.lua - advice in words and as a JSON object.
 
 local grid = require("seqrun.draw.grid")
+local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
 local models = require("seqrun.advise.models")
 
@@ -147,7 +148,6 @@ end
 
 ---The object of --here --json.
 function show.here_json(machine, batch, arms, verdict)
-  local json = require("seqrun.core.json")
   local list = json.array {}
   for i, arm in ipairs(arms) do
     list[i] = {
@@ -176,7 +176,7 @@ local FIELDS = {
 ---@param all boolean also those that do not fit, after the others
 ---@return table
 function show.json(advice, most, all)
-  local job, list = advice.job, require("seqrun.core.json").array {}
+  local job, list = advice.job, json.array {}
   local function add(found, rank)
     local entry = { rank = rank, memory_gib = found.memory_bytes / GIB }
     for _, key in ipairs(FIELDS) do entry[key] = found[key] end
@@ -188,7 +188,7 @@ function show.json(advice, most, all)
     model = job.model.name, parameters = models.count(job.model), seq = job.seq, batch = job.batch,
     devices = job.devices, device = job.device.name, device_memory_gib = job.device.memory / GIB, kernel = job.kernel,
     considered = #advice.layouts + #advice.unfit, fitting = #advice.layouts, layouts = list,
-    notes = require("seqrun.core.json").array(advice.notes),
+    notes = json.array(advice.notes),
   }
 end
 
