@@ -29,10 +29,12 @@ static const char *text_of(char *room, size_t size, const json_t *value) {
     if (json_is_boolean(value)) return json_is_true(value) ? "true" : "false";
     if (json_is_integer(value))
         snprintf(room, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-    else if (json_is_real(value))
-        snprintf(room, size, "%.14g", json_real_value(value));
-    else
+    else if (json_is_real(value)) {
+        int n = snprintf(room, size, "%.14g", json_real_value(value));
+        if (strspn(room, "-0123456789") == (size_t)n) strcat(room, ".0"); /* as Lua has it */
+    } else {
         return NULL;
+    }
     return room;
 }
 
@@ -55,17 +57,20 @@ static bool is_so(sr_compare compare, bool equal, bool less) {
     }
 }
 
-static bool compares(const sr_condition *c, const json_t *value) {
-    char room[64];
-    if (c->numeric && json_is_number(value) && c->compare != SR_CONTAINS) {
-        double x = json_number_value(value);
-        return is_so(c->compare, x == c->number, x < c->number);
-    }
-    const char *text = text_of(room, sizeof room, value);
+bool sr_condition_compares(const sr_condition *c, const char *text, const double *number) {
+    if (c->numeric && number != NULL && c->compare != SR_CONTAINS)
+        return is_so(c->compare, *number == c->number, *number < c->number);
     if (text == NULL) return c->compare == SR_UNEQUAL;
     if (c->compare == SR_CONTAINS) return strstr(text, c->text) != NULL;
     int order = strcmp(text, c->text);
     return is_so(c->compare, order == 0, order < 0);
+}
+
+static bool compares(const sr_condition *c, const json_t *value) {
+    char room[64];
+    double number = json_number_value(value);
+    return sr_condition_compares(c, text_of(room, sizeof room, value),
+                                 json_is_number(value) ? &number : NULL);
 }
 
 bool sr_condition_holds(const char **missing, const sr_condition *c, const json_t *record) {

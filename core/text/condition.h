@@ -50,6 +50,10 @@ void sr_condition_free(sr_condition *c); /* may be NULL */
  * meta.  NULL if there is none. */
 const json_t *sr_record_member(const json_t *record, const char *name);
 
+/* Whether a value compares as `c` says: its text, NULL for what is neither a text, a number nor a
+ * boolean, and its number, NULL for what is none. */
+bool sr_condition_compares(const sr_condition *c, const char *text, const double *number);
+
 /* *missing is the name that the record lacks, or NULL; then the result is meaningless. */
 bool sr_condition_holds(const char **missing, const sr_condition *c, const json_t *record);
 

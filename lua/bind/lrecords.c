@@ -1,4 +1,5 @@
-/* lrecords.c - how records of JSONL are read: the option `records` of functions that read text. */
+/* lrecords.c - how records of JSONL are read: the option `records` of functions that read text;
+ * part of seqrun.core.text. */
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -39,10 +40,27 @@ static int index_of(lua_State *L, const char *const *names, const char *name) {
     return lsr_error(L, "records: where has an unknown part '%s'", name);
 }
 
+static const char *const compares[] = {"=", "!=", "<", "<=", ">", ">=", "~", NULL};
+
+/* compares(value: any, operator: string, text: string, number?: number) -> boolean
+ * Whether a value compares so, as records of JSONL are compared; nil does for != only. */
+static int text_compares(lua_State *L) {
+    sr_condition c = {.compare = (sr_compare)index_of(L, compares, luaL_checkstring(L, 2))};
+    double number = lua_tonumber(L, 1);
+    int type = lua_type(L, 1);
+    bool scalar = type == LUA_TSTRING || type == LUA_TNUMBER || type == LUA_TBOOLEAN;
+    lua_settop(L, 4);
+    c.numeric = !lua_isnil(L, 4);
+    c.number = luaL_optnumber(L, 4, 0);
+    c.text = (char *)luaL_checkstring(L, 3);
+    const char *text = scalar ? luaL_tolstring(L, 1, NULL) : NULL;
+    lua_pushboolean(L, sr_condition_compares(&c, text, type == LUA_TNUMBER ? &number : NULL));
+    return 1;
+}
+
 /* Builds the tree at the top of the stack, into a place that its box owns. */
 static void read_tree(lua_State *L, sr_condition **out, int depth) {
     static const char *const kinds[] = {"and", "or", "not", "has", "compare", NULL};
-    static const char *const compares[] = {"=", "!=", "<", "<=", ">", ">=", "~", NULL};
     luaL_checkstack(L, 4, "where");
     int tree = lua_gettop(L);
     if (depth > DEPTH) lsr_error(L, "records: where is a tree of more than 2,000 levels");
@@ -85,4 +103,6 @@ sr_records lsr_pushrecords(lua_State *L, int options) {
 
 void lsr_open_records(lua_State *L) {
     lsr_class(L, RECORDS, NULL, records_close);
+    lua_pushcfunction(L, text_compares);
+    lua_setfield(L, -2, "compares");
 }

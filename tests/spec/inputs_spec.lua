@@ -1,5 +1,7 @@
 -- Inputs of prepare as they come: .gz and .zst, JSONL with a condition, directories and patterns, ids of others.
 
+local condition = require("seqrun.base.condition")
+local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
@@ -100,6 +102,22 @@ describe("JSONL", function()
     assert.same({ 1, 3 }, { kept "text ~ mat or lang=fr" })
     assert.same({ 3, 0 }, { kept "meta.year != 2020 and meta.year!=3 or score=0.9 and lang='en'" })
     assert.same({ 1, 3 }, { kept "meta.year='2021'" })
+  end)
+
+  it("is filtered as runs are: a condition means the same in Lua and in C", function()
+    local tests = { "x=false", "x~false", "x=1", "x='1.0'", "x~1", "x!=2", "x<2", "x~e", "x", "not x" }
+    for _, value in ipairs { "false", "true", "1", "1.0", "1e300", '"false"', "null", "[1]" } do
+      local record = json.decode(value)
+      if record == json.null then record = nil end
+      local file = program.write(folder, "x.jsonl", ('{"text": "The cat.", "x": %s}\n'):format(value)
+        .. '{"text": "The dog.", "x": 0, "keep": true}\n')
+      for _, test in ipairs(tests) do
+        local tree = condition.parse(test, "where")
+        local held = condition.holds(tree, function() return record end)
+        local list = documents { inputs = file, where = ("keep or (%s)"):format(test) }
+        assert.equal(held and 2 or 1, #list, ("%s of %s"):format(test, value))
+      end
+    end
   end)
 
   it("is read under any name, compressed, from another member, with a byte order mark", function()

@@ -4,9 +4,11 @@
 --     compared  = == != <> ~= < <= > >= with a number or a text, and ~ (contains); a name alone: whether it is there
 --     joined    and, or, not, ( )
 --
--- A number is compared as one unless it is in quotes; true and false are texts.
+-- A number is compared as one unless it is in quotes; true and false are texts.  What a comparison means is in
+-- core/text/condition.c, for runs as for records.
 
 local failure = require("seqrun.base.failure")
+local core = require("seqrun.core.text")
 
 ---A tree: { "and", a, b }, { "or", a, b }, { "not", a }, { "has", name }, { "compare", name, operator, text, number? }.
 ---@alias seqrun.Condition table
@@ -128,20 +130,6 @@ function condition.parse(text, option)
   return tree, parser.names
 end
 
-local COMPARE = {
-  ["="] = function(a, b) return a == b end, ["!="] = function(a, b) return a ~= b end,
-  ["<"] = function(a, b) return a < b end, ["<="] = function(a, b) return a <= b end,
-  [">"] = function(a, b) return a > b end, [">="] = function(a, b) return a >= b end,
-}
-
----Whether a value compares so; one that is missing fulfils no comparison but !=.
-local function compares(value, operator, text, number)
-  if operator == "~" then return tostring(value or ""):find(text, 1, true) ~= nil end
-  if value == nil then return operator == "!=" end
-  if number and type(value) == "number" then return COMPARE[operator](value, number) end
-  return COMPARE[operator](tostring(value), text)
-end
-
 ---@param tree seqrun.Condition
 ---@param value fun(name: string): any of a name
 ---@return boolean
@@ -152,7 +140,7 @@ function condition.holds(tree, value)
   if kind == "not" then return not condition.holds(tree[2], value) end
   local found = value(tree[2])
   if kind == "has" then return found ~= nil and found ~= false end
-  return compares(found, tree[3], tree[4], tree[5])
+  return core.compares(found, tree[3], tree[4], tree[5])
 end
 
 return condition
