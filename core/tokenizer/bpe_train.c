@@ -16,25 +16,25 @@ static sr_status add_alphabet(sr_merger *m, uint32_t ids[256]) {
     uint32_t index;
     for (int i = 0; i < SR_TOKEN_SPECIALS; i++)
         SR_TRY(
-            sr_strings_add(&index, &m->tokens, sr_special_names[i], strlen(sr_special_names[i])));
+            sr_pieces_append(&index, &m->tokens, sr_special_names[i], strlen(sr_special_names[i])));
     for (int32_t cp = 0; cp < 0x180; cp++) {
         uint8_t text[4];
         int byte = sr_byte_of_char(cp);
         if (byte < 0) continue;
-        SR_TRY(sr_strings_add(&ids[byte], &m->tokens, text, (size_t)sr_utf8_encode(text, cp)));
+        SR_TRY(sr_pieces_append(&ids[byte], &m->tokens, text, (size_t)sr_utf8_encode(text, cp)));
     }
     return SR_OK;
 }
 
 static sr_status spell_pieces(sr_merger *m, const uint32_t ids[256]) {
-    uint32_t count = m->words.words.count;
+    uint32_t count = (uint32_t)m->words.words.count;
     size_t used = 0;
-    SR_TRY(sr_new(&m->symbols, m->words.words.start[count]));
+    SR_TRY(sr_new(&m->symbols, m->words.words.text_size));
     SR_TRY(sr_new(&m->first, count));
     SR_TRY(sr_new(&m->length, count));
     for (uint32_t w = 0; w < count; w++) {
-        size_t size;
-        const uint8_t *bytes = sr_strings_get(&m->words.words, w, &size);
+        size_t size = 0;
+        const uint8_t *bytes = (const uint8_t *)sr_pieces_text(&m->words.words, (int32_t)w, &size);
         m->first[w] = used;
         m->length[w] = (uint32_t)size;
         for (size_t i = 0; i < size; i++) m->symbols[used++] = ids[bytes[i]];
@@ -56,15 +56,15 @@ static sr_status train(sr_merger *m, sr_source *source, int64_t limit, sr_thread
 
 static json_t *token_of(const sr_merger *m, uint32_t id) {
     size_t size;
-    const uint8_t *bytes = sr_strings_get(&m->tokens, id, &size);
+    const uint8_t *bytes = (const uint8_t *)sr_pieces_text(&m->tokens, (int32_t)id, &size);
     return json_stringn((const char *)bytes, size);
 }
 
 static json_t *vocab_of(const sr_merger *m) {
     json_t *vocab = json_object();
-    for (uint32_t id = 0; vocab != NULL && id < m->tokens.count; id++) {
+    for (uint32_t id = 0; vocab != NULL && id < (uint32_t)m->tokens.count; id++) {
         size_t size;
-        const uint8_t *bytes = sr_strings_get(&m->tokens, id, &size);
+        const uint8_t *bytes = (const uint8_t *)sr_pieces_text(&m->tokens, (int32_t)id, &size);
         if (json_object_setn_new(vocab, (const char *)bytes, size, json_integer(id)) == 0) continue;
         json_decref(vocab);
         return NULL;

@@ -24,13 +24,13 @@ typedef struct counter {
 
 static sr_status add_count(sr_word_counts *c, const void *word, size_t size, int64_t times) {
     uint32_t index;
-    if (c->words.count == c->room) {
+    if ((size_t)c->words.count == c->room) {
         size_t room = c->room * 2 + 256;
         SR_TRY(sr_grow(&c->counts, room));
         memset(c->counts + c->room, 0, (room - c->room) * sizeof *c->counts);
         c->room = room;
     }
-    SR_TRY(sr_strings_add(&index, &c->words, word, size));
+    SR_TRY(sr_pieces_append(&index, &c->words, word, size));
     c->counts[index] += times;
     return SR_OK;
 }
@@ -88,14 +88,14 @@ static sr_status count_block(void *context, int64_t i, int worker) {
 }
 
 void sr_word_counts_free(sr_word_counts *c) {
-    sr_strings_free(&c->words);
+    sr_pieces_free(&c->words);
     sr_free(c->counts);
     *c = (sr_word_counts){0};
 }
 
 static uint32_t more_frequent(const sr_word_counts *c, int64_t than) {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < c->words.count; i++) n += c->counts[i] > than;
+    for (uint32_t i = 0; i < (uint32_t)c->words.count; i++) n += c->counts[i] > than;
     return n;
 }
 
@@ -119,9 +119,9 @@ static sr_status forget(sr_word_counts *c, int64_t limit) {
     int64_t least = threshold(c, most);
     uint32_t equals = most - more_frequent(c, least);
     sr_word_counts kept = {.total = c->total, .too_long = c->too_long, .forgotten = c->forgotten};
-    for (uint32_t i = 0; i < c->words.count; i++) {
+    for (uint32_t i = 0; i < (uint32_t)c->words.count; i++) {
         size_t size;
-        const uint8_t *word = sr_strings_get(&c->words, i, &size);
+        const uint8_t *word = (const uint8_t *)sr_pieces_text(&c->words, (int32_t)i, &size);
         bool keep = c->counts[i] > least || (c->counts[i] == least && equals > 0);
         equals -= keep && c->counts[i] == least;
         sr_status st = SR_OK;
@@ -140,9 +140,9 @@ static sr_status forget(sr_word_counts *c, int64_t limit) {
 }
 
 static sr_status merge_block(sr_word_counts *out, const sr_word_counts *found, int64_t limit) {
-    for (uint32_t i = 0; i < found->words.count; i++) {
+    for (uint32_t i = 0; i < (uint32_t)found->words.count; i++) {
         size_t size;
-        const uint8_t *word = sr_strings_get(&found->words, i, &size);
+        const uint8_t *word = (const uint8_t *)sr_pieces_text(&found->words, (int32_t)i, &size);
         SR_TRY(add_count(out, word, size, found->counts[i]));
     }
     out->total += found->total;

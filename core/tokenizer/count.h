@@ -7,7 +7,7 @@
 #include "core/base/status.h"
 #include "core/base/thread.h"
 #include "core/text/source.h"
-#include "core/tokenizer/strings.h"
+#include "core/tokenizer/pieces.h"
 #include "core/tokenizer/words.h"
 
 #ifdef __cplusplus
@@ -16,7 +16,7 @@ extern "C" {
 
 /* Zero-initialised: empty. */
 typedef struct sr_word_counts {
-    sr_strings words; /* normalised, in the order of the text */
+    sr_pieces words; /* normalised, in the order of the text */
     int64_t *counts;
     size_t room;
     uint64_t total;     /* words read, without omitted ones */

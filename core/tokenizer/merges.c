@@ -40,7 +40,7 @@ typedef sr_merger trainer;
 
 void sr_merger_free(sr_merger *t) {
     sr_word_counts_free(&t->words);
-    sr_strings_free(&t->tokens);
+    sr_pieces_free(&t->tokens);
     sr_free(t->symbols);
     sr_free(t->first);
     sr_free(t->length);
@@ -173,7 +173,7 @@ static sr_status claim_grown(trainer *t) {
 }
 
 static sr_status count_pairs(trainer *t) {
-    for (uint32_t w = 0; w < t->words.words.count; w++) {
+    for (uint32_t w = 0; w < (uint32_t)t->words.words.count; w++) {
         const uint32_t *s = t->symbols + t->first[w];
         for (uint32_t i = 0; i + 1 < t->length[w]; i++)
             SR_TRY(change(t, s[i], s[i + 1], w, t->words.counts[w]));
@@ -210,17 +210,17 @@ static sr_status merge_word(trainer *t, uint32_t word, uint32_t left, uint32_t r
 /* *fits is false if the token would be too long. */
 static sr_status merged_token(uint32_t *merged, bool *fits, trainer *t, uint32_t left,
                               uint32_t right) {
-    size_t first, second;
-    const uint8_t *bytes = sr_strings_get(&t->tokens, left, &first);
-    sr_strings_get(&t->tokens, right, &second);
+    size_t first = 0, second = 0;
+    const uint8_t *bytes = (const uint8_t *)sr_pieces_text(&t->tokens, (int32_t)left, &first);
+    (const uint8_t *)sr_pieces_text(&t->tokens, (int32_t)right, &second);
     *fits = first + second - t->prefix <= t->longest;
     if (!*fits) return SR_OK;
     uint8_t *text = NULL;
     SR_TRY(sr_new(&text, first + second));
     memcpy(text, bytes, first);
-    bytes = sr_strings_get(&t->tokens, right, &second);
+    bytes = (const uint8_t *)sr_pieces_text(&t->tokens, (int32_t)right, &second);
     memcpy(text + first, bytes + t->prefix, second - t->prefix);
-    sr_status st = sr_strings_add(merged, &t->tokens, text, first + second - t->prefix);
+    sr_status st = sr_pieces_append(merged, &t->tokens, text, first + second - t->prefix);
     sr_free(text);
     return st;
 }
@@ -247,7 +247,7 @@ static sr_status merge_pair(trainer *t, uint32_t index) {
 
 static sr_status merge_pairs(trainer *t) {
     int64_t least = t->min_frequency > 0 ? t->min_frequency : 2;
-    while (t->heap_count > 0 && t->tokens.count < t->size) {
+    while (t->heap_count > 0 && (uint32_t)t->tokens.count < t->size) {
         claim c = pop(t);
         int64_t count = t->pairs[c.pair].count;
         if (c.count == count && count >= least) {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "core/tokenizer/count.h"
-#include "core/tokenizer/strings.h"
+#include "core/tokenizer/pieces.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,7 +31,7 @@ typedef struct sr_merger {
     size_t prefix;  /* bytes that a symbol within a word begins with, as ## */
     size_t longest; /* bytes of a token; longer ones are not made */
     sr_word_counts words;
-    sr_strings tokens; /* the vocabulary: index = id */
+    sr_pieces tokens;  /* the vocabulary: index = id */
     uint32_t *symbols; /* the words as symbols, concatenated */
     size_t *first;     /* of each word, in symbols */
     uint32_t *length;  /* 0: the word has unknown characters */

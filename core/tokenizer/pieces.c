@@ -18,6 +18,7 @@ sr_status sr_pieces_init(sr_pieces *p, int32_t size, size_t count) {
     SR_TRY(sr_new(&p->slots, slots));
     memset(p->start, 0xFF, (size_t)size * sizeof *p->start);
     p->size = size;
+    p->room = size > 0 ? size : 1;
     p->mask = (uint32_t)slots - 1;
     return SR_OK;
 }
@@ -74,6 +75,20 @@ sr_status sr_pieces_add(sr_pieces *p, const void *bytes, size_t size, int32_t id
     p->text_size += size;
     p->count++;
     *slot = id + 1;
+    return SR_OK;
+}
+
+sr_status sr_pieces_append(uint32_t *id, sr_pieces *p, const void *bytes, size_t size) {
+    int32_t known;
+    if (p->slots == NULL) SR_TRY(sr_pieces_init(p, 0, 0));
+    if (p->size == p->room) {
+        if (p->room > INT32_MAX / 4) return sr_fail(SR_ENOMEM, "too many different strings");
+        SR_TRY(sr_grow(&p->start, 2 * p->room + 64));
+        SR_TRY(sr_grow(&p->length, 2 * p->room + 64));
+        p->room = 2 * p->room + 64;
+    }
+    SR_TRY(sr_pieces_add(p, bytes, size, p->size, &known));
+    *id = (uint32_t)(known >= 0 ? known : p->size++);
     return SR_OK;
 }
 

@@ -26,7 +26,7 @@ typedef struct sr_pieces {
     uint32_t *length; /* of each id */
     int32_t *slots;   /* ids plus one, open addressing; 0: empty */
     size_t text_size, text_room;
-    int32_t size, room; /* largest id plus one */
+    int32_t size, room; /* largest id plus one; ids that there is room for */
     uint32_t mask;
     int32_t count;
     uint64_t seed;
@@ -38,6 +38,10 @@ void sr_pieces_free(sr_pieces *p);
 
 /* Adds a string with an id below the size; *known is its id if it is there already, else -1. */
 sr_status sr_pieces_add(sr_pieces *p, const void *bytes, size_t size, int32_t id, int32_t *known);
+
+/* *id = the number of a string, which is added if it is new, with the next id: for pieces that are
+ * empty at first, all zero. */
+sr_status sr_pieces_append(uint32_t *id, sr_pieces *p, const void *bytes, size_t size);
 
 /* The id of a string, -1 if it is not there. */
 int32_t sr_pieces_find(const sr_pieces *p, const void *bytes, size_t size);

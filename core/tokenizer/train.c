@@ -32,9 +32,9 @@ static void free_alphabet(alphabet *a) {
 static sr_status count_letters(alphabet *a, const sr_word_counts *words) {
     SR_TRY(sr_new(&a->times, SR_UTF8_LAST + 1));
     SR_TRY(sr_new(&a->continues, SR_UTF8_LAST + 1));
-    for (uint32_t w = 0; w < words->words.count; w++) {
+    for (uint32_t w = 0; w < (uint32_t)words->words.count; w++) {
         size_t size;
-        const uint8_t *bytes = sr_strings_get(&words->words, w, &size);
+        const uint8_t *bytes = (const uint8_t *)sr_pieces_text(&words->words, (int32_t)w, &size);
         for (size_t at = 0; at < size;) {
             int32_t cp;
             size_t step = (size_t)sr_utf8_decode(&cp, bytes + at, size - at);
@@ -79,21 +79,21 @@ static sr_status add_letter_token(trainer *t, int32_t cp, bool continues) {
     uint8_t text[6] = "##";
     uint32_t index;
     int size = sr_utf8_encode(text + 2, cp);
-    if (continues) return sr_strings_add(&index, &t->m.tokens, text, (size_t)size + 2);
-    return sr_strings_add(&index, &t->m.tokens, text + 2, (size_t)size);
+    if (continues) return sr_pieces_append(&index, &t->m.tokens, text, (size_t)size + 2);
+    return sr_pieces_append(&index, &t->m.tokens, text + 2, (size_t)size);
 }
 
 static sr_status add_first_tokens(trainer *t, const alphabet *a) {
     uint32_t index;
     for (int i = 0; i < SR_TOKEN_SPECIALS; i++)
-        SR_TRY(
-            sr_strings_add(&index, &t->m.tokens, sr_special_names[i], strlen(sr_special_names[i])));
+        SR_TRY(sr_pieces_append(&index, &t->m.tokens, sr_special_names[i],
+                                strlen(sr_special_names[i])));
     for (size_t i = 0; i < a->count; i++) SR_TRY(add_letter_token(t, a->letters[i], false));
     for (size_t i = 0; i < a->count; i++)
         if (a->continues[a->letters[i]]) SR_TRY(add_letter_token(t, a->letters[i], true));
-    if (t->m.tokens.count <= (uint32_t)t->opts->size) return SR_OK;
+    if (t->m.tokens.count <= t->opts->size) return SR_OK;
     return sr_fail(SR_EDATA,
-                   "vocab: specials and alphabet alone are %u tokens, more than the size of %d; "
+                   "vocab: specials and alphabet alone are %d tokens, more than the size of %d; "
                    "raise size or lower limit_alphabet (now %zu characters)",
                    t->m.tokens.count, t->opts->size, a->count);
 }
@@ -104,7 +104,7 @@ static sr_status add_first_tokens(trainer *t, const alphabet *a) {
 static sr_status spell(trainer *t, uint32_t word, const alphabet *a, uint32_t *out,
                        uint32_t *length) {
     size_t size;
-    const uint8_t *bytes = sr_strings_get(&t->m.words.words, word, &size);
+    const uint8_t *bytes = (const uint8_t *)sr_pieces_text(&t->m.words.words, (int32_t)word, &size);
     uint32_t n = 0;
     *length = 0;
     for (size_t at = 0; at < size; n++) {
@@ -117,7 +117,7 @@ static sr_status spell(trainer *t, uint32_t word, const alphabet *a, uint32_t *o
         }
         memcpy(text + 2, bytes + at, step);
         size_t skip = at > 0 ? 0 : 2;
-        SR_TRY(sr_strings_add(&out[n], &t->m.tokens, text + skip, step + 2 - skip));
+        SR_TRY(sr_pieces_append(&out[n], &t->m.tokens, text + skip, step + 2 - skip));
         at += step;
     }
     *length = n;
@@ -125,10 +125,9 @@ static sr_status spell(trainer *t, uint32_t word, const alphabet *a, uint32_t *o
 }
 
 static sr_status spell_words(trainer *t, const alphabet *a) {
-    uint32_t count = t->m.words.words.count;
+    uint32_t count = (uint32_t)t->m.words.words.count;
     size_t used = 0;
-    SR_TRY(
-        sr_new(&t->m.symbols, t->m.words.words.start[count])); /* a symbol has at least one byte */
+    SR_TRY(sr_new(&t->m.symbols, t->m.words.words.text_size)); /* a symbol has at least one byte */
     SR_TRY(sr_new(&t->m.first, count));
     SR_TRY(sr_new(&t->m.length, count));
     for (uint32_t w = 0; w < count; w++) {
@@ -165,13 +164,13 @@ static sr_status count_words(trainer *t, sr_source *source, sr_threads *threads)
     return sr_fail(SR_EDATA, "vocab: the text has no words; use more text");
 }
 
-static sr_status make_vocab(sr_vocab **out, const sr_strings *tokens) {
+static sr_status make_vocab(sr_vocab **out, const sr_pieces *tokens) {
     char *text = NULL;
     size_t at = 0;
-    SR_TRY(sr_new(&text, tokens->start[tokens->count] + tokens->count));
-    for (uint32_t i = 0; i < tokens->count; i++) {
+    SR_TRY(sr_new(&text, tokens->text_size + (size_t)tokens->count));
+    for (uint32_t i = 0; i < (uint32_t)tokens->count; i++) {
         size_t size;
-        const uint8_t *token = sr_strings_get(tokens, i, &size);
+        const uint8_t *token = (const uint8_t *)sr_pieces_text(tokens, (int32_t)i, &size);
         memcpy(text + at, token, size);
         at += size;
         text[at++] = '\n';
