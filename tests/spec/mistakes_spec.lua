@@ -10,7 +10,7 @@ local sanity = require("seqrun.run.checks.sanity")
 local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
-local unknown = require("seqrun.run.checks.unknown")
+local unknown = require("seqrun.run.checks.sanity").unknown
 
 local folder = program.folder()
 local corpus = small.corpus(folder)

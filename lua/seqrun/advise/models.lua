@@ -3,6 +3,7 @@
 local cost = require("seqrun.nn.cost")
 local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 
 local models = {}
@@ -115,10 +116,7 @@ models.devices = {
 ---@param list table<string, any>
 ---@return string[]
 function models.names(list)
-  local names = {}
-  for name in pairs(list) do names[#names + 1] = name end
-  table.sort(names)
-  return names
+  return sorted(list)
 end
 
 local function known(list, kind, name)

@@ -6,6 +6,7 @@ local foreign = require("seqrun.checkpoint.foreign")
 local json = require("seqrun.core.json")
 local layers = require("seqrun.checkpoint.layers")
 local pretrained = require("seqrun.checkpoint.pretrained")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 local tokenizer = require("seqrun.checkpoint.tokenizer")
 local writing = require("seqrun.checkpoint.writing")
@@ -35,10 +36,7 @@ end
 local function store(tensors)
   local Store = {}
   function Store.names()
-    local list = {}
-    for name in pairs(tensors) do list[#list + 1] = name end
-    table.sort(list)
-    return list
+    return sorted(tensors)
   end
   function Store.master(_, name) return tensors[name] end
   return Store

@@ -2,6 +2,7 @@
 
 local formats = require("seqrun.draw.formats")
 local live = require("seqrun.draw.live")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 
 local command = { summary = "print the version and how it was built" }
@@ -22,10 +23,7 @@ function command.run(args)
     return 0
   end
   print(("seqrun %s (%s)"):format(facts.version, facts.git))
-  local names = {}
-  for name in pairs(facts) do names[#names + 1] = name end
-  table.sort(names)
-  for _, name in ipairs(names) do
+  for _, name in ipairs(sorted(facts)) do
     if name ~= "version" and name ~= "git" then
       print(live.fit_output(("  %-13s %s"):format(name, tostring(facts[name]))))
     end

@@ -16,6 +16,7 @@ local make_design = require("seqrun.nn.design")
 local Model = require("seqrun.nn.model")
 
 local HEADS = require("seqrun.nn.heads.pretraining")
+local sorted = require("seqrun.base.sorted")
 
 ---@class seqrun.Head: seqrun.Part
 ---@field pooler? boolean it reads hidden:pooled(target)
@@ -50,9 +51,7 @@ end
 local function make_head(i, wanted, encoder)
   if type(wanted) == "string" then
     if HEADS[wanted] then return HEADS[wanted](encoder) end
-    local names = {}
-    for name in pairs(HEADS) do names[#names + 1] = name end
-    table.sort(names)
+    local names = sorted(HEADS)
     local hint = guess.hint(wanted, names)
     check.fail("bert: unknown head '%s'%s", wanted, hint ~= "" and hint
       or ("; use %s or a head"):format(table.concat(names, ", ")))

@@ -3,6 +3,7 @@
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.pack")
 local guess = require("seqrun.base.guess")
+local sorted = require("seqrun.base.sorted")
 
 local solvers = {}
 
@@ -28,9 +29,7 @@ end
 ---The names of all solvers, the default first.
 ---@return string[]
 function solvers.names()
-  local names, own = core.solvers(), {}
-  for name in pairs(registered) do own[#own + 1] = name end
-  table.sort(own)
+  local names, own = core.solvers(), sorted(registered)
   return table.move(own, 1, #own, #names + 1, names)
 end
 

@@ -16,6 +16,7 @@
 
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
+local median = require("seqrun.base.median")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 
@@ -64,12 +65,6 @@ local function new(t)
   if t.options.stall > 0 then self.alarm, message = t.records:alarm() end
   if message then t.screen:warn("alerts of what does not end are not told: %s", message) end
   return self
-end
-
-local function median(values)
-  local sorted = table.move(values, 1, #values, 1, {})
-  table.sort(sorted)
-  return sorted[(#sorted + 1) // 2]
 end
 
 ---How much lines usually differ from the one before: a trend changes it little.

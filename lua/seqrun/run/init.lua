@@ -13,15 +13,17 @@
 -- The loop belongs to the recipe.  Between its iterations, `steps` saves checkpoints, evaluates and stops.  Step n
 -- means n updates; the checkpoint of step n holds all state that step n + 1 needs, so resuming is bit-exact.
 
-local averaging = require("seqrun.run.averaging")
+local autotune = require("seqrun.run.ranks.autotune")
 local check = require("seqrun.base.check")
 local contracts = require("seqrun.run.checks.contracts")
 local core = require("seqrun.core.tensor")
+local counters = require("seqrun.schedule.counters")
+local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
 local loaders = require("seqrun.run.loaders")
 local opening = require("seqrun.run.opening")
 local output = require("seqrun.base.output")
-local snapshot = require("seqrun.run.directory.snapshot")
+local resuming = require("seqrun.run.directory.resuming")
 local starting = require("seqrun.run.starting")
 local strict = require("seqrun.base.strict")
 local sys = require("seqrun.core.sys")
@@ -159,14 +161,32 @@ end
 
 -- ---- the loop --------------------------------------------------------------------------------
 
----All that a checkpoint of this step holds; ranks that do not lead add their part of the optimizer's state.
-local function saved_parts(self)
-  if not self.ranks.leads then return { step = self.step, model = self.model.params, opt = self.optimizer } end
-  return snapshot {
-    step = self.step, seconds = self:seconds(), loaded = self.loaded, model = self.model, optimizer = self.optimizer,
-    corpus = self.corpus, rate = self.rate, schedules = self.schedules, loaders = self.loaders, meter = self.meter,
-    saves = self.saves, evaluations = self.evaluations, changes = self.changes,
+---What a checkpoint of this step has besides the tensors, as plain values.
+local function state_of(self)
+  local rate, schedules = resuming.schedules(self.rate, self.schedules)
+  local evaluated = self.evaluations:state(self.step)
+  return {
+    step = self.step, loaders = self.loaders:state(), window = self.meter:state(), seconds = self:seconds(),
+    kept = self.saves:keep {}, scaled = self.changes:state(), result = evaluated.result, best = evaluated.best,
+    aside = evaluated.aside, schedules = schedules, rate = rate, instructions = devices.instructions(),
+    data = resuming.digest(self.corpus),
   }
+end
+
+---All that a checkpoint of this step holds; ranks that do not lead add their part of the optimizer's state.
+---@return seqrun.Saved
+local function saved_parts(self)
+  local model = self.model
+  local parts = { step = self.step, model = model.params, opt = self.optimizer }
+  if not self.ranks.leads then return parts end
+  parts.state, parts.files = state_of(self), self.loaders:plans()
+  parts.config = model.hf_config and model:hf_config()
+  parts.files["trainer/config.yaml"], parts.files[autotune.FILE] = self.loaded:dump(), autotune.text()
+  for _, head in ipairs(model.heads or {}) do
+    for name, file in pairs(head.files and head:files() or {}) do parts.files[name] = file end
+  end
+  parts.tokenizer = self.corpus and self.corpus:tokenizer()
+  return parts
 end
 
 ---Writes a checkpoint of this step, unless it exists already; with save.background, one that is not needed at once is
@@ -183,13 +203,21 @@ function Run:save(needed)
   return self.saves:write(saved_parts(self), needed)
 end
 
+---With eval.average the model has the averaged weights until the result is closed.
+local function use_average(self)
+  if not self.config.eval.average or not self.optimizer.use_average then return nil end
+  local weights = self.optimizer:use_average()
+  if not weights.given then self.screen:say("the average of the weights has not begun; the weights are evaluated") end
+  return weights
+end
+
 ---Evaluates on the held-out part and writes a line of metrics; nil if there is none, or a signal came first.
 ---@param aside? boolean this evaluation does not count for save.best, eval.patience and when the next one is due
 ---@return table|nil line
 function Run:evaluate(aside)
   if not self:can_evaluate() then return end
   self.meter:read_losses()
-  local _ <close> = averaging.of_evaluation(self.config, self.optimizer, self.screen)
+  local _ <close> = use_average(self)
   local line = self.evaluations:run {
     step = self.step, counts = self.loaders:counts(), seconds = function() return self:seconds() end,
     record = function(found) self.records:write(found) end, aside = aside,
@@ -335,10 +363,18 @@ local function rehearse(self, loader, name)
   }
 end
 
+---Whether an update moves the average of the weights, where averaging begins later.
+local function begin_average(self, at)
+  local o, rate = self.config.optimizer, self.config.rate
+  if not o or not o.average_from or o.average_from == 0 or not self.optimizer.set_averaging then return end
+  local now = counters.read(at, rate.by or "step")
+  self.optimizer:set_averaging(now ~= nil and now > o.average_from)
+end
+
 ---Prepares an update of this rank.
 local function begin_update(self, update, waited)
   self.phase = "update"
-  averaging.begin(self.config, self.optimizer, update.counters)
+  begin_average(self, update.counters)
   local first = self.meter:begin(update, waited)
   update.stores = { self.model.params }
   self.ranks:share_out(update, function()

@@ -1,6 +1,7 @@
 -- opening.lua - what a run has before it starts, from the command line and the config; nothing is written yet.
 
 local agreement = require("seqrun.run.ranks.agreement")
+local auto = require("seqrun.run.auto")
 local autotune = require("seqrun.run.ranks.autotune")
 local checks = require("seqrun.run.checks")
 local directory = require("seqrun.run.directory")
@@ -9,7 +10,6 @@ local load_config = require("seqrun.run.load_config")
 local options = require("seqrun.run.options")
 local output = require("seqrun.base.output")
 local ranks = require("seqrun.run.ranks")
-local resolve_auto = require("seqrun.run.auto.resolve_auto")
 local saves = require("seqrun.run.directory.saves")
 local screen = require("seqrun.run.screen")
 local strict = require("seqrun.base.strict")
@@ -60,7 +60,7 @@ local function assemble(loaded, cfg, request, place)
     saves = saves.new { folder = place.path, options = cfg.save, screen = shown },
   }
   for _, warning in ipairs(warnings) do shown:warn("%s", warning) end
-  shown:because(resolve_auto {
+  shown:because(auto.resolve {
     config = cfg, schema = loaded.schema, folder = place.path, ranks = all, screen = shown, resume = request.resume,
   })
   self.checks = checks.new {

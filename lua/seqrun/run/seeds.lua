@@ -4,6 +4,7 @@
 
 local again = require("seqrun.run.again")
 local failure = require("seqrun.base.failure")
+local interval = require("seqrun.base.interval")
 local json = require("seqrun.core.json")
 local json_file = require("seqrun.base.json_file")
 local metrics = require("seqrun.history.metrics")
@@ -25,14 +26,13 @@ end
 
 ---Mean and standard deviation (n - 1) of a metric over lines.
 local function spread(lines, name)
-  local values, sum = json.array(), 0
+  local values = json.array()
   for i, line in ipairs(lines) do
     if type(line[name]) ~= "number" then return nil end
-    values[i], sum = line[name], sum + line[name]
+    values[i] = line[name]
   end
-  local mean, squares = sum / #values, 0
-  for _, value in ipairs(values) do squares = squares + (value - mean) ^ 2 end
-  return { mean = mean, deviation = #values > 1 and math.sqrt(squares / (#values - 1)) or 0.0, values = values }
+  local found = interval(values)
+  return { mean = found.mean, deviation = found.deviation or 0.0, values = values }
 end
 
 ---Whether a field counts something or depends on the clock, so that its deviation means nothing.

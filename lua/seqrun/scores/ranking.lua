@@ -5,6 +5,7 @@
 -- the better rank.
 
 local ops = require("seqrun.tensor.ops")
+local sorted = require("seqrun.base.sorted")
 local tensor = require("seqrun.tensor")
 
 local ranking = {}
@@ -47,10 +48,7 @@ local function all_ranks(t)
   local list, found = {}, {}
   for query, wanted in ipairs(t.wanted) do
     found[query] = {}
-    local places = {}
-    for document in pairs(wanted) do places[#places + 1] = document end
-    table.sort(places)
-    for _, document in ipairs(places) do list[#list + 1] = { query, document } end
+    for _, document in ipairs(sorted(wanted)) do list[#list + 1] = { query, document } end
   end
   local rows = math.max(1, BLOCK // t.documents:size(1))
   for first = 1, #list, rows do

@@ -3,6 +3,7 @@
 local decode = require("seqrun.scores.decode")
 local mistakes = require("seqrun.scores.mistakes")
 local shown = require("seqrun.base.one_line")
+local sorted = require("seqrun.base.sorted")
 
 local report = {}
 
@@ -101,9 +102,7 @@ local function add_calibration(lines, calibration)
 end
 
 local function add_spans(lines, spans)
-  local kinds = {}
-  for kind in pairs(spans.types) do kinds[#kinds + 1] = kind end
-  table.sort(kinds)
+  local kinds = sorted(spans.types)
   add(lines, "")
   add(lines, "  %s precision  recall      f1   count  predicted", fit("spans", 20))
   for _, kind in ipairs(kinds) do

@@ -38,14 +38,9 @@ local fim = c.map {
     doc = "tokens that stand before prefix, suffix and middle; the tokenizer must have them" }) },
 }
 
-local function mask_key()
-  for _, key in ipairs(pretraining.keys) do
-    if key[1] == "mask" then return key end
-  end
-end
-
 causal.keys = {
-  { "model", model_keys("gpt2", { more = experts.model_keys }) }, { "causal", objective }, { "fim", fim }, mask_key(),
+  { "model", model_keys("gpt2", { more = experts.model_keys }) }, { "causal", objective }, { "fim", fim },
+  pretraining.shared.mask,
 }
 
 causal.rules = {

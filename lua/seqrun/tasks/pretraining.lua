@@ -52,7 +52,12 @@ local model = model_keys("bert", { more = experts.model_keys, own = {
 
 pretraining.recipe = "recipes/pretrain.lua"
 
-pretraining.keys = { { "data", data }, { "mask", mask }, { "model", model }, token_drop.key, experts.key, distill.key }
+---Keys that other tasks have too.
+pretraining.shared = { data = { "data", data }, mask = { "mask", mask } }
+
+pretraining.keys = {
+  pretraining.shared.data, pretraining.shared.mask, { "model", model }, token_drop.key, experts.key, distill.key,
+}
 
 pretraining.rules = {
   token_drop.rule, experts.rules[1], experts.rules[2], distill.rule,

@@ -7,7 +7,6 @@ local memory = require("seqrun.run.checks.memory")
 local sanity = require("seqrun.run.checks.sanity")
 local text = require("seqrun.base.format")
 local training = require("seqrun.tensor.training")
-local unknown = require("seqrun.run.checks.unknown")
 
 local SETTLED = 5 -- steps until the speed is known
 
@@ -52,7 +51,7 @@ local function warn(self, t, last, total)
   list[#list + 1] = sanity.simt(t.model.params:count(), loader)
   list[#list + 1] = sanity.epochs(amounts.epochs(cfg.batch, loader, last) or 0, sanity.length_key(cfg, self.schema))
   list[#list + 1] = sanity.rows(cfg.batch, t.loader)
-  list[#list + 1] = unknown(t.loader.data)
+  list[#list + 1] = sanity.unknown(t.loader.data)
   local unit = loader.schedule_steps -- of an update: `total` is of updates, schedules count steps
   local ends = { step = total < text.UNLIMITED and (total + 1) * unit or nil }
   for name, value in pairs(self.goals) do ends[name] = value end

@@ -100,11 +100,8 @@ end
 ---@return table|nil state of the rest of the run; nil if there is no checkpoint
 ---@return string? path
 function resuming.load(t)
-  local path, message, code = t.directory:newest(t.ranks)
-  if not path then
-    if code ~= "missing" then failure.raise(code, "%s", message) end
-    return nil
-  end
+  local path = failure.there(t.directory:newest(t.ranks))
+  if not path then return nil end
   check_data(t.corpus, failure.must(checkpoint.state(path)).state) -- before tensors, whose shapes depend on it
   local parts = { model = t.model.params, opt = t.optimizer, carry = "resume" }
   return failure.must(checkpoint.load(path, parts)).state, path

@@ -4,7 +4,6 @@ local energy = require("seqrun.run.measure.energy")
 local peak = require("seqrun.run.measure.peak")
 local sys = require("seqrun.core.sys")
 local window = require("seqrun.run.measure.window")
-local work = require("seqrun.run.measure.work")
 
 ---@class seqrun.Meter
 ---@field given? number the config's `peak_flops`
@@ -72,16 +71,23 @@ function Meter:begin(update, waited)
   return first
 end
 
+---Layers that a model has; one without layers() or a design counts as one that sees every token.
+local function layers_of(model)
+  if model.layers then return model:layers() end
+  return model.design and model.design.layers or 1
+end
+
 ---Takes the losses of a micro-batch; they are read later.
 ---@param batch seqrun.Batch
 ---@param losses seqrun.Losses
 ---@param again? boolean the step is computed once more: only the counters of the update are added to
 function Meter:tally(batch, losses, again)
   self.tallied = true
-  local flops = self.model.flops and self.model:flops(batch) or 0
+  local model, layers = self.model, layers_of(self.model)
+  local flops = model.flops and model:flops(batch) or 0
   local done = {
-    layer_tokens = work.layer_tokens(self.model, batch), layers = work.layers(self.model), flops = flops,
-    again = again or nil,
+    layer_tokens = model.layer_tokens and model:layer_tokens(batch) or batch.tokens * layers, layers = layers,
+    flops = flops, again = again or nil,
   }
   if self.ranks:several() then self.own[#self.own + 1] = done else add_work(self, done) end
   if not again then self.window:add(batch, losses, flops) end

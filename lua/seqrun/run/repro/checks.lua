@@ -3,6 +3,7 @@
 local origin = require("seqrun.run.directory.origin")
 local run_keys = require("seqrun.keys")
 local shipped = require("seqrun.base.shipped")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local there = require("seqrun.base.failure").there
@@ -47,10 +48,7 @@ local function part(value) return type(value) == "table" and value or {} end
 
 ---The files that the config named.
 local function add_inputs(list, inputs)
-  local keys = {}
-  for key in pairs(inputs) do keys[#keys + 1] = key end
-  table.sort(keys)
-  for _, key in ipairs(keys) do
+  for _, key in ipairs(sorted(inputs)) do
     for _, one in ipairs(part(inputs[key])) do
       one = part(one)
       add(list, ("%s %s"):format(key, tostring(one.path)), one.hash, origin.hash(tostring(one.path)), true)
@@ -68,9 +66,7 @@ local function add_events(list, events, last)
       what = ("%s was %s before a resume"):format(tostring(event.key), tostring(event.was))
     end
     if event.event == "schedule" then
-      local keys = {}
-      for key in pairs(type(event.changed) == "table" and event.changed or {}) do keys[#keys + 1] = key end
-      table.sort(keys)
+      local keys = sorted(type(event.changed) == "table" and event.changed or {})
       what = ("a resume changed %s"):format(table.concat(keys, ", "))
     end
     if what and event.step <= last then

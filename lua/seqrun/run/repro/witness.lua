@@ -3,6 +3,7 @@
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local metrics = require("seqrun.history.metrics")
+local sorted = require("seqrun.base.sorted")
 
 local witness = {}
 
@@ -49,10 +50,7 @@ local OTHERS = { nonfinite = true, type = true }
 
 ---The first field, by name, that differs.
 local function difference_of(was, now)
-  local keys = {}
-  for key in pairs(was) do keys[#keys + 1] = key end
-  table.sort(keys)
-  for _, key in ipairs(keys) do
+  for _, key in ipairs(sorted(was)) do
     local a, b = plain(was[key]), plain(now[key])
     if not metrics.CLOCK[key] and not OTHERS[key] and type(a) ~= "table" and a ~= b then return key, a, b end
   end

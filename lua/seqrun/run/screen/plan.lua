@@ -4,7 +4,9 @@ local amounts = require("seqrun.run.loaders.amounts")
 local config = require("seqrun.config")
 local counters = require("seqrun.schedule.counters")
 local devices = require("seqrun.tensor.devices")
+local median = require("seqrun.base.median")
 local parts = require("seqrun.tasks.shared.parts")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
@@ -165,13 +167,6 @@ local function earlier_rate(schema, from)
   return rate_points(parts.schedule(values), values.steps or values.rate.total - values.rate.from, 1)
 end
 
-local function names_of(map)
-  local names = {}
-  for name in pairs(map) do names[#names + 1] = name end
-  table.sort(names)
-  return names
-end
-
 ---What a curriculum draws at the beginning, in the middle and at the end.
 local function add_order(t, lines)
   local order = t.loader.options and t.loader.options.order
@@ -201,17 +196,13 @@ function plan.schedules(t)
   local earlier = earlier_rate(t.schema, from)
   if earlier then lines[1] = ("  rate    previous phase, %s: %s"):format(from, earlier) end
   if t.rate then lines[#lines + 1] = "  rate    " .. rate_text(t) end
-  for _, name in ipairs(names_of(t.schedules or {})) do lines[#lines + 1] = "  " .. tostring(t.schedules[name]) end
+  for _, name in ipairs(sorted(t.schedules or {})) do lines[#lines + 1] = "  " .. tostring(t.schedules[name]) end
   add_order(t, lines)
   return lines
 end
 
 ---The median without the first.
-local function typical(times)
-  local sorted = table.move(times, 2, #times, 1, {})
-  table.sort(sorted)
-  return sorted[(#sorted + 1) // 2]
-end
+local function typical(times) return median(table.move(times, 2, #times, 1, {})) end
 
 ---How long the run takes, as measured.
 ---@param t seqrun.Planned

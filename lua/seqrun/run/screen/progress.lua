@@ -4,6 +4,7 @@
 local ansi = require("seqrun.draw.ansi")
 local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
+local median = require("seqrun.base.median")
 local printable = require("seqrun.base.printable")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
@@ -79,9 +80,7 @@ end
 ---Estimated seconds of `steps` further steps, from the median of the recent ones; nil at first.
 function Progress:estimate(steps)
   if #self.recent == 0 then return nil end
-  local sorted = table.move(self.recent, 1, #self.recent, 1, {})
-  table.sort(sorted)
-  return sorted[(#sorted + 1) // 2] * steps
+  return median(self.recent) * steps
 end
 
 local function maybe(list, format, value)

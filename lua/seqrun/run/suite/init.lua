@@ -8,6 +8,7 @@
 local failure = require("seqrun.base.failure")
 local files = require("seqrun.run.suite.files")
 local guess = require("seqrun.base.guess")
+local sorted = require("seqrun.base.sorted")
 local sweep = require("seqrun.run.sweep")
 
 local suite = {}
@@ -109,10 +110,7 @@ local function add_usual(words, usual, common)
   for _, list in ipairs { words, common } do
     for _, word in ipairs(list) do set[word:match("^([^=]*)=")] = true end
   end
-  local keys = {}
-  for key in pairs(usual) do keys[#keys + 1] = key end
-  table.sort(keys)
-  for _, key in ipairs(keys) do
+  for _, key in ipairs(sorted(usual)) do
     if not set[key] then words[#words + 1] = ("%s=%s"):format(key, usual[key]) end
   end
 end

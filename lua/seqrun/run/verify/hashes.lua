@@ -2,6 +2,7 @@
 --
 -- The core hashes chunks of the store in order (core/train/twin.h), so the hashes are the same on any number of ranks.
 
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
@@ -100,9 +101,7 @@ end
 ---@param losses table<integer, number> by number of the micro-batch on this rank
 ---@return string
 function hashes.losses(ranks, losses)
-  local numbers, own, list = {}, {}, {}
-  for number in pairs(losses) do numbers[#numbers + 1] = number end
-  table.sort(numbers)
+  local numbers, own, list = sorted(losses), {}, {}
   for i, number in ipairs(numbers) do own[i] = losses[number] end
   for _, rank in ipairs(ranks:gather(own)) do
     for _, loss in ipairs(rank) do list[#list + 1] = ("%a"):format(loss) end

@@ -2,6 +2,7 @@
 
 local config = require("seqrun.config")
 local failure = require("seqrun.base.failure")
+local median = require("seqrun.base.median")
 local optim = require("seqrun.optim")
 local Pace = require("seqrun.tasks.cramming.pace")
 local parts = require("seqrun.tasks.shared.parts")
@@ -16,11 +17,6 @@ local TIMES, SECONDS = 8, 10
 
 ---Share of the time that is left to evaluation, checkpoints and what else the machine does.
 local RESERVE = 0.05
-
-local function median(list)
-  table.sort(list)
-  return list[(#list + 1) // 2]
-end
 
 ---Seconds of a call, with all that the device has still to do.
 local function timed(fn)

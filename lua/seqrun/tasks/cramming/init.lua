@@ -38,12 +38,6 @@ local rate = c.map {
   { "total", c.integer { required = true, min = 1, doc = "updates of the run; cramming.hours sets it" } },
 }
 
-local function key_of(name)
-  for _, key in ipairs(pretraining.keys) do
-    if key[1] == name then return key end
-  end
-end
-
 ---Keys of every run that follow from the budget here, or that a sequence-by-sequence order does not have.
 cramming.without = {
   "rate.peak", "rate.warmup", "rate.warmup_by", "rate.total", "rate.by", "rate.floor", "rate.decay", "rate.last",
@@ -51,7 +45,7 @@ cramming.without = {
 }
 
 cramming.keys = {
-  key_of "mask", { "model", model_keys("modernbert", { more = experts.model_keys }) }, { "rate", rate },
+  pretraining.shared.mask, { "model", model_keys("modernbert", { more = experts.model_keys }) }, { "rate", rate },
   { "cramming", objective },
 }
 

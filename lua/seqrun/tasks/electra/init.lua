@@ -26,14 +26,8 @@ local objective = c.map {
   { "weight", c.number { default = 50, min = 0, doc = "factor of the loss over replaced tokens; masked LM has 1" } },
 }
 
-local function key_of(name)
-  for _, key in ipairs(pretraining.keys) do
-    if key[1] == name then return key end
-  end
-end
-
 electra.keys = {
-  key_of "data", key_of "mask", { "model", model_keys("electra", { more = experts.model_keys }) },
+  pretraining.shared.data, pretraining.shared.mask, { "model", model_keys("electra", { more = experts.model_keys }) },
   { "electra", objective },
 }
 

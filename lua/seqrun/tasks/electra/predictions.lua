@@ -4,6 +4,7 @@
 -- What an update predicts counts from the next one on, so that a step may be computed twice.
 
 local failure = require("seqrun.base.failure")
+local sorted = require("seqrun.base.sorted")
 local tensor = require("seqrun.tensor")
 
 ---@class seqrun.Predictions
@@ -109,9 +110,7 @@ end
 ---@return string
 function Predictions:pack()
   commit(self)
-  local uids, pieces = {}, {}
-  for uid in pairs(self.known) do uids[#uids + 1] = uid end
-  table.sort(uids)
+  local uids, pieces = sorted(self.known), {}
   for i, uid in ipairs(uids) do pieces[i] = ("<I4s4"):pack(uid, self.known[uid]) end
   return table.concat(pieces)
 end

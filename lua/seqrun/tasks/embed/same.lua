@@ -1,6 +1,7 @@
 -- same.lua - candidates that are not negatives of a query, though they stand for another row: the same text as its
 -- positive or as the query itself, and the positives of other rows with the same query.
 
+local sorted = require("seqrun.base.sorted")
 local tensor = require("seqrun.tensor")
 
 local same = {}
@@ -34,9 +35,7 @@ function same.find(queries, candidates)
     leave_out(texts[query.same])
     leave_out(asked[query.same])
     if next(out) then
-      local list = {}
-      for place in pairs(out) do list[#list + 1] = place end
-      table.sort(list)
+      local list = sorted(out)
       found[i] = list
     end
   end

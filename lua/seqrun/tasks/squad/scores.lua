@@ -8,6 +8,7 @@ local failure = require("seqrun.base.failure")
 local items = require("seqrun.data.items")
 local json = require("seqrun.core.json")
 local metrics = require("seqrun.scores")
+local sorted = require("seqrun.base.sorted")
 
 local scores = { shown = { "exact_match", "f1" }, percent = true }
 
@@ -73,9 +74,7 @@ local function odds_of(question) return question.best and question.null - questi
 
 ---Questions in the order of their numbers; the keys of `found` become 1, 2, ...
 local function in_order(found)
-  local numbers, list = {}, {}
-  for number in pairs(found) do numbers[#numbers + 1] = number end
-  table.sort(numbers)
+  local numbers, list = sorted(found), {}
   for i, number in ipairs(numbers) do list[i] = found[number] end
   for _, number in ipairs(numbers) do found[number] = nil end
   return table.move(list, 1, #list, 1, found)
