@@ -22,7 +22,7 @@ local function run(path, options)
   for key, value in pairs(options or {}) do args[key] = value end
   if args.json then args.format = "json" end
   _G.print = function(text) printed[#printed + 1] = tostring(text) end -- luacheck: ignore 121 122
-  local results = table.pack(pcall(info.run, args))
+  local results = table.pack(pcall(require("seqrun.base.failure").returned, info.run, args))
   _G.print = real -- luacheck: ignore 121 122
   assert(results[1], results[2])
   return table.concat(printed, "\n"), table.unpack(results, 2, results.n)
