@@ -2,21 +2,16 @@
 
 local small = require "tests.support.small"
 local sr = require "seqrun"
-local sys = require "seqrun.core.sys"
 
 local UPDATES = 100
 local LOSSES = 1e-5 -- relative, f32: the rows of a product are summed in the same order, weight gradients are not
 
-local folder = os.tmpname()
-os.remove(folder)
+local folder = require("tests.support.program").folder()
 local corpus
 
 setup(function()
-  assert(sys.make_dirs(folder))
   corpus = sr.must(sr.data.open(small.corpus(folder), { held = 0.1 }))
 end)
-
-teardown(function() assert(sys.remove(folder)) end)
 
 ---The loss of each update of a training run with dropout.
 ---@param options table of the loader

@@ -1,21 +1,16 @@
 -- Loaders, updates and batches, as seen from a recipe.
 
 local sr = require "seqrun"
-local sys = require "seqrun.core.sys"
 
 require("tests.support.devices").late()
 
-local folder = os.tmpname()
-os.remove(folder)
+local folder = require("tests.support.program").folder()
 
 local corpus
 
 setup(function()
-  assert(sys.make_dirs(folder))
   corpus = require("tests.support.numbers").corpus(folder, 900, 0.1)
 end)
-
-teardown(function() assert(sys.remove(folder)) end)
 
 local function open(options)
   local given = { data = corpus, max_len = 64, packs = 8, micro_packs = 3, seed = 3 }

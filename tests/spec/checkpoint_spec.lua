@@ -12,12 +12,7 @@ require("tests.support.devices").late()
 
 local TINY = "tests/data/model/tiny"
 
-local function folder()
-  local path = os.tmpname()
-  os.remove(path)
-  assert(sys.make_dirs(path))
-  return path
-end
+local folder = require("tests.support.program").folder
 
 local function config() return assert(json.decode(assert(sys.read_file(TINY .. "/config.json")))) end
 
@@ -117,7 +112,6 @@ end
 describe("a checkpoint", function()
   local dir
   before_each(function() dir = folder() end)
-  after_each(function() sys.remove(dir) end)
 
   it("is a Hugging Face directory: names, shapes and files", function()
     local params, opt = trained(1)
@@ -215,7 +209,6 @@ end)
 describe("loading foreign weights", function()
   local dir
   before_each(function() dir = folder() end)
-  after_each(function() sys.remove(dir) end)
 
   local function load(path)
     local params = sr.nn.bert(config()).params
@@ -390,7 +383,6 @@ end)
 describe("safetensors", function()
   local dir
   before_each(function() dir = folder() end)
-  after_each(function() sys.remove(dir) end)
 
   local function file(header, data, length)
     local path = dir .. "/x.safetensors"

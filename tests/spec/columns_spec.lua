@@ -3,8 +3,7 @@
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
-local folder = os.tmpname()
-os.remove(folder)
+local folder = require("tests.support.program").folder()
 
 local WORDS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 local EXAMPLES = 60
@@ -40,7 +39,6 @@ local COLUMNS = {
 }
 
 setup(function()
-  assert(sys.make_dirs(folder))
   vocab = folder .. "/vocab.txt"
   local words = {}
   for i = 5, 99 do words[#words + 1] = "w" .. i end
@@ -50,8 +48,6 @@ setup(function()
   assert(sr.data.write { out = folder .. "/x.sqr", vocab = vocab, columns = COLUMNS, examples = examples })
   corpus = assert(sr.data.open(folder .. "/x.sqr", { held = 0.2, split = "keyed" }))
 end)
-
-teardown(function() assert(sys.remove(folder)) end)
 
 local function same(a, b)
   if type(a) ~= "table" then return a == b or (a ~= a and b ~= b) end

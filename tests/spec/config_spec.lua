@@ -4,10 +4,7 @@ local c = require("seqrun.config")
 local sys = require("seqrun.core.sys")
 local yaml = require("seqrun.core.yaml")
 
-local folder = os.tmpname() .. ".d"
-
-setup(function() assert(sys.make_dirs(folder)) end)
-teardown(function() sys.remove(folder) end)
+local folder = require("tests.support.program").folder()
 
 local function schema()
   return c.map {

@@ -3,17 +3,13 @@
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
-local folder = os.tmpname()
-os.remove(folder)
+local folder = require("tests.support.program").folder()
 
 local corpus
 
 setup(function()
-  assert(sys.make_dirs(folder))
   corpus = require("tests.support.numbers").corpus(folder, 900, 0)
 end)
-
-teardown(function() assert(sys.remove(folder)) end)
 
 local function open(curriculum, options)
   local given = { data = corpus, max_len = 64, seed = 3, prefetch = 0, micro_packs = 4 }

@@ -4,8 +4,7 @@ local reference = require "tests.support.reference"
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
-local folder = os.tmpname()
-os.remove(folder)
+local folder = require("tests.support.program").folder()
 
 local corpus, fixed
 
@@ -22,13 +21,10 @@ local function write_examples(path, vocab)
 end
 
 setup(function()
-  assert(sys.make_dirs(folder))
   corpus = require("tests.support.numbers").corpus(folder, 900, 0)
   write_examples(folder .. "/fixed.sqr", corpus:tokenizer())
   fixed = assert(sr.data.open(folder .. "/fixed.sqr", { held = 0 }))
 end)
-
-teardown(function() assert(sys.remove(folder)) end)
 
 local function open(curriculum, options)
   local given = { data = fixed, max_len = 64, seed = 3, prefetch = 0, order = curriculum }

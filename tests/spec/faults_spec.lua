@@ -7,7 +7,7 @@ local sys = require("seqrun.core.sys")
 local test = mpi.tests(it, function(why) pending(why) end)
 
 -- mpirun gives the survivors time to end by themselves.
-local SLOW = "OMPI_MCA_odls_base_sigkill_timeout=3 "
+local SLOW = "OMPI_MCA_odls_base_sigkill_timeout=6 "
 
 ---Runs three ranks, one of which has this fault; each rank's exit code is kept where `codes` is set.
 ---@return string err

@@ -1,7 +1,6 @@
 -- Fine-tuning on the same sequences, packed, padded and one by one, with dropout: only the speed may differ.
 
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 local tasks = require("tests.support.tasks")
 
 ---LONG=1: a larger model, more updates, a smaller rate (rounding errors grow with both).
@@ -12,10 +11,7 @@ local LOSSES = 1e-5 -- relative, f32: weight gradients are summed in another ord
 local ROUNDING = 1e-7 -- of the logarithm of a sum of exponentials near 1
 local WEIGHTS = 1e-4 -- absolute
 
-local folder = os.tmpname()
-os.remove(folder)
-setup(function() assert(sys.make_dirs(folder)) end)
-teardown(function() assert(sys.remove(folder)) end)
+local folder = require("tests.support.program").folder()
 
 ---The loss of each update, and the model after the last.
 local function train(kind, corpus, arrange)

@@ -2,20 +2,15 @@
 
 local devices = require("tests.support.devices")
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 local tasks = require("tests.support.tasks")
 
-local folder = os.tmpname()
-os.remove(folder)
+local folder = require("tests.support.program").folder()
 local corpora = {}
 
 local function corpus(kind)
   corpora[kind] = corpora[kind] or tasks.corpus(kind, folder)
   return corpora[kind]
 end
-
-setup(function() assert(sys.make_dirs(folder)) end)
-teardown(function() assert(sys.remove(folder)) end)
 
 ---The total loss of an update, and of each micro-batch.
 local function total(model, update)

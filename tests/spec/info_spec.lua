@@ -9,12 +9,7 @@ local sys = require("seqrun.core.sys")
 
 local TINY = "tests/data/model/tiny"
 
-local function folder()
-  local path = os.tmpname()
-  os.remove(path)
-  assert(sys.make_dirs(path))
-  return path
-end
+local folder = require("tests.support.program").folder
 
 ---The output and the result of the command.
 local function run(path, options)
@@ -31,7 +26,6 @@ end
 describe("info", function()
   local dir
   before_each(function() dir = folder() end)
-  after_each(function() sys.remove(dir) end)
 
   it("names the task of a checkpoint and its classes", function()
     local task_model = require("tests.support.task_model")

@@ -5,12 +5,7 @@ local metrics = require("seqrun.history.metrics")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
-local function folder()
-  local path = os.tmpname()
-  os.remove(path)
-  assert(sys.make_dirs(path))
-  return path
-end
+local folder = require("tests.support.program").folder
 
 local function read(path) return assert(sys.read_file(path)) end
 
@@ -27,7 +22,6 @@ end
 describe("metrics", function()
   local dir
   before_each(function() dir = folder() end)
-  after_each(function() sys.remove(dir) end)
 
   it("are not cut by a resume that cannot read them", function()
     local path = dir .. "/metrics.jsonl"
@@ -104,7 +98,6 @@ end)
 describe("event files", function()
   local dir
   before_each(function() dir = folder() end)
-  after_each(function() sys.remove(dir) end)
 
   it("use the checksum with the Castagnoli polynomial", function()
     -- test vectors of RFC 3720, B.4

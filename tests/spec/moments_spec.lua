@@ -2,14 +2,14 @@
 
 local checkpoint = require "seqrun.checkpoint"
 local moments = require "seqrun.checkpoint.moments"
+local program = require("tests.support.program")
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
 local SIZE = { w = 24, b = 5 }
 
 local function folder()
-  local path = os.tmpname()
-  os.remove(path)
+  local path = program.folder()
   assert(sys.make_dirs(path .. "/trainer"))
   return path
 end
@@ -69,7 +69,6 @@ end
 describe("moments", function()
   local dir
   before_each(function() dir = folder() end)
-  after_each(function() sys.remove(dir) end)
 
   it("load from one file or several, however they were cut, into whoever owns which part", function()
     local was = trained(1)

@@ -3,8 +3,7 @@
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
-local folder = os.tmpname()
-os.remove(folder)
+local folder = require("tests.support.program").folder()
 
 local corpus, fixed
 
@@ -20,13 +19,10 @@ local function write_examples(path, vocab)
 end
 
 setup(function()
-  assert(sys.make_dirs(folder))
   corpus = require("tests.support.numbers").corpus(folder, 900, 0)
   write_examples(folder .. "/fixed.sqr", corpus:tokenizer())
   fixed = assert(sr.data.open(folder .. "/fixed.sqr", { held = 0 }))
 end)
-
-teardown(function() assert(sys.remove(folder)) end)
 
 local function open(options)
   local given = { data = fixed, by = "sequences", max_len = 64, sequences = 32, seed = 3, prefetch = 0 }

@@ -2,15 +2,12 @@
 -- any solver.
 
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 
-local folder = os.tmpname()
-os.remove(folder)
+local folder = require("tests.support.program").folder()
 
 local corpus, bert
 
 setup(function()
-  assert(sys.make_dirs(folder))
   corpus = require("tests.support.numbers").corpus(folder, 120, 0)
   bert = sr.nn.bert {
     vocab_size = corpus:vocab_size(), hidden_size = 32, intermediate_size = 64, num_hidden_layers = 2,
@@ -18,8 +15,6 @@ setup(function()
   }
   bert:initialise(5)
 end)
-
-teardown(function() assert(sys.remove(folder)) end)
 
 ---The first epoch as one update.
 local function whole_epoch(options)

@@ -1,18 +1,15 @@
 -- The gradient of an update: a sum over shares in a tree by index, however the micro-batches are cut.
 
 local sr = require "seqrun"
-local sys = require "seqrun.core.sys"
 local support = require "tests.support.bert"
 
 local TOLERANCE = 1e-5 -- f32: an update cut into micro-batches against one batch
 
-local folder = os.tmpname()
-os.remove(folder)
+local folder = require("tests.support.program").folder()
 
 local corpus, bert
 
 setup(function()
-  assert(sys.make_dirs(folder))
   corpus = require("tests.support.numbers").corpus(folder, 200, 0)
   bert = sr.nn.bert {
     vocab_size = corpus:vocab_size(), hidden_size = 32, intermediate_size = 64, num_hidden_layers = 2,
@@ -20,8 +17,6 @@ setup(function()
   }
   bert:initialise(5)
 end)
-
-teardown(function() assert(sys.remove(folder)) end)
 
 local function update_of(options)
   local given = { data = corpus, max_len = 64, packs = 8, seed = 3, prefetch = 0 }

@@ -137,7 +137,9 @@ describe("seqrun sweep #slow", function()
     for _, word in ipairs { "rate.total=100000000", "rate.peak=1e-3,1e-2", "attach=false", "--out", dir .. "/ctrl" } do
       list[#list + 1] = word
     end
-    local code, _, err = program.run(list, { before = "timeout --preserve-status -s INT 4" }) -- to all of the group
+    local signal = ("& p=$!; until ls %s/ctrl/*/seed-1/metrics.jsonl; do sleep 0.05; done >/dev/null 2>&1; "
+      .. "kill -INT -- -$p; wait $p"):format(dir) -- to all of the group
+    local code, _, err = program.run(list, { before = "setsid env --default-signal=INT", shell = signal })
     assert.equal(75, code, err)
     assert.matches("sweep: stopped in [^\n]*/seed%-1; repeat the command to continue", err)
     assert.is_nil(next(assert(json.decode(sys.read_file(dir .. "/ctrl/sweep.json"))).failed))

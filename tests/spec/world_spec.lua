@@ -116,7 +116,7 @@ describe("the ranks of a run", function()
     test("stop at one step with a checkpoint when mpirun gets " .. signal, function()
       local out = folder .. "/stopped" .. signal
       local list = words("stopped" .. signal, "rate.total=100_000", "log.every=1")
-      local before = mpi.settings .. "OMPI_MCA_odls_base_sigkill_timeout=5 exec mpirun -n 2"
+      local before = mpi.settings .. "OMPI_MCA_odls_base_sigkill_timeout=10 exec mpirun -n 2"
       local kill = ("& job=$!; for i in $(seq 3000); do [ -s %s/metrics.jsonl ] && break; sleep 0.1; done; "
         .. "kill -%s $job; wait $job"):format(out, signal)
       local stopped, _, err = program.run(list, { before = before, shell = kill })
