@@ -7,11 +7,7 @@ local UPDATES = 100
 local LOSSES = 1e-5 -- relative, f32: the rows of a product are summed in the same order, weight gradients are not
 
 local folder = require("tests.support.program").folder()
-local corpus
-
-setup(function()
-  corpus = sr.must(sr.data.open(small.corpus(folder), { held = 0.1 }))
-end)
+local corpus = sr.must(sr.data.open(small.corpus(folder), { held = 0.1 }))
 
 ---The loss of each update of a training run with dropout.
 ---@param options table of the loader

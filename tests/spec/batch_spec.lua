@@ -6,11 +6,7 @@ require("tests.support.devices").late()
 
 local folder = require("tests.support.program").folder()
 
-local corpus
-
-setup(function()
-  corpus = require("tests.support.numbers").corpus(folder, 900, 0.1)
-end)
+local corpus = require("tests.support.numbers").corpus(folder, 900, 0.1)
 
 local function open(options)
   local given = { data = corpus, max_len = 64, packs = 8, micro_packs = 3, seed = 3 }

@@ -5,11 +5,7 @@ local sys = require "seqrun.core.sys"
 
 local folder = require("tests.support.program").folder()
 
-local corpus
-
-setup(function()
-  corpus = require("tests.support.numbers").corpus(folder, 900, 0)
-end)
+local corpus = require("tests.support.numbers").corpus(folder, 900, 0)
 
 local function open(curriculum, options)
   local given = { data = corpus, max_len = 64, seed = 3, prefetch = 0, micro_packs = 4 }

@@ -5,11 +5,8 @@ local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
 local tasks = require("seqrun.tasks")
 
-local folder
-setup(function()
-  folder = program.folder()
-  assert(sys.write_file(folder .. "/vocab.txt", assert(sys.read_file("tests/data/model/tiny/vocab.txt"))))
-end)
+local folder = program.folder()
+assert(sys.write_file(folder .. "/vocab.txt", assert(sys.read_file("tests/data/model/tiny/vocab.txt"))))
 
 local function read(name) return assert(sys.read_file(pages.find(name).path)) end
 

@@ -11,13 +11,9 @@ local sys = require("seqrun.core.sys")
 
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
-local folder, corpus
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-  program.write(folder, "empty.yaml", "seed: 3\n")
-end)
+local folder = program.folder()
+local corpus = small.corpus(folder)
+program.write(folder, "empty.yaml", "seed: 3\n")
 
 local function words(out, ...)
   return table.move({ ... }, 1, select("#", ...), 27, {

@@ -5,16 +5,12 @@ local sr = require("seqrun")
 
 local folder = require("tests.support.program").folder()
 
-local corpus, bert
-
-setup(function()
-  corpus = require("tests.support.numbers").corpus(folder, 120, 0)
-  bert = sr.nn.bert {
-    vocab_size = corpus:vocab_size(), hidden_size = 32, intermediate_size = 64, num_hidden_layers = 2,
-    num_attention_heads = 2, max_position_embeddings = 64,
-  }
-  bert:initialise(5)
-end)
+local corpus = require("tests.support.numbers").corpus(folder, 120, 0)
+local bert = sr.nn.bert {
+  vocab_size = corpus:vocab_size(), hidden_size = 32, intermediate_size = 64, num_hidden_layers = 2,
+  num_attention_heads = 2, max_position_embeddings = 64,
+}
+bert:initialise(5)
 
 ---The first epoch as one update.
 local function whole_epoch(options)

@@ -7,16 +7,12 @@ local TOLERANCE = 1e-5 -- f32: an update cut into micro-batches against one batc
 
 local folder = require("tests.support.program").folder()
 
-local corpus, bert
-
-setup(function()
-  corpus = require("tests.support.numbers").corpus(folder, 200, 0)
-  bert = sr.nn.bert {
-    vocab_size = corpus:vocab_size(), hidden_size = 32, intermediate_size = 64, num_hidden_layers = 2,
-    num_attention_heads = 2, max_position_embeddings = 64,
-  }
-  bert:initialise(5)
-end)
+local corpus = require("tests.support.numbers").corpus(folder, 200, 0)
+local bert = sr.nn.bert {
+  vocab_size = corpus:vocab_size(), hidden_size = 32, intermediate_size = 64, num_hidden_layers = 2,
+  num_attention_heads = 2, max_position_embeddings = 64,
+}
+bert:initialise(5)
 
 local function update_of(options)
   local given = { data = corpus, max_len = 64, packs = 8, seed = 3, prefetch = 0 }

@@ -7,18 +7,14 @@ local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local tasks = require("tests.support.tasks")
 
-local folder, base
-
-setup(function()
-  folder = program.folder()
-  base = files.encoder(folder .. "/base")
-  for _, kind in ipairs { "classify", "regress", "choice" } do tasks.corpus(kind, folder, 60) end
-  local examples = (tasks.examples("regress", 200))
-  for _, example in ipairs(examples) do example.label = example.label[1] end
-  sr.must(sr.data.write {
-    out = folder .. "/one.sqr", vocab = tasks.VOCAB, examples = examples, columns = { label = { type = "f32" } },
-  })
-end)
+local folder = program.folder()
+local base = files.encoder(folder .. "/base")
+for _, kind in ipairs { "classify", "regress", "choice" } do tasks.corpus(kind, folder, 60) end
+local examples = (tasks.examples("regress", 200))
+for _, example in ipairs(examples) do example.label = example.label[1] end
+sr.must(sr.data.write {
+  out = folder .. "/one.sqr", vocab = tasks.VOCAB, examples = examples, columns = { label = { type = "f32" } },
+})
 
 ---The values of a config with these words.
 local function values(task, kind, ...)

@@ -9,13 +9,9 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local tasks = require("tests.support.tasks")
 
-local folder, base
-
-setup(function()
-  folder = program.folder()
-  base = files.encoder(folder .. "/base")
-  for _, kind in ipairs { "classify", "regress", "tokens" } do tasks.corpus(kind, folder, 60) end
-end)
+local folder = program.folder()
+local base = files.encoder(folder .. "/base")
+for _, kind in ipairs { "classify", "regress", "tokens" } do tasks.corpus(kind, folder, 60) end
 
 local function values(task, kind, ...)
   local schema, rules = sr.run.schema(task)
