@@ -3,7 +3,7 @@
 local small = require "tests.support.small"
 local sr = require "seqrun"
 
-local UPDATES = 100
+local UPDATES = require("tests.support.long") and 100 or 30
 local LOSSES = 1e-5 -- relative, f32: the rows of a product are summed in the same order, weight gradients are not
 
 local folder = require("tests.support.program").folder()
@@ -46,13 +46,13 @@ local function largest_difference(a, b)
   return largest
 end
 
-describe("100 updates of the same sequences with dropout #slow", function()
+describe("updates of the same sequences with dropout #slow", function()
   local packed, uids
 
   setup(function() packed, uids = train { arrange = "packed" } end)
 
   it("learn something", function()
-    assert.is_true(packed[UPDATES] < packed[1] - 1, ("%g, then %g"):format(packed[1], packed[UPDATES]))
+    assert.is_true(packed[UPDATES] < packed[1] - UPDATES / 100, ("%g, then %g"):format(packed[1], packed[UPDATES]))
   end)
 
   for _, case in ipairs {

@@ -137,8 +137,8 @@ describe("seqrun sweep #slow", function()
     for _, word in ipairs { "rate.total=100000000", "rate.peak=1e-3,1e-2", "attach=false", "--out", dir .. "/ctrl" } do
       list[#list + 1] = word
     end
-    local signal = ("& p=$!; until ls %s/ctrl/*/seed-1/metrics.jsonl; do sleep 0.05; done >/dev/null 2>&1; "
-      .. "kill -INT -- -$p; wait $p"):format(dir) -- to all of the group
+    local signal = ("& p=$!; until ls %s/ctrl/*/seed-1/metrics.jsonl || ! kill -0 $p; do sleep 0.05; done "
+      .. ">/dev/null 2>&1; kill -s INT -- -$p; wait $p"):format(dir) -- to all of the group
     local code, _, err = program.run(list, { before = "setsid env --default-signal=INT", shell = signal })
     assert.equal(75, code, err)
     assert.matches("sweep: stopped in [^\n]*/seed%-1; repeat the command to continue", err)
