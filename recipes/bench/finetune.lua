@@ -137,15 +137,9 @@ do -- warm up
   local loader <close> = open_loader(0)
   train(loader)
 end
-local arms = { packed = {}, longest = {}, full = {} }
 local loader <close> = open_loader(2)
-for turn = 1, options.turns do
-  sys.sleep(0.5) -- the other side's threads may still spin
-  arms.packed[turn] = packed(loader)
-  for _, how in ipairs(other and { "longest", "full" } or {}) do
-    arms[how][turn] = other:ask(how, (turn - 1) * options.updates, turn * options.updates)
-  end
-end
+local arms = peer.in_turns(options.turns, function() return packed(loader) end, options.updates, { "longest", "full" },
+  other)
 
 local count = options.turns * options.updates
 common.versus({ "packed", "longest", "full" }, arms, tokens, "updates", options.updates)

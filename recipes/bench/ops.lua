@@ -1,7 +1,7 @@
 -- ops.lua - time and throughput of each op, its share of a step, and how far it is from what the machine allows.
 --
 --   build/seqrun recipes/bench/ops.lua [op=NAME] [T=2048] [hidden=768] [len=512] [layers=12] [repeats=5]
---       [precision=f32|bf16] [threads=2] [clock=wall|cpu] [svg=FILE] [uneven=true] [peer=true]
+--       [precision=f32|bf16] [threads=2] [clock=wall|cpu] [svg=FILE] [peer=true]
 --       [window=64] [causal=true] [kv_heads=4]
 --
 -- GFLOP/s counts matrix products, GB/s the bytes that an op must read and write at least once.  `floor`
@@ -15,8 +15,6 @@
 -- over the sum of these.  The heads' small products are not in it.
 -- Lengths of attention: len, and those from 8 to 128 that fine-tuning has.  window=W adds rows of the same lengths with
 -- |i - j| <= W, whose time is linear in the rows: op="attention 8192" T=8192 len=8192 window=64.
--- uneven=true adds products of shapes that fit no tile (H 312, F 1200, V 30522, 17 rows) beside even ones, and the
--- ratio of their rates.
 -- clock=cpu counts processor time, with threads=1: on a machine that has other work to do.
 --
 -- peer=true multiplies the same shapes with oneDNN afterwards (peers/onednn_gemm.c; libdnnl-dev).
@@ -38,7 +36,7 @@ if options.threads > 0 then sr.use("cpu", { threads = options.threads }) end
 
 local now = options.clock == "cpu" and os.clock or sys.now
 local rows = { { "op", "ms", "step %", "GFLOP/s", "peak %", "GB/s", "floor ms", "roof %" } }
-local drawn, rate_of = {}, {} -- ops for the picture; FLOP/s by name
+local drawn = {} -- ops for the picture
 local step = { seconds = 0, flops = 0 }
 local copy_rate
 local most = peak.measure(options.precision)
@@ -59,9 +57,7 @@ local function report(name, seconds, work)
     copy_rate and bytes and ("%.2f"):format(bytes / copy_rate * 1e3) or "-", roof_share(seconds, flops, bytes),
   }
   step.seconds, step.flops = step.seconds + of_step, step.flops + (work.calls or 0) * (flops or 0)
-  if not flops then return end
-  rate_of[name] = flops / seconds
-  if not bytes then return end
+  if not flops or not bytes then return end
   drawn[#drawn + 1] = {
     name = name, of = name:gsub(" back$", ""), calls = work.calls, flops = flops, bytes = bytes, seconds = seconds,
   }
@@ -101,15 +97,7 @@ do
   report("copy of 128 MiB", seconds, { bytes = bytes })
 end
 
-for _, pair in ipairs(cases.each(options, measure)) do
-  for _, back in ipairs { "", " back" } do
-    local uneven, even = rate_of[pair[1] .. back], rate_of[pair[2] .. back]
-    if uneven and even then
-      local share = ("%.0f %%"):format(100 * uneven / even)
-      rows[#rows + 1] = { ("%s: of the even shape's rate"):format(pair[1] .. back), "", 0, share, "", "", "", "" }
-    end
-  end
-end
+cases.each(options, measure)
 
 local whole = options.op == "" -- else not all ops of a step were measured
 for i = 2, #rows do

@@ -7,7 +7,7 @@ local cases = {}
 
 local OPTIONS = { -- of both benchmarks
   op = "", T = 2048, hidden = 768, inner = 3072, heads = 12, layers = 12, vocabulary = 30522, len = 512, masked = 300,
-  dropout = 0.1, seed = 1, precision = "f32", uneven = false, window = -1, causal = false, kv_heads = 0,
+  dropout = 0.1, seed = 1, precision = "f32", window = -1, causal = false, kv_heads = 0,
 }
 
 ---What an op computes and must read and write at least, and how often a training step runs it.
@@ -99,27 +99,6 @@ local function attention(o, make, visit)
     end
     done[len] = true
   end
-end
-
----Products of shapes that fit no tile, each before an even one.
-local function uneven(o, make, visit)
-  local pairs_of = {
-    { { o.T, 312, 1200 }, { o.T, 320, 1216 } }, { { o.T, 1200, 312 }, { o.T, 1216, 320 } },
-    { { 17, 768, 3072 }, { 16, 768, 3072 } }, { { 304, 312, 30522 }, { 304, 320, 30528 } },
-  }
-  local names = {}
-  for i, pair in ipairs(pairs_of) do
-    names[i] = {}
-    for k, shape in ipairs(pair) do
-      local m, inputs, outputs = table.unpack(shape)
-      local x, w = make.leaf(m, inputs), make.leaf(outputs, inputs)
-      local flops, bytes = 2 * m * inputs * outputs, make.element * (m * inputs + outputs * inputs + m * outputs)
-      names[i][k] = ("linear %dx%dx%d"):format(m, inputs, outputs)
-      visit(names[i][k], function() return sr.ops.linear(activation(x), w) end,
-        { flops = flops, bytes = bytes, back_flops = 2 * flops, back_bytes = 2 * bytes })
-    end
-  end
-  return names
 end
 
 local function rows(o, make, visit)
@@ -244,19 +223,16 @@ end
 ---Calls `visit` for every op whose name contains options.op.
 ---@param options table
 ---@param visit seqrun.bench.Visit
----@return string[][] uneven names of an uneven product and the even one beside it
 function cases.each(options, visit)
   local function wanted(name, forward, work)
     if name:find(options.op, 1, true) then visit(name, forward, work) end
   end
-  local make, names = makers(options), {}
+  local make = makers(options)
   for _, group in ipairs { products, attention, rows, turns, tables, losses } do
     local scope <close> = sr.scope()
     group(options, make, wanted)
-    if group == attention and options.uneven then names = uneven(options, make, wanted) end
   end
   optimizers(options, wanted)
-  return names
 end
 
 return cases

@@ -2,10 +2,10 @@
 -- separated by spaces, with a line of output, seconds.  Its first line says what it is.
 
 local common = require("common")
+local sys = require("seqrun.core.sys")
 
 local Peer = {}
 Peer.__index = Peer
-
 
 ---Starts a Python script.
 ---@param python string
@@ -33,6 +33,26 @@ function Peer:ask(...)
   self.questions:write(table.concat({ ... }, " "), "\n")
   local line = self.answers:read("l") or error("bench: the peer stopped; see its message above", 0)
   return assert(tonumber(line), line)
+end
+
+---Measures ours and the arrangements of the other system, which may be missing, in turns.
+---@param turns integer
+---@param ours fun(turn: integer): number seconds
+---@param each integer items of a turn
+---@param theirs string[]
+---@param other table|false|nil
+---@return table<string, number[]> # seconds by arrangement and turn
+function Peer.in_turns(turns, ours, each, theirs, other)
+  local arms = { packed = {} }
+  for _, how in ipairs(theirs) do arms[how] = {} end
+  for turn = 1, turns do
+    sys.sleep(0.5) -- the other side's threads may still spin
+    arms.packed[turn] = ours(turn)
+    for _, how in ipairs(other and theirs or {}) do
+      arms[how][turn] = other:ask(how, (turn - 1) * each, turn * each)
+    end
+  end
+  return arms
 end
 
 function Peer:stop()

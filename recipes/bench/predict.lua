@@ -83,16 +83,12 @@ print(("%s with %s in %s, %d lines per turn, %s"):format(options.verb, facts.pat
 if other then print(other.about) end
 
 work(table.move(turns[1], 1, 100, 1, {}))
-local arms, tokens = { packed = {}, sorted = {}, unsorted = {} }, {}
-for turn = 1, options.turns do
-  sys.sleep(0.5) -- the other side's threads may still spin
+local tokens = {}
+local arms = peer.in_turns(options.turns, function(turn)
   local began = sys.now()
   tokens[turn] = work(turns[turn])
-  arms.packed[turn] = sys.now() - began
-  for _, how in ipairs(other and { "sorted", "unsorted" } or {}) do
-    arms[how][turn] = other:ask(how, (turn - 1) * options.lines, turn * options.lines)
-  end
-end
+  return sys.now() - began
+end, options.lines, { "sorted", "unsorted" }, other)
 
 local count = options.turns * options.lines
 common.versus({ "packed", "sorted", "unsorted" }, arms, tokens, "lines", options.lines)

@@ -1,11 +1,11 @@
 -- advise.lua - fits the layout advisor to a table of measured layouts, and judges it on studies that were left out.
 --
---   build/seqrun recipes/papers/advise.lua FILE.tsv [by=group|study] [device=a100] [rows=true]
+--   build/seqrun recipes/papers/advise.lua FILE.tsv [by=group|study] [device=a100]
 --
 -- FILE has a heading and a line a trial, with tabs: study, model, hidden, layers, heads, ffn, vocab, seq, world, gbs,
 -- mbs, tp, pp, dp, ckpt, sp, kernel, status (ok, oom; other lines are left out), step_s, mfu.  by=group leaves out all
 -- studies of a model and sequence length at a time, by=study one study.  Prints the constants of all rows first
--- (for lua/seqrun/advise/coefficients.lua); rows=true adds every prediction.
+-- (for lua/seqrun/advise/coefficients.lua).
 --
 -- MFU error    mean of |predicted / measured - 1| over the layouts that ran
 -- Spearman     rank correlation of predicted and measured MFU within a study, mean over the studies
@@ -22,7 +22,7 @@ local models = require("seqrun.advise.models")
 local time = require("seqrun.advise.time")
 
 local file = arg[1] and not arg[1]:find("^%-") and table.remove(arg, 1)
-local options = common.options({ by = "group", device = "a100", rows = false }, arg)
+local options = common.options({ by = "group", device = "a100" }, arg)
 if not file then common.refuse("name the table of layouts first") end
 local device = models.device(options.device)
 
@@ -125,15 +125,6 @@ local function report(rows, title)
   print()
 end
 
-local function dump(rows)
-  for _, row in ipairs(rows) do
-    local l = row.layout
-    print(("%-15s %-10s mb%d tp%d pp%d dp%d ck%d sp%d  %s %.3f said %.3f need %.2f"):format(row.study, row.job.kernel,
-      l.micro_batch, l.tensor, l.pipeline, l.data, l.recompute and 1 or 0, l.sequence_parallel and 1 or 0,
-      row.fits and "ok " or "oom", row.mfu or 0, row.said_mfu, row.said_need))
-  end
-end
-
 local function print_coefficients(coefficients)
   for _, kind in ipairs { "time", "memory" } do
     local cells = {}
@@ -158,4 +149,3 @@ for _, name in ipairs(distinct(rows, options.by)) do
   table.move(apart, 1, #apart, #left + 1, left)
 end
 report(left, "each " .. options.by .. " left out")
-if options.rows then dump(left) end

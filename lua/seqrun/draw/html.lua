@@ -2,7 +2,7 @@
 
 local svg = require("seqrun.draw.svg")
 
-local html = { escape = svg.escape, element = svg.element }
+local html = { escape = svg.escape }
 
 ---The look of all pages; its colours are those of the charts.
 local STYLE = svg.STYLE .. [[

@@ -10,7 +10,7 @@
 
 local axes = require("seqrun.draw.svg_axes")
 
-local svg = { ticks = axes.ticks }
+local svg = {}
 
 ---Colours 1 to 8 are told apart also without red and green, with at least 3:1 of contrast to the page.
 svg.STYLE = [[
@@ -223,7 +223,7 @@ end
 local function legend(out, series, x0, x1, y)
   local x, rows = x0, 0
   for _, one in ipairs(series) do
-    if one.name and not one.hidden then
+    if one.name then
       local wide = 24 + width_of(one.name)
       if x + wide > x1 and x > x0 then x, rows = x0, rows + 1 end
       local row = y + 16 * rows
