@@ -64,7 +64,6 @@
 #include "core/data/dataset.h"
 #include "core/data/examples.h"
 #include "core/data/field.h"
-#include "core/data/index.h"
 #include "core/data/ingest.h"
 #include "core/data/measure.h"
 #include "core/data/metric.h"

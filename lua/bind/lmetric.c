@@ -189,10 +189,6 @@ static const luaL_Reg functions[] = {
     {"analysis", lsr_metric_analysis},
     {"rarity", lsr_metric_rarity},
     {"rarity_coefficient", lsr_metric_coefficient},
-    {"index", lsr_index_open},
-    {"index_writer", lsr_index_writer},
-    {"index_of", lsr_index_of},
-    {"from_index", lsr_index_metric},
     {NULL, NULL},
 };
 
@@ -201,7 +197,6 @@ static const luaL_Reg functions[] = {
 int luaopen_seqrun_core_metric(lua_State *L) {
     lsr_class(L, LSR_METRIC, metric_methods, metric_gc);
     lsr_open_analysis(L);
-    lsr_open_index(L);
     luaL_newlib(L, functions);
     return 1;
 }

@@ -18,13 +18,6 @@ int lsr_metric_analysis(lua_State *L);
 int lsr_metric_rarity(lua_State *L);
 int lsr_metric_coefficient(lua_State *L);
 
-/* lindex.c */
-void lsr_open_index(lua_State *L);
-int lsr_index_open(lua_State *L);
-int lsr_index_writer(lua_State *L);
-int lsr_index_of(lua_State *L);
-int lsr_index_metric(lua_State *L);
-
 int luaopen_seqrun_core_metric(lua_State *L);
 
 #endif

@@ -70,14 +70,6 @@ describe("a data set of an earlier version", function()
   end)
 end)
 
-describe("an index of DeepSpeed of an earlier version", function()
-  it("has its rows", function()
-    local index = sr.must(sr.data.index.open(folder .. "/lengths"))
-    assert.equal(3, index:info().rows)
-    assert.same({ { 3, 1, 2 }, {}, { -7, 1 << 40 } }, { index:row(0), index:row(1), index:row(2) })
-  end)
-end)
-
 describe("the hashes of checked steps and the average of an earlier version", function()
   it("are read", function()
     local count = 0
@@ -127,8 +119,6 @@ end)
 
 -- Of .sqr and .metric, tests/c/shard.c has the cases.
 describe("a file of another machine or program is refused by name:", function()
-  local INDEX = "MMIDIDX\0\0"
-
   ---What refuses a file of these bytes.
   local function refused(name, bytes, open)
     local path = program.write(folder, name, bytes)
@@ -138,11 +128,6 @@ describe("a file of another machine or program is refused by name:", function()
     return message
   end
 
-  local function index(bytes)
-    program.write(folder, "other.bin", ("\0"):rep(64))
-    return refused("other.idx", bytes, function(path) return sr.data.index.open((path:gsub("%.idx$", ""))) end)
-  end
-
   it("a data set", function()
     local text = assert(sys.read_file(folder .. "/text.sqr"))
     local swapped = text:sub(1, 8) .. text:sub(9, 12):reverse() .. text:sub(13, 16):reverse() .. text:sub(17)
@@ -150,15 +135,6 @@ describe("a file of another machine or program is refused by name:", function()
     assert.matches("not a data set %(no .sqr header at byte 0%)", refused("other.sqr", text:sub(2), sr.data.open))
     local metric = function(path) return sr.data.metric(path) end
     assert.matches("a big%-endian data set", refused("other.metric", swapped, metric))
-  end)
-
-  it("an index of DeepSpeed: big-endian, another version, with 32-bit positions, of the older format", function()
-    assert.matches("a big%-endian index", index(INDEX .. string.pack(">I8I1I8I8", 1, 4, 0, 0)))
-    assert.matches("version 7 of the index is not 1", index(INDEX .. string.pack("<I8I1I8I8", 7, 4, 0, 0)))
-    local short = INDEX .. string.pack("<I8I1I8I8", 1, 4, 2, 0) .. string.pack("<i4i4i4i4", 1, 1, 0, 4)
-    assert.matches("numbers of rows and documents that do not fit its size", index(short))
-    assert.matches("an index of fairseq's or Megatron's older format %(TNTIDX%)",
-      index("TNTIDX\0\0" .. string.pack("<I8I8I8I8I8", 1, 4, 8, 1, 2)))
   end)
 
   it("tensors: a header whose size is big-endian or of 32 bits", function()

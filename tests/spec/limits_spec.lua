@@ -12,7 +12,7 @@ local MIB = 1 << 20
 local LIMITS = {
   config = { 250, 16 * MIB }, json = { 160, 8 * MIB }, tokenizer = { 101, 12 * MIB }, vocab = { 60, 8 * MIB },
   tensors = { 110, 8 * MIB }, model = { 32, 48 * MIB }, data = { 16, 24 * MIB }, metric = { 16, 24 * MIB },
-  index = { 1, 8 * MIB }, plan = { 60, 8 * MIB }, metrics = { 160, 8 * MIB }, checkpoint = { 4, 12 * MIB },
+  plan = { 60, 8 * MIB }, metrics = { 160, 8 * MIB }, checkpoint = { 4, 12 * MIB },
   sentences = { 1, 12 * MIB }, rows = { 8, 24 * MIB }, squad = { 160, 16 * MIB }, ids = { 4, 24 * MIB },
 }
 
@@ -174,14 +174,12 @@ describe("the memory that a file takes #slow", function()
     refused("", "model", file("config.json", ("["):rep(500000)), first)
   end)
 
-  cases("of data sets, metrics, indices, plans, checkpoints and metrics of runs is limited", function()
+  cases("of data sets, metrics, plans, checkpoints and metrics of runs is limited", function()
     local frozen = "tests/data/frozen/"
     read("data", frozen .. "text.sqr")
     read("metric", frozen .. "text.rarity.metric")
     refused("", "plan", file("plan.txt", "seqrun plan 1\nsolver x\ncapacity 99999999\n"))
     refused("", "plan", file("plan.txt", "seqrun plan 1\n" .. ("5 1421\n"):rep(200000)))
-    local idx = "MMIDIDX\0\0" .. string.pack("<I8I1I8I8", 1, 5, 1 << 40, 1 << 40)
-    refused("numbers of rows and documents", "index", file("a.idx", idx))
     read("metrics", file("metrics.jsonl", ('{"type":"train","step":1,"loss":1}\n'):rep(20000)))
     read("metrics", file("metrics.jsonl", '{"type":"train","step":1' .. lines(40000, ',"k#":1') .. "}\n"))
     read("metrics", file("metrics.jsonl", ("x"):rep(2 << 20)))

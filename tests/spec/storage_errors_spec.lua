@@ -125,15 +125,6 @@ describe("a call that fails with EIO", function()
     assert.matches("run/config.yaml: cannot read: Input/output error", said)
   end)
 
-  it("does not make the other half of a metric's index the one that is read", function()
-    local path = folder .. "/some_sample_to_metric.idx"
-    local script = program.write(folder, "values.lua", ('local sr = require("seqrun")\n'
-      .. 'sr.must(require("seqrun.data.metric").from_index("%s/some"))'):format(folder))
-    local code, said = fails_at({ script }, path, "newfstatat", 1, "EACCES")
-    if not code then return end -- pending
-    assert.same({ 5, ("seqrun: cannot examine %s: Permission denied\n"):format(path) }, { code, said })
-  end)
-
   it("does not make a text a directory", function()
     local text = program.write(folder, "some.txt", "the cat\n")
     local told = 0

@@ -21,7 +21,6 @@ local READ = {
   model = function(path) return sr.encode.open(path:match("^(.*)/")) end,
   data = function(path) return sr.data.open(path) end,
   metric = function(path) return sr.data.metric(path) end,
-  index = function(path) return sr.data.index.open((path:gsub("%.idx$", ""))) end,
   plan = function(path) return sr.pack.load(path) end,
   metrics = function(path) return sr.metrics.read(path:match("^(.*)/")) end,
   checkpoint = function(path) return sr.checkpoint.verify(path:match("^(.*)/")) end,

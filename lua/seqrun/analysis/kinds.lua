@@ -18,7 +18,6 @@ local sys = require("seqrun.core.sys")
 ---@field version? string changes when the function means something else, so that values are not mixed
 ---@field corpus? seqrun.Corpus|string of tfidf: the data set to compare with
 ---@field slots? integer of rarity: entries of the table of counts; the size of the vocabulary plus 1
----@field index? string files of DeepSpeed's analysis, whose samples are the uids: their name without _index_to_...
 ---@field checkpoint? string of loss: a run, a checkpoint or a Hugging Face directory
 ---@field loss? string of loss: its name; the first that the model has
 ---@field precision? "f32"|"bf16" of loss: f32 by default
@@ -237,46 +236,6 @@ local function accumulated(spec)
   }
 end
 
--- ---- files of DeepSpeed ----------------------------------------------------------------------------
-
----Number of values copied at a time.
-local SPAN = 1 << 16
-
----How many sequences are measured.
-local function examples_of(self)
-  local o = { data = self.corpus, prefetch = 0, packs = 1, solver = "none" }
-  for key, value in pairs(self.examples) do o[key] = value end
-  local loader, message, code = data.loader(o)
-  if not loader then return nil, message, code end
-  local guard <close> = loader
-  return loader:examples()
-end
-
-local function imported(self, spec)
-  local given, message, code = require("seqrun.data.metric").from_index(spec.index)
-  if not given then return nil, message, code end
-  local examples
-  examples, message, code = examples_of(self)
-  if not examples then return nil, message, code end
-  if given:count() ~= examples then
-    message = ("analyze: %s has %d samples, but the data set has %d sequences; its samples are not these sequences")
-      :format(spec.index, given:count(), examples)
-    return nil, message, "data"
-  end
-  return {
-    name = spec.name, options = ("index %s"):format(spec.index:match("[^/]*$")),
-    run = function(_, first)
-      for at = first, examples - 1, SPAN do
-        local count = math.min(SPAN, examples - at)
-        local done
-        done, message, code = self.analysis:append(given:values(at, count), at + count)
-        if not done then return nil, message, code end
-      end
-      return true
-    end,
-  }
-end
-
 -- ---- by name ---------------------------------------------------------------------------------------
 
 local function names()
@@ -330,7 +289,6 @@ function kinds.read(self, spec)
   end
   if spec.fn then return own(spec) end
   if spec.accumulate then return accumulated(spec) end
-  if spec.index then return imported(self, spec) end
   if spec.corpus or name == "tfidf" then return tfidf(self, spec) end
   if spec.checkpoint or name == "loss" then return require("seqrun.analysis.loss")(self, spec) end
   if name == "token_counts" then return token_counts(self) end

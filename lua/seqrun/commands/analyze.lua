@@ -26,13 +26,12 @@ end
 
 function command.define(cmd)
   cmd:argument("data", "a .sqr data set")
-  cmd:option("--metric", "metrics, by name, .lua files that return a function of a sequence, or NAME=PREFIX of files "
-    .. "of DeepSpeed's analysis"):argname("NAME"):args("+"):count("*")
+  cmd:option("--metric", "metrics, by name, or .lua files that return a function of a sequence"):argname("NAME")
+    :args("+"):count("*")
   cmd:option("--checkpoint", "of the metric loss: a run, a checkpoint or a Hugging Face directory"):argname("DIR")
   cmd:option("--corpus", "of the metric tfidf: the data set to compare with"):argname("FILE")
   cmd:option("--slots", "of rarity: entries of the table of counts; default: the vocabulary plus 1"):argname("N")
     :convert(converters.whole(1, 1 << 21))
-  cmd:option("--deepspeed", "also write metrics of integers as the index files of DeepSpeed's analysis"):argname("DIR")
   cmd:option("--out", "directory of the metric files; default: that of the data set"):argname("DIR")
   cmd:option("--part", "train or held"):choices { "train", "held" }:default("train")
   cmd:option("--held", "fraction of a text that is held out, as in data.held"):argname("X"):convert(probability)
@@ -57,8 +56,7 @@ function command.define(cmd)
 examples:
   seqrun analyze runs/data/novels.sqr --metric length rarity
   seqrun analyze runs/data/novels.sqr --metric loss --checkpoint runs/pretrain --max-len 128
-  seqrun analyze runs/data/novels.sqr --metric capitals.lua
-  seqrun analyze fixed.sqr --metric rare=analysis/voc/voc     from analysis/voc/voc_sample_to_metric.idx and others]])
+  seqrun analyze runs/data/novels.sqr --metric capitals.lua]])
 end
 
 ---The options of the metrics that have some.
@@ -69,28 +67,11 @@ local function specs_of(args)
       local spec = name
       if name == "loss" then spec = { name = name, checkpoint = args.checkpoint, precision = args.precision } end
       if name == "tfidf" then spec = { name = name, corpus = args.corpus } end
-      local own, index = name:match("^([%w_]+)=(.+)$")
-      if own then spec = { name = own, index = index } end
-      if name:find("rarity") and args.slots and not own then spec = { name = name, slots = args.slots } end
+      if name:find("rarity") and args.slots then spec = { name = name, slots = args.slots } end
       specs[#specs + 1] = spec
     end
   end
   return specs
-end
-
----Writes DIR/NAME/NAME_sample_to_metric.idx and so on, as DeepSpeed places them.
-local function export(made, folder)
-  for _, metric in ipairs(made) do
-    if not metric.about.whole then
-      return nil, ("analyze: --deepspeed: the metric '%s' is not of integers%s"):format(metric:name(),
-        metric:name() == "rarity" and "; use rarity_integer" or ""), "config"
-    end
-    local place = folder .. "/" .. metric:name()
-    local done, message, code = sys.make_dirs(place)
-    if done then done, message, code = data.index.export(metric, place .. "/" .. metric:name()) end
-    if not done then return nil, message, code end
-  end
-  return true
 end
 
 function command.run(args)
@@ -108,7 +89,6 @@ function command.run(args)
     too_long = args.split and "split" or nil, threads = args.threads,
     progress = args.format == "table" and function(line) io.stderr:write("seqrun: ", line, "\n") end or nil,
   })
-  if args.deepspeed then failure.must(export(made, args.deepspeed)) end
   local reports = {}
   for i, metric in ipairs(made) do reports[i] = show.figures(metric) end
   formats.tell(args, {

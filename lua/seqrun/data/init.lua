@@ -81,9 +81,6 @@ function data.metric(from, corpus, options)
   return metric.open(from, corpus, options)
 end
 
----Files of DeepSpeed's data analysis, read and written; see seqrun.data.index.
-data.index = setmetatable({}, { __index = function(_, key) return require("seqrun.data.index")[key] end })
-
 ---Streams the rows of labelled files.
 ---@param options seqrun.RecordOptions
 ---@return seqrun.readers.Records? records

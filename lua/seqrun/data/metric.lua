@@ -45,18 +45,6 @@ end
 ---@return seqrun.Metric
 function Metric.new(values) return wrap(core.of(check.value("metric: values", values, "table"))) end
 
----The metric that files of DeepSpeed's data analysis have: NAME_sample_to_metric, or NAME_index_to_sample and
----NAME_index_to_metric, each with .idx and .bin.  Their samples are taken for uids.
----@param name string
----@return seqrun.Metric? metric
----@return string? message
----@return string? code
-function Metric.from_index(name)
-  local object, message, code = core.from_index(name)
-  if not object then return nil, message, code end
-  return wrap(object)
-end
-
 function Metric:__tostring()
   local a = self.about
   if a.accumulated then return ("metric %s: %d totals"):format(a.name, a.count) end
