@@ -1,13 +1,13 @@
 #include "core/data/indexed.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "core/base/file.h"
 #include "core/base/io.h"
 #include "core/base/mem.h"
 #include "core/base/thread.h"
-#include "core/data/id_columns.h"
 
 static const char magic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
 
@@ -15,7 +15,8 @@ enum {
     HEADER = 34,
     BUFFER = 1 << 16,
     LONGEST = 65535,
-    TAIL = BUFFER / 8 /* ids at the end of a document that are looked at together */
+    TAIL = BUFFER / 8, /* ids at the end of a document that are looked at together */
+    TOGETHER = 4096    /* ids that are appended at once */
 };
 
 /* A file that is read from any place, mostly onwards. */
@@ -38,8 +39,10 @@ typedef struct reader {
     uint64_t pointers, starts;     /* where these lists begin in .idx; the sizes are at HEADER */
     uint64_t next;                 /* byte of .bin at which the next sequence begins */
     const sr_tokenizer *tokenizer;
-    sr_id_column ids;
     sr_shard_writer *writer;
+    int32_t vocabulary; /* its size */
+    int ids;            /* column */
+    bool narrow;        /* of 16 bits */
     int sentence_tokens, document_sentences;
     int64_t id[LONGEST];
     sr_ids_counts *counts;
@@ -167,6 +170,37 @@ static sr_status find_sequence(reader *r, uint64_t i, uint64_t *pointer, uint64_
     return SR_OK;
 }
 
+static sr_status add_ids(reader *r) {
+    r->vocabulary = sr_tokenizer_size(r->tokenizer);
+    r->narrow = r->vocabulary <= 65536;
+    return sr_shard_add_column(r->writer, &r->ids, "ids",
+                               r->narrow ? SR_COLUMN_U16 : SR_COLUMN_U32);
+}
+
+/* Appends the first `count` ids that were read, of sequence i. */
+static sr_status append_ids(const reader *r, size_t count, uint64_t i) {
+    uint16_t narrow[TOGETHER];
+    uint32_t wide[TOGETHER];
+    for (size_t at = 0; at < count;) {
+        size_t n = count - at < TOGETHER ? count - at : TOGETHER;
+        for (size_t k = 0; k < n; k++) {
+            int64_t id = r->id[at + k];
+            if (id < 0 || id >= r->vocabulary)
+                return sr_fail(SR_EDATA,
+                               "%s: sequence %" PRIu64 " has the id %" PRId64
+                               ", but the vocabulary has %d tokens; give the vocabulary that the "
+                               "file was made with",
+                               r->bin.path, i, id, r->vocabulary);
+            narrow[k] = (uint16_t)id;
+            wide[k] = (uint32_t)id;
+        }
+        const void *from = r->narrow ? (const void *)narrow : (const void *)wide;
+        SR_TRY(sr_shard_append(r->writer, r->ids, from, n));
+        at += n;
+    }
+    return SR_OK;
+}
+
 static bool is_special(const reader *r, int64_t id) {
     return id >= 0 && id <= INT32_MAX && sr_tokenizer_is_special(r->tokenizer, (int32_t)id);
 }
@@ -192,7 +226,7 @@ static sr_status write_sequence(reader *r, uint64_t i, bool last, uint32_t *sent
     for (uint64_t done = 0; done < size;) {
         uint16_t n = size - done < LONGEST ? (uint16_t)(size - done) : LONGEST;
         SR_TRY(read_ids(r, pointer, done, n));
-        SR_TRY(sr_id_column_append(&r->ids, r->id, n, r->bin.path, "sequence", i));
+        SR_TRY(append_ids(r, n, i));
         SR_TRY(sr_shard_append(r->writer, r->sentence_tokens, &n, 1));
         if (++*sentences == 0) return wrong(r, "a document has more than 2^32 - 1 sentences");
         done += n;
@@ -256,7 +290,7 @@ static sr_status import_file(reader *r, const char *path) {
 
 static sr_status import_all(reader *r, const char *const *paths, size_t count) {
     sr_shard_writer *w = r->writer;
-    SR_TRY(sr_id_column_add(&r->ids, w, r->tokenizer));
+    SR_TRY(add_ids(r));
     SR_TRY(sr_shard_add_column(w, &r->sentence_tokens, "sentence_tokens", SR_COLUMN_U16));
     SR_TRY(sr_shard_add_column(w, &r->document_sentences, "document_sentences", SR_COLUMN_U32));
     for (size_t i = 0; i < count; i++) SR_TRY(import_file(r, paths[i]));

@@ -22,9 +22,9 @@ extern "C" {
 #endif
 
 typedef struct sr_ids_counts {
-    uint64_t files, documents, sentences, examples; /* written */
+    uint64_t files, documents, sentences; /* written */
     uint64_t tokens;
-    uint64_t left_out; /* special tokens at the ends of documents; of HDF5, masks undone */
+    uint64_t left_out; /* special tokens at the ends of documents */
 } sr_ids_counts;
 
 /* Writes the documents of some .idx, each with its .bin beside it, to a .sqr file that is begun;

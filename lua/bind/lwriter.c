@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/data/bert_hdf5.h"
 #include "core/data/carried.h"
 #include "core/data/field.h"
+#include "core/data/indexed.h"
 #include "lua/bind/ldata.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/ltext.h"
@@ -186,28 +186,22 @@ static int writer_commit(lua_State *L) {
     return lsr_done(L, sr_shard_commit(w));
 }
 
-/* writer:import(kind: "indexed"|"hdf5", paths: string|string[], t: Tokenizer) -> { files: integer,
- *     documents: integer, sentences: integer, examples: integer, tokens: integer, left_out:
- *     integer } counts | nil, message, code
- * Adds the ids of other programs' files, and all columns but those of the tokenizer.
- *   kind  Megatron's .idx, NVIDIA's BERT data
- *   t     that the ids are of */
+/* writer:import(paths: string|string[], t: Tokenizer) -> { files: integer, documents: integer,
+ *     sentences: integer, tokens: integer, left_out: integer } counts | nil, message, code
+ * Adds the ids of Megatron's indexed sets, and all columns but those of the tokenizer.
+ *   t  that the ids are of */
 static int writer_import(lua_State *L) {
-    static const char *const kinds[] = {"indexed", "hdf5", NULL};
     sr_shard_writer *w = check_writer(L);
-    int kind = lsr_checkoption(L, 2, "kind", NULL, kinds);
     size_t count;
-    const sr_tokenizer *t = lsr_checktokenizer(L, 4);
-    const char *const *paths = lsr_checkpaths(L, 3, &count);
+    const sr_tokenizer *t = lsr_checktokenizer(L, 3);
+    const char *const *paths = lsr_checkpaths(L, 2, &count);
     sr_ids_counts c;
-    sr_status st = kind == 0 ? sr_indexed_import(&c, w, paths, count, t)
-                             : sr_bert_hdf5_import(&c, w, paths, count, t);
+    sr_status st = sr_indexed_import(&c, w, paths, count, t);
     if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, 0, 6);
+    lua_createtable(L, 0, 5);
     lsr_set_integer(L, "files", (int64_t)c.files);
     lsr_set_integer(L, "documents", (int64_t)c.documents);
     lsr_set_integer(L, "sentences", (int64_t)c.sentences);
-    lsr_set_integer(L, "examples", (int64_t)c.examples);
     lsr_set_integer(L, "tokens", (int64_t)c.tokens);
     lsr_set_integer(L, "left_out", (int64_t)c.left_out);
     return 1;

@@ -16,8 +16,8 @@ local LIMITS = {
   sentences = { 1, 12 * MIB }, rows = { 8, 24 * MIB }, squad = { 160, 16 * MIB }, ids = { 4, 24 * MIB },
 }
 
----Whatever its size: the rows of chunks of six datasets in HDF5; the largest window of zstd.
-local HDF5, ZSTD = { 0, 448 * MIB }, { 0, 160 * MIB }
+---Whatever its size: the largest window of zstd.
+local ZSTD = { 0, 160 * MIB }
 
 local MOST_SECONDS = 30 -- of processor time
 
@@ -207,39 +207,6 @@ describe("the memory that a file takes #slow", function()
     refused("", "squad", file("a.json", '{"data":[' .. ("["):rep(1 << 20)))
   end)
 
-  cases("of BERT's data in HDF5 is limited, whatever its shapes and chunks say", function()
-    local first = sys.real_path("tests/data/inputs/bert.hdf5")
-    local whole = sr.must(sys.read_file(first, 1 << 20))
-    local chunks = string.pack("<I4I4I4", 40, 24, 4)
-    local function hdf5(pattern, by, times)
-      local text, changed = whole:gsub(pattern, by, times)
-      assert.is_true(changed > 0, "the file is another than it was")
-      return file("b.hdf5", text)
-    end
-    local function plain(bytes) return (bytes:gsub("%W", "%%%0")) end
-    local function literal(bytes) return (bytes:gsub("%%", "%%%%")) end -- of a replacement
-    local sides = "(\3\2\3........)" .. plain(chunks)
-    local function with_chunks(rows, columns) return "%1" .. literal(string.pack("<I4I4I4", rows, columns, 4)) end
-    assert.is_true(read("ids", first, first, HDF5).good)
-    refused("chunks of more than 4 million numbers", "ids", hdf5(sides, with_chunks(1 << 30, 24)), first, HDF5)
-    refused("a chunk has no numbers", "ids", hdf5(sides, with_chunks(0, 24)), first, HDF5)
-    refused("does not decompress", "ids", hdf5(sides, with_chunks(174000, 24)), first, HDF5)
-    local gone = "%1" .. ("\xFF"):rep(8) .. literal(string.pack("<I4I4I4", 174000, 24, 4))
-    refused("row 0 is not %[CLS%] A", "ids", hdf5("(\3\2\3)........" .. plain(chunks), gone), first, HDF5)
-    local function rows(n)
-      return hdf5(plain(string.pack("<I8I8", 40, 24)), literal(string.pack("<I8I8", n, 24)))
-    end
-    refused("has 40 rows, but 'input_ids' 1099511627776", "ids", rows(1 << 40), first, HDF5)
-    refused("it is too large", "ids", rows(1 << 60), first, HDF5)
-    local tree = whole:find("TREE\1\0", 1, true)
-    local cycle = whole:sub(1, tree + 4) .. "\1" .. whole:sub(tree + 6, tree + 55) .. string.pack("<I8", tree - 1)
-      .. whole:sub(tree + 64)
-    refused("the tree of its chunks is too deep", "ids", file("b.hdf5", cycle), first, HDF5)
-    refused("truncated or damaged", "ids", file("b.hdf5", whole:sub(1, #whole // 2)), first, HDF5)
-    refused("too short", "ids", file("b.hdf5", "\x89HDF"), first, HDF5)
-    refused("", "ids", file("b.hdf5", ("\0"):rep(4 << 20)), first, HDF5)
-  end)
-
   cases("of Megatron's indexed sets is limited, and long tails of special tokens take no longer", function()
     local first = sys.real_path("tests/data/inputs/indexed.idx")
     local function index(numbers, sizes, pointers, documents, bin)
@@ -326,17 +293,12 @@ describe("a byte that is another", function()
     assert.is_true(refusals > 0)
   end
 
-  local function ids(path)
-    return sr.data.prepare { inputs = path, out = folder .. "/x.sqr", vocab = "tests/data/inputs/vocab.txt",
-      overwrite = true }
-  end
-
-  it("in an HDF5 or an indexed set ends with one sentence, or is read", function()
-    for i, name in ipairs { "bert.hdf5", "bert-new.hdf5" } do
-      flip("mutant.hdf5", sr.must(sys.read_file("tests/data/inputs/" .. name, 1 << 20)), 36 + i, ids)
-    end
+  it("in an indexed set ends with one sentence, or is read", function()
     sr.must(sys.write_file(folder .. "/mutant.bin", sr.must(sys.read_file("tests/data/inputs/indexed.bin"))))
-    flip("mutant.idx", sr.must(sys.read_file("tests/data/inputs/indexed.idx")), 1, ids)
+    flip("mutant.idx", sr.must(sys.read_file("tests/data/inputs/indexed.idx")), 1, function(mutant)
+      return sr.data.prepare { inputs = mutant, out = folder .. "/x.sqr", vocab = "tests/data/inputs/vocab.txt",
+        overwrite = true }
+    end)
   end)
 
   it("in a .zst file ends with one sentence, or is read", function()

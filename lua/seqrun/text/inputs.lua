@@ -9,7 +9,8 @@ local text = require("seqrun.core.text")
 
 local TABLES = { json = true, csv = true, tsv = true, parquet = true }
 local RECORDS = { jsonl = true, ndjson = true }
-local IDS = { idx = "indexed", bin = "indexed", h5 = "hdf5", hdf5 = "hdf5" }
+local IDS = { idx = true, bin = true }
+local HDF5 = { h5 = true, hdf5 = true }
 
 ---The ending of a file's name, without that of its compression.
 local function ending_of(path)
@@ -18,7 +19,7 @@ end
 
 ---@class seqrun.PrepareInputs
 ---@field files string[] in the order in which they are read
----@field kind "text"|"indexed"|"hdf5" text: of JSONL too
+---@field kind "text"|"ids" text: of JSONL too; ids: Megatron's indexed sets
 ---@field records boolean some of the files are of JSONL
 
 local inputs = {}
@@ -39,11 +40,15 @@ local function add(found, given)
   for _, path in ipairs(files) do
     local ending = ending_of(path)
     if TABLES[ending] then return refuse_table(path, given) end
-    local kind = IDS[ending] or "text"
+    if HDF5[ending] then
+      return nil, ("%s: HDF5 is not read; docs/reference/formats.md shows how h5py and sr.data.write make a data set "
+        .. "of it"):format(path), "config"
+    end
+    local kind = IDS[ending] and "ids" or "text"
     found.records = found.records or RECORDS[ending] or false
     if found.kind and found.kind ~= kind then
-      return nil, ("%s and %s: token ids and text, or token ids in two forms, are not read together; give them one by "
-        .. "one, with an out of their own"):format(found.files[#found.files], path), "config"
+      return nil, ("%s and %s: token ids and text are not read together; give them one by one, with an out of "
+        .. "their own"):format(found.files[#found.files], path), "config"
     end
     found.kind = kind
     found.files[#found.files + 1] = path

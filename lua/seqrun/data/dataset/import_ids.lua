@@ -1,4 +1,4 @@
--- import_ids.lua - token ids of other programs to a data set: Megatron's indexed sets, NVIDIA's BERT data in HDF5.
+-- import_ids.lua - token ids to a data set: Megatron's indexed sets.
 
 local commas = require("seqrun.base.format").commas
 local core = require("seqrun.core.data")
@@ -7,11 +7,6 @@ local packed = require("seqrun.base.packed")
 local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
 
-local FORMS = {
-  indexed = { kind = "text", name = "Megatron's indexed sets" },
-  hdf5 = { kind = "examples", name = "BERT data in HDF5" },
-}
-
 ---Options that are about text.
 local TEXT = { "document_start", "where", "columns" }
 
@@ -19,10 +14,10 @@ local function refuse(format, ...) return nil, ("prepare: " .. format):format(..
 
 ---Why ids cannot be read with these options; nil if they can.
 local function problem_of(options, found)
-  local first, form = found.files[1], FORMS[found.kind]
+  local first = found.files[1]
   for _, path in ipairs(found.files) do
     if packed.bare(path) ~= path then
-      return ("%s: %s are read as they are; decompress it"):format(path, form.name)
+      return ("%s: Megatron's indexed sets are read as they are; decompress it"):format(path)
     end
   end
   if type(options.vocab) == "table" and getmetatable(options.vocab) == nil then
@@ -55,12 +50,11 @@ local function write(options, found, tokenizer, source)
   local writer, message, code = core.writer(options.out)
   if not writer then return nil, message, code end
   local guard <close> = writer
-  local files = found.kind == "indexed" and indexes(found.files) or found.files
   local began = sys.now()
-  local counts, problem, why = writer:import(found.kind, files, tokenizer)
+  local counts, problem, why = writer:import(indexes(found.files), tokenizer)
   if not counts then return nil, problem, why end
   local done
-  done, message, code = writer:meta("kind", FORMS[found.kind].kind)
+  done, message, code = writer:meta("kind", "text")
   if done then done, message, code = writer:tokenizer(tokenizer) end
   if done then done, message, code = writer:meta("source", source) end
   if done then done, message, code = writer:commit() end
@@ -69,15 +63,12 @@ local function write(options, found, tokenizer, source)
   return counts
 end
 
-local function report(options, found, counts)
+local function report(options, counts)
   if not options.progress then return end
-  local left_out = counts.left_out == 0 and "" or found.kind == "hdf5"
-    and ("; %s undone"):format(counted(counts.left_out, "mask"))
-    or ("; %s at the ends of documents left out"):format(counted(counts.left_out, "special token"))
-  options.progress(("%s: %s tokens in %s, from %s in %.1f s%s"):format(options.out, commas(counts.tokens),
-    found.kind == "hdf5" and counted(counts.examples, "example") or ("%s of %s"):format(
-    counted(counts.sentences, "sentence"), counted(counts.documents, "document")), counted(counts.files, "file"),
-    counts.seconds, left_out))
+  options.progress(("%s: %s tokens in %s of %s, from %s in %.1f s%s"):format(options.out, commas(counts.tokens),
+    counted(counts.sentences, "sentence"), counted(counts.documents, "document"), counted(counts.files, "file"),
+    counts.seconds, counts.left_out == 0 and ""
+    or ("; %s at the ends of documents left out"):format(counted(counts.left_out, "special token"))))
 end
 
 ---Makes the data set.
@@ -100,6 +91,6 @@ return function(options, found, source)
   local counts
   counts, message, code = write(options, found, tokenizer, source)
   if not counts then return nil, message, code end
-  report(options, found, counts)
+  report(options, counts)
   return counts
 end
