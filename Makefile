@@ -344,15 +344,12 @@ compdb: ## write compile_commands.json for editors and clang-tidy
 	    "$(CC) $(CFLAGS) -I$(BUILD) $$more -c $$f"; sep=,; done; printf '\n]\n'; } > compile_commands.json
 
 # ---- install -----------------------------------------------------------------------------------------
-install: all ## install the program, its Lua files, recipes, headers, documents and completions under PREFIX
+install: all ## install the program, its Lua files, recipes, headers, documents, manual page and completions under PREFIX
 	@DESTDIR="$(DESTDIR)" sh .make/install.sh $(BUILD) $(PREFIX)
 
 deb: all ## build a Debian package, build/seqrun_*.deb
 	@sh .make/deps.sh $(DEB_PACKAGES)
 	@VERSION=$(VERSION) sh .make/deb.sh $(BUILD) $(BUILD)
-
-manual: all ## write docs/seqrun.1 from the parsers of the command line
-	$(BUILD)/seqrun completion man > docs/seqrun.1
 
 uninstall: ## remove the installed files
 	@DESTDIR="$(DESTDIR)" sh .make/install.sh $(BUILD) $(PREFIX) remove
@@ -365,5 +362,5 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 FORCE:
-.PHONY: FORCE all ctests test test-long test-valgrind test-report fuzz bench bench-amx demo deps test-deps lint-deps lint size format compdb install deb manual uninstall clean help
+.PHONY: FORCE all ctests test test-long test-valgrind test-report fuzz bench bench-amx demo deps test-deps lint-deps lint size format compdb install deb uninstall clean help
 -include $(shell find $(BUILD) -type f -name '*.d' 2>/dev/null)

@@ -4,12 +4,12 @@ set -eu
 build=$1 prefix=${DESTDIR:-}$2
 share=$prefix/share
 doc=$share/doc/seqrun
-completions="bash:bash-completion/completions/seqrun zsh:zsh/site-functions/_seqrun
-    fish:fish/vendor_completions.d/seqrun.fish"
+printed="bash:bash-completion/completions/seqrun zsh:zsh/site-functions/_seqrun
+    fish:fish/vendor_completions.d/seqrun.fish man:man/man1/seqrun.1" # by `seqrun completion KIND`
 
 if [ "${3:-}" = remove ]; then
-    rm -f "$prefix/bin/seqrun" "$share/man/man1/seqrun.1"
-    for c in $completions; do rm -f "$share/${c#*:}"; done
+    rm -f "$prefix/bin/seqrun"
+    for c in $printed; do rm -f "$share/${c#*:}"; done
     rm -rf "$prefix/lib/seqrun" "$prefix/include/seqrun" "$share/seqrun" "$doc"
     exit
 fi
@@ -30,8 +30,7 @@ for f in "$build"/meta/*.lua; do install -D -m 644 "$f" "$share/seqrun/lua/seqru
 copy "$prefix/include/seqrun" core/*.h core/*/*.h core/*/*/*.h
 copy "$doc" README.md LICENSE docs/*.md docs/*/*
 "$build/seqrun" help --html >"$doc/api.html"
-install -D -m 644 docs/seqrun.1 "$share/man/man1/seqrun.1"
-for c in $completions; do
+for c in $printed; do
     install -d "$(dirname "$share/${c#*:}")"
     "$build/seqrun" completion "${c%%:*}" >"$share/${c#*:}"
 done

@@ -1,4 +1,4 @@
--- man.lua - the manual page, docs/seqrun.1.
+-- man.lua - the manual page, seqrun.1, which `make install` writes.
 
 local verbs = require("seqrun.cli.verbs")
 
