@@ -63,8 +63,9 @@ describe("a run that cannot be read", function()
     end
     assert.same({ folder .. "/good" }, history.find(folder, 3, unlisted))
     assert.same({ { dir = folder .. "/below", reason = "cannot list: Input/output error" } }, unlisted)
-    local rows, bad, message = index.read(folder, { folder .. "/good" }, nil, unlisted)
-    assert.same({ 1, unlisted, folder .. "/below: cannot list: Input/output error" }, { #rows, bad, message })
+    local message = folder .. "/below: cannot list: Input/output error"
+    local rows, bad, said = index.read({ folder .. "/good" }, false, unlisted)
+    assert.same({ 1, unlisted, "1 run cannot be read: " .. message }, { #rows, bad, said })
     local good, problem = pcall(history.find, folder)
     assert.same({ false, message, 5 }, { good, tostring(problem), problem:exit_code() })
   end)

@@ -149,33 +149,6 @@ describe("a file of another machine or program is refused by name:", function()
   end)
 end)
 
-describe("what is kept beside runs", function()
-  it("of another version is made anew: the rows of seqrun runs", function()
-    local runs, cache = folder .. "/many", folder .. "/cache"
-    for i = 1, 101 do
-      local place = ("%s/%d"):format(runs, i)
-      assert(sys.make_dirs(place))
-      program.write(place, "metrics.jsonl", '{"type":"train","step":1,"loss":2}\n')
-      program.write(place, "config.yaml", "seed: 1\n")
-      program.write(place, "ended.json", '{"state":"finished","step":1,"seconds":1}')
-    end
-    local function rows()
-      local words = { "runs", runs, "--sort", "name", "--columns", "state,loss", "--format", "csv" }
-      local code, out, err = program.run(words, { before = ("XDG_CACHE_HOME='%s'"):format(cache) })
-      assert.equal(0, code, err)
-      return out
-    end
-    local first = rows()
-    local kept = cache .. "/seqrun/runs/" .. assert(sys.list(cache .. "/seqrun/runs"))[1]
-    local text = assert(sys.read_file(kept))
-    assert.equal("seqrun runs 1\n", text:sub(1, 14))
-    assert.equal(first, rows())
-    assert(sys.write_file(kept, (text:gsub("runs 1", "runs 9", 1):gsub("2%.0", "9.0"))))
-    assert.equal(first, rows())
-    assert.equal("seqrun runs 1\n", assert(sys.read_file(kept)):sub(1, 14))
-  end)
-end)
-
 describe("a run of an earlier version", function()
   for name, recipe in pairs(RECIPES) do
     it("resumes as it went on then: " .. name, function()

@@ -154,35 +154,6 @@ describe("the command runs selects", function()
     assert.matches("expected a name, .*, got '<'", problem("--where", "<1"))
     assert.matches("the quote at character 7 is not closed", problem("--where", "state='a"))
   end)
-
-  it("among many that are kept, as they are now", function()
-    local many, cache = folder .. "/many", folder .. "/cache"
-    for i = 1, 120 do
-      made(("many/r%03d"):format(i), {
-        lines = lines_of({ 8 }, { { type = "eval", step = 10, mlm_loss = i / 8 } }),
-        ended = { state = "finished", step = 10 }, config = ('seed: %d\nlabel: "a \\"seed\\": 3, \\\\"\n'):format(i),
-      })
-    end
-    local function found(condition)
-      local code, out, err = program.run({ "runs", many, "--where", condition, "--columns", "seed,best.mlm_loss,label",
-        "--format", "csv", "--sort", "name" }, { before = "XDG_CACHE_HOME=" .. cache })
-      assert.equal(0, code, err)
-      return out:gsub("^[^\n]*\n", "")
-    end
-    local first = found("seed=7 or best.mlm_loss=1.5")
-    assert.equal('r007,7,0.875,"a ""seed"": 3, \\"\nr012,12,1.5,"a ""seed"": 3, \\"\n', first)
-    assert.equal(1, #assert(sys.list(cache .. "/seqrun/runs")))
-    assert.equal(first, found("seed=7 or best.mlm_loss=1.5"))
-    made("many/r007", {
-      lines = lines_of({ 8 }, { { type = "eval", step = 10, mlm_loss = 0.5 } }),
-      ended = { state = "finished", step = 11 }, config = "seed: 7\n",
-    })
-    assert.equal("r007,7,0.5,\n", found("seed=7"))
-    local file = cache .. "/seqrun/runs/" .. sys.list(cache .. "/seqrun/runs")[1]
-    assert(sys.write_file(file, assert(sys.read_file(file)):sub(1, 5000)))
-    assert.equal("r007,7,0.5,\n", found("seed=7"))
-    sys.remove(many)
-  end)
 end)
 
 describe("the command compare", function()

@@ -76,23 +76,6 @@ describe("lines of a file that grows", function()
     assert.same({ 5, 3, 2, 1 }, { found.train[1].loss, found.train[2].loss, found.train[3].loss, found.train[4].loss })
     assert.equal(0, #found.evals)
   end)
-
-  it("give a digest the evaluations and the last lines", function()
-    local text = {}
-    for step = 1, 200 do
-      text[#text + 1] = train_line(step, 5)
-      if step % 50 == 0 then text[#text + 1] = ('{"type":"eval","step":%d,"f1":%g}\n'):format(step, step / 1000) end
-    end
-    for _, bytes in ipairs { table.concat(text), table.concat(text):gsub("\n$", ""), train_line(1, 5), "" } do
-      local found, whole = lines.new(), lines.new()
-      program.write(dir, "metrics.jsonl", bytes)
-      lines.digest(found, bytes)
-      lines.read(whole, dir .. "/metrics.jsonl")
-      assert.same(whole.evals, found.evals)
-      assert.same(whole.train[#whole.train], found.train[#found.train])
-      assert.is_true(#found.train <= 40)
-    end
-  end)
 end)
 
 describe("a picture", function()

@@ -49,9 +49,6 @@ local ORDERS = {
   name = function(row) return row.overview.path end,
 }
 
----Bytes of the newest metrics that are read: thousands of lines.
-local NEWEST = 1 << 20
-
 ---Whether a sorts before b: numbers before text, what is missing last.
 local function less(a, b)
   if a == nil or b == nil then return a ~= nil and b == nil end
@@ -92,7 +89,7 @@ local function collect(args)
   local needs_all = (args.where or ""):find("best.", 1, true) or (args.columns or ""):find("best.", 1, true)
     or args.sort:find("best.", 1, true)
   local dirs = history.find(args.dir, 6, unlisted)
-  local rows, bad, message = index.read(args.dir, dirs, not needs_all and NEWEST or nil, unlisted)
+  local rows, bad, message = index.read(dirs, needs_all ~= nil, unlisted)
   for _, name in ipairs(names) do where.check_name(rows, name, "--where") end
   for _, name in ipairs(args.columns and columns_of(args) or {}) do where.check_name(rows, name, "--columns") end
   if not ORDERS[args.sort] then where.check_name(rows, args.sort, "--sort") end

@@ -1,4 +1,4 @@
--- ending.lua - how a run ended: ended.json in its directory, missing while the run is alive and after a kill.
+-- ending.lua - how a run ended: ended.json in its directory, where it is "running" until then, and after a kill.
 
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
@@ -8,11 +8,9 @@ local ending = {}
 
 local function path_of(folder) return folder .. "/ended.json" end
 
----Removes what an earlier session of the run left.
+---Writes that the run has begun, in the place of how an earlier session of it ended.
 ---@param folder string
-function ending.clear(folder)
-  if sys.exists(path_of(folder)) then failure.must(sys.remove(path_of(folder))) end
-end
+function ending.begin(folder) failure.must(sys.write_file(path_of(folder), '{"state":"running"}\n')) end
 
 ---Writes how the run ended; a failure to write changes nothing about it, and is returned.
 ---@param folder string
@@ -37,10 +35,12 @@ local STATES = { finished = true, stopped = true, failed = true }
 ---What ending.write wrote; nil if there is nothing readable.
 ---@param folder string
 ---@return { state: string, step: integer, seconds: number, ended: string, message?: string }|nil
+---@return boolean? begun there is nothing yet, but ending.begin
 function ending.read(folder)
   local text = failure.there(sys.read_file(path_of(folder), 1 << 20))
   local value = text and json.decode(text)
-  if type(value) ~= "table" or not STATES[value.state] then return nil end
+  if type(value) ~= "table" then return nil end
+  if not STATES[value.state] then return nil, value.state == "running" end
   if value.message ~= nil then value.message = type(value.message) == "string" and value.message or nil end
   return value
 end

@@ -153,39 +153,6 @@ function lines.read(self, path, newest)
   for text in line_file.of(file, path:match("[^/]*$")) do take(self, text) end
 end
 
--- ---- a digest of many runs -------------------------------------------------------------------------
-
----Bytes at the end of which a digest has all lines.
-local TAIL = 1 << 11
-
-local EVAL = '"type":"eval"'
-
----Bytes before a place that are searched for the beginning of its line, before all are.
-local NEAR = 1 << 12
-
----Where the line of a place begins.
-local function line_start(bytes, at)
-  local from = math.max(1, at - NEAR)
-  local near = bytes:sub(from, at):match(".*\n()")
-  if near or from == 1 then return near and from + near - 1 or 1 end
-  return bytes:sub(1, at):match(".*\n()") or 1
-end
-
----Reads all evaluations, and of training and of events only what is among the last lines: fast, for tables of many
----runs.
----@param self seqrun.RunLines
----@param bytes string of the file
-function lines.digest(self, bytes)
-  local last = #bytes > TAIL and bytes:find("\n", #bytes - TAIL, true) or 0
-  local at = bytes:find(EVAL, 1, true)
-  while at and at <= last do
-    local stop = bytes:find("\n", at, true)
-    take(self, bytes:sub(line_start(bytes, at), stop))
-    at = bytes:find(EVAL, stop, true)
-  end
-  for text in bytes:gmatch("[^\n]+", last + 1) do take(self, text) end
-end
-
 -- ---- a file that grows -------------------------------------------------------------------------------
 
 ---Bytes before the last position that must be the same, or the file was written anew; bytes read at a time.

@@ -63,60 +63,12 @@ local function value_of(node, keys, path)
   return list
 end
 
----The top-level entries of a config file, as text; nil if it is not plainly one after the other, as runs write it.
-local function entries_of(text)
-  text = "\n" .. text
-  if text:find("\n [^ ]") then return nil end
-  local list, first = {}, nil
-  for at in text:gmatch("\n()[^ #\n]") do
-    if not text:find("^[%a_]", at) then return nil end
-    if first then list[#list + 1] = text:sub(first, at - 1) end
-    first = at
-  end
-  if first then list[#list + 1] = text:sub(first) end
-  return list
-end
-
----Entries of configs that were read, by their text: many runs have most of them in common.
-local MOST_ENTRIES = 10000
-local entries, count = {}, 0
-
----The value of an entry by itself, and the paths of what is no map in it; nil if it is no entry.
-local function read_entry(text)
-  local found = entries[text]
-  if found then return found end
-  local root = yaml.parse(text)
-  if not root or root.kind ~= "map" or #root ~= 1 then return nil end
-  found = { keys = {} }
-  found.name, found.value = next(value_of(root, found.keys))
-  if count >= MOST_ENTRIES then entries, count = {}, 0 end
-  entries[text], count = found, count + 1
-  return found
-end
-
----The values of a config entry by entry, which share tables with other configs; nil if it must be read whole.
-local function shared_config(text)
-  local config, keys = {}, {}
-  for _, entry in ipairs(entries_of(text) or { "" }) do
-    local found = read_entry(entry)
-    if not found or config[found.name] ~= nil then return nil end
-    config[found.name] = found.value
-    table.move(found.keys, 1, #found.keys, #keys + 1, keys)
-  end
-  return config, keys
-end
-
 ---The values of a config file as they are written, whatever recipe they are of.
 ---@param path string
----@param many? boolean of many runs, whose configs have values in common: they are not to be changed
 ---@return table<string, any> config {} if there is none
 ---@return string[] keys the paths of its values, in order
-function history.config(path, many)
+function history.config(path)
   local text, keys = there(sys.read_file(path, 1 << 20)), {}
-  if text and many then
-    local config, paths = shared_config(text)
-    if config then return config, paths end
-  end
   local root = text and yaml.parse(text)
   if not root or root.kind ~= "map" then return {}, keys end
   return value_of(root, keys), keys
@@ -133,8 +85,8 @@ end
 ---Bytes at the end of run.log that are searched.
 local TAIL = 1 << 14
 
----What run.log says at its end: the number of steps that the run was to make, and whether it told where it was saved,
----which runs do when they have finished.
+---What run.log says at its end: the number of steps that the run was to make, and whether it then told where it was
+---saved, as runs do that have finished.
 local function read_log(self)
   local file = line_file.open(self.dir .. "/run.log")
   if not file then return end
@@ -147,12 +99,12 @@ local function read_log(self)
   file:close()
 end
 
----Whether it runs, or how it ended; runs of older versions did not write how.
+---Whether it runs, or how it ended; a run of an older version wrote nothing, but told where it was saved.
 local function state_of(self)
   if train.run_held(self.dir) then return "running" end
-  local ended = ending.read(self.dir)
+  local ended, begun = ending.read(self.dir)
   if ended then return ended.state, ended.message end
-  if self.told then return "finished" end
+  if self.told and not begun then return "finished" end
   return "failed", "the run ended without a message: it was killed, or the machine went down"
 end
 
@@ -242,18 +194,13 @@ local function unreadable(dir)
 end
 
 ---Reads all files of a run.
----@param newest? integer|"digest" as of history.open
 local function fill(self, newest)
   local dir = self.dir
   self.state, self.reason, self.steps = history.state(dir)
-  if newest == "digest" then
-    lines.digest(self, there(sys.read_file(dir .. "/metrics.jsonl")) or "")
-  else
-    lines.read(self, dir .. "/metrics.jsonl", newest)
-    self.environment = there(json_file.read(dir .. "/environment.json"))
-    self.scores = there(json_file.read(dir .. "/scores.json"))
-  end
-  self.config, self.keys = history.config(dir .. "/config.yaml", newest == "digest")
+  lines.read(self, dir .. "/metrics.jsonl", newest)
+  self.environment = there(json_file.read(dir .. "/environment.json"))
+  self.scores = there(json_file.read(dir .. "/scores.json"))
+  self.config, self.keys = history.config(dir .. "/config.yaml")
   add_checkpoints(self, dir)
   add_checkpoints(self, dir .. "/best", true)
   local last, scored = self.train[#self.train], self.evals[#self.evals]
@@ -267,8 +214,7 @@ end
 
 ---Reads the directory of a run.
 ---@param dir string
----@param newest? integer|"digest" reads only about the last `newest` bytes of the metrics; "digest": all evaluations
----  and the last lines, for tables of many runs
+---@param newest? integer reads only about the last `newest` bytes of the metrics
 ---@return seqrun.History|nil
 ---@return string? message
 ---@return string? code
@@ -292,7 +238,7 @@ end
 
 ---Reads several runs.
 ---@param dirs string[] of history.find
----@param newest? integer|"digest" as for open
+---@param newest? integer as for open
 ---@param unlisted? { dir: string, reason: string }[] of history.find, which are reported too
 ---@return seqrun.History[]
 ---@return { dir: string, reason: string }[] unreadable

@@ -219,7 +219,7 @@ function Directory:start(loaded, t)
   check_inputs(before)
   local aside = self.force and set_aside(self.path) or nil
   self.lock = self.lock or lock(self.path)
-  ending.clear(self.path)
+  ending.begin(self.path)
   failure.must(sys.write_file(self.path .. "/config.yaml", loaded:dump()))
   failure.must(sys.write_file(self.path .. "/environment.json", environment(self, loaded, t, before) .. "\n"))
   local log = failure.must(train.append(self.path .. "/run.log"))
