@@ -9,23 +9,36 @@
 
 /* ---- errors and results ---------------------------------------------------------------------- */
 
+/* In the registry: "@DIRECTORY/seqrun/", with which the sources of the library's files begin. */
+#define LIBRARY "seqrun.library"
+
+void lsr_set_library(lua_State *L, const char *lua_dir) {
+    lua_pushfstring(L, "@%s/seqrun/", lua_dir);
+    lua_setfield(L, LUA_REGISTRYINDEX, LIBRARY);
+}
+
 /* Whether a chunk is a file of the library; a wrong argument is then its caller's mistake. */
-static bool is_library(const char *source) {
-    return strstr(source, "lua/seqrun/") != NULL;
+static bool is_library(lua_State *L, const char *source) {
+    lua_getfield(L, LUA_REGISTRYINDEX, LIBRARY);
+    size_t size;
+    const char *root = lua_tolstring(L, -1, &size);
+    bool is = root != NULL && strncmp(source, root, size) == 0;
+    lua_pop(L, 1);
+    return is;
 }
 
 bool lsr_is_outside(lua_State *L, int level) {
     lua_Debug at;
     if (!lua_getstack(L, level, &at)) return false;
     lua_getinfo(L, "S", &at);
-    return at.source[0] == '@' && !is_library(at.source);
+    return at.source[0] == '@' && !is_library(L, at.source);
 }
 
 void lsr_where(lua_State *L) {
     lua_Debug at;
     for (int level = 0; lua_getstack(L, level, &at); level++) {
         lua_getinfo(L, "Sl", &at);
-        if (at.currentline <= 0 || is_library(at.source)) continue;
+        if (at.currentline <= 0 || is_library(L, at.source)) continue;
         lua_pushfstring(L, "%s:%d: ", at.short_src, at.currentline);
         return;
     }

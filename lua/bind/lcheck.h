@@ -16,10 +16,13 @@
 
 /* ---- errors and results ---------------------------------------------------------------------- */
 
+/* Names the directory of the library's files: lua_dir/seqrun. */
+void lsr_set_library(lua_State *L, const char *lua_dir);
+
 /* Whether the function at a level of the stack is of a file outside the library. */
 bool lsr_is_outside(lua_State *L, int level);
 
-/* Pushes "file:line: " of the innermost Lua function outside the library (lua/seqrun), which
+/* Pushes "file:line: " of the innermost Lua function outside the library, which
  * passed the wrong argument; "" if there is none. */
 void lsr_where(lua_State *L);
 

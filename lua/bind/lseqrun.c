@@ -3,6 +3,8 @@
 #include <lauxlib.h>
 #include <lualib.h>
 
+#include "lua/bind/lcheck.h"
+
 int luaopen_seqrun_core_batch(lua_State *L);
 int luaopen_seqrun_core_comm(lua_State *L);
 int luaopen_seqrun_core_data(lua_State *L);
@@ -53,4 +55,5 @@ void lsr_open(lua_State *L, const char *lua_dir) {
                     lua_dir, lua_dir);
     lua_setfield(L, -2, "path");
     lua_pop(L, 1);
+    lsr_set_library(L, lua_dir);
 }

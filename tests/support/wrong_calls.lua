@@ -30,15 +30,16 @@ local function raised(fn, ...)
   return not good and tostring(problem) or nil
 end
 
----Why a message is no sentence about a call of this entry; nil if it is.
+---What is wrong with a message about a call of this entry: an error of Lua's own, or of an object that is
+---used as one of another kind, has the line of the call; others name the function or an argument; nil if nothing is.
 local function fault(message, entry)
   if message == "too many instructions" then return "it hangs" end
   local first = message:match("^[^\n]*")
   if first:find("lua/seqrun/%S-:%d+: ") then return "it blames a line of the library" end
   local said = first:gsub("^[^\n:]+:%d+: ", "")
-  local own = said:match("^bad argument #%d+ to '([^']*)'") -- of a C function that was called itself
-  if said:find("^attempt to ") or own and own:match("[^.]*$") ~= entry.name:match("[^.:]*$") then
-    return "it is an error of Lua's own"
+  for _, own in ipairs { "attempt to ", "bad argument #", "table index is ", "^an? %l+ has no '", "^an? %l+'s ",
+    "^tensors cannot be ", "^select: position " } do
+    if said:find(own) then return nil end
   end
   local words = { entry.name:match("[^.:]*$"), "argument", "expected", "must be", "option", "unknown key", "; give ",
     "got " }

@@ -1,7 +1,6 @@
 -- trace.lua - an error as a person reads it: the message, a guess for a mistyped name, and the lines of their
 -- own code that led to it.
 
-local blame = require("seqrun.base.blame")
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 local names = require("seqrun.base.names")
@@ -130,19 +129,17 @@ end
 -- ---- errors inside the library ----------------------------------------------------------------------
 
 ---What an error says whose place is a line of the library, or which has none, as of a function of C that the library
----called; nil if it is another one.
-local function in_library(problem)
+---called; nil if it is another one.  A long place begins with "...", so it is looked for among the frames.
+local function in_library(problem, level)
   if problem:find("^attempt to ") then return problem end
   local path, rest = problem:match("^([^\n]-):%d+: (.*)$")
-  if path and (path:sub(1, #LIBRARY - 1) == LIBRARY:sub(2) or path:find("^%.%.%..*lua/seqrun/")) then return rest end
-end
-
----What an object said that was used as one of another kind, such as a tensor as a list; nil if it is another error.
-local function of_another_kind(problem)
-  local said = problem:match("^[^\n]-:%d+: (.*)$") or ""
-  for _, pattern in ipairs { "^an? %l+ has no '", "^an? %l+'s ", "^tensors cannot be ", "^select: position %d+ " } do
-    if said:find(pattern) then return said end
+  local info = path and debug.getinfo(level, "S")
+  while info do
+    if info.short_src == path then return info.source:sub(1, #LIBRARY) == LIBRARY and rest or nil end
+    level = level + 1
+    info = debug.getinfo(level, "S")
   end
+  return path and path:sub(1, #LIBRARY - 1) == LIBRARY:sub(2) and rest or nil
 end
 
 ---The outermost frame of the library, and the place of the person's call.
@@ -157,14 +154,14 @@ local function call_of(level)
   end
 end
 
----An error of the library as one of the call that led to it; nil if no person's code has called it, or if an object of
----another kind lacked a field (`strange`) although all arguments have their types.
-local function as_callers(rest, level, strange)
+---An error of the library as one of the call that led to it, which is named where the error is one of Lua's own; nil
+---if no person's code has called it.
+local function as_callers(rest, level)
   local call, place = call_of(level + 1)
   if not call then return nil end
-  local raw = strange or rest:find("^attempt to ") or rest:find("^bad argument #") or rest:find("^table index is ")
-  local sentence = raw and blame.sentence(rest, call, strange) or not raw and rest
-  return sentence and place .. sentence or nil
+  local raw = rest:find("^attempt to ") or rest:find("^bad argument #") or rest:find("^table index is ")
+  local name = raw and debug.getinfo(call, "n").name
+  return place .. (name and name .. ": " or "") .. rest
 end
 
 ---The handler of xpcall for code of a person: Failures stay as they are; other errors become text.
@@ -181,8 +178,8 @@ function trace.handler(problem)
   if problem == "interrupted" or problem:find(": interrupted$") then return "interrupted" end
   if problem:find("not enough memory", 1, true) then return problem end
   if os.getenv("SEQRUN_TRACE") == "full" then return debug.traceback(problem, 2) end
-  local rest, strange = in_library(problem), of_another_kind(problem)
-  local callers = (rest or strange) and as_callers(rest or strange, 3, strange ~= nil)
+  local rest = in_library(problem, 3)
+  local callers = rest and as_callers(rest, 3)
   if rest and not callers then return debug.traceback(problem, 2) end
   local message = callers or problem .. hint(problem, 3)
   local lines = own_lines(3, problem:match("^([^\n]-:%d+):"))
