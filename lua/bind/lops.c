@@ -75,6 +75,7 @@ IN_PLACE(op_div_, SR_DIV)
 static int op_fill_(lua_State *L) {
     sr_tensor *y = lsr_checktensor(L, 1);
     double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : luaL_checknumber(L, 2);
+    lsr_checkfits(L, y->dtype, value, "fill_: the value");
     lsr_check(L, sr_op_fill_in_place(y, value));
     return return_self(L);
 }
@@ -91,6 +92,8 @@ static int op_zero_(lua_State *L) {
 static int op_copy_(lua_State *L) {
     lua_settop(L, 2);
     sr_tensor *y = lsr_checktensor(L, 1);
+    if (lua_type(L, 2) == LUA_TNUMBER)
+        lsr_checkfits(L, y->dtype, lua_tonumber(L, 2), "copy_: the value");
     lsr_check(L, sr_op_copy_in_place(y, lsr_checkoperand(L, 2, y)));
     return return_self(L);
 }

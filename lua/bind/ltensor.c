@@ -78,6 +78,14 @@ static sr_dtype number_dtype(lua_State *L, int arg, const sr_tensor *like, sr_dt
     return whole && n >= INT32_MIN && n <= INT32_MAX ? SR_I32 : real;
 }
 
+void lsr_checkfits(lua_State *L, sr_dtype dtype, double value, const char *what) {
+    if (dtype != SR_I32 || lsr_is_i32(value)) return;
+    lsr_error(L,
+              "%s is %f, but i32 has whole numbers from -2147483648 to 2147483647; round it with "
+              "math.floor, or use another dtype",
+              what, value);
+}
+
 sr_tensor *lsr_checkoperand(lua_State *L, int arg, const sr_tensor *like) {
     sr_tensor *t = lsr_totensor(L, arg);
     if (t != NULL) return t;

@@ -35,6 +35,15 @@ void lsr_pushtensor(lua_State *L, sr_tensor *t);
  * current device's compute dtype), in a box that replaces the argument. */
 sr_tensor *lsr_checkoperand(lua_State *L, int arg, const sr_tensor *like);
 
+/* Whether a number is an i32. */
+static inline bool lsr_is_i32(double x) {
+    return x >= INT32_MIN && x <= INT32_MAX && x == (int32_t)x;
+}
+
+/* Raises unless a number can be an element of a tensor: i32 has whole numbers of its range.  `what`
+ * is the op and the element, as "full: the value". */
+void lsr_checkfits(lua_State *L, sr_dtype dtype, double value, const char *what);
+
 sr_layout *lsr_checklayout(lua_State *L, int arg);
 /* Takes over one reference. */
 void lsr_pushlayout(lua_State *L, sr_layout *layout);

@@ -37,6 +37,7 @@ static int full(lua_State *L) {
     double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : luaL_checknumber(L, 2);
     sr_device *device = opt_device(L, 4);
     sr_dtype dtype = opt_dtype(L, 3, device->real);
+    lsr_checkfits(L, dtype, value, "full: the value");
     sr_tensor **out = lsr_newtensor(L);
     lsr_check(L, sr_tensor_full(out, device, dtype, ndim, shape, value));
     return 1;
@@ -94,6 +95,26 @@ static void read_level(lua_State *L, reading *r, int depth) {
     }
 }
 
+/* Raises unless all numbers can be elements of i32, with the place of the first one that cannot:
+ * "tensor: element [2][1]". */
+static void check_whole(lua_State *L, const reading *r, const double *host, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (lsr_is_i32(host[i])) continue;
+        lua_pushliteral(L, "");
+        size_t rest = i;
+        for (int dim = r->ndim - 1; dim >= 0; dim--) {
+            lua_pushfstring(L, "[%I]%s", (lua_Integer)(rest % (size_t)r->shape[dim]) + 1,
+                            lua_tostring(L, -1));
+            lua_replace(L, -2);
+            rest /= (size_t)r->shape[dim];
+        }
+        const char *place = lua_tostring(L, -1);
+        lsr_checkfits(L, SR_I32, host[i],
+                      r->ndim > 0 ? lua_pushfstring(L, "tensor: element %s", place)
+                                  : "tensor: the value");
+    }
+}
+
 /* from_table(values: number|boolean|table, dtype?: string, device?: string) -> Tensor
  * A tensor of a number or nested lists. */
 static int from_table(lua_State *L) {
@@ -110,6 +131,7 @@ static int from_table(lua_State *L) {
     lua_pushvalue(L, 1);
     read_level(L, &r, 0);
     sr_dtype dtype = opt_dtype(L, 2, r.truth ? SR_BOOL : device->real);
+    if (dtype == SR_I32) check_whole(L, &r, host, n);
     sr_tensor **out = lsr_newtensor(L);
     lsr_check(L, sr_tensor_new(out, device, dtype, ndim, shape));
     lsr_check(L, sr_tensor_write(*out, host, SR_F64));
