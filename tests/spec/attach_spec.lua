@@ -116,6 +116,15 @@ describe("an attached prompt #slow", function()
     assert.equal("1", run:ask "1")
   end)
 
+  it("limits the time of a completion", function()
+    if terminal.missing() then return pending(terminal.missing()) end
+    local script = "? attached to\n> loop = setmetatable({}, { __index = function() while true do end end })\\r\n"
+      .. "> loop.x.\\t\\x031 + 6\\r\n? 7\n> \\x04\n"
+    local code, _, err = terminal.run(script, { words = "attach " .. run.dir })
+    assert.same({ 0, "" }, { code, err })
+    assert.equal("1", run:ask "1")
+  end)
+
   it("ends an expression on Ctrl-C, and leaves with exit code 1", function()
     local script = program.write(folder, "interrupt.sh", ([[
       %s attach %s -e 'while 1 do end' --timeout 60 2>&1 & p=$!

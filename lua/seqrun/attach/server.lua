@@ -141,7 +141,7 @@ end
 local function evaluate(self, client)
   local frame = client.next
   client.session = client.session or require("seqrun.attach.session").new(self.run)
-  if frame.kind == "tab" then return send(client, client.session:complete(frame)) end
+  if frame.kind == "tab" then return send(client, client.session:complete(client.socket, frame)) end
   if client.stopped then
     return send(client, frames.pack("err", frame.id, "interrupted\n") .. frames.pack("done", frame.id, "1"))
   end

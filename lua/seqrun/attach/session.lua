@@ -152,17 +152,23 @@ end
 
 local function columns_of(frame) return math.max(20, math.min(frame.columns or 80, 1000)) end
 
+---Calls a function of the session with what the prompt sent, within limits, and leaves the run as it was.
+local function limited(self, connection, frame, seconds, fn)
+  refresh(self)
+  local before <close> = guard.enter(self.run, self.random, columns_of(frame))
+  local limits = { seconds = seconds, lua = MOST_LUA, tensors = most_tensors() }
+  local found = table.pack(socket.limited(connection, limits, fn, self, frame.text))
+  return before:leave(), table.unpack(found, 1, found.n)
+end
+
 ---Evaluates what the prompt sent; `finish` completes the answer.
 ---@param connection seqrun.core.Socket
 ---@param frame seqrun.attach.Frame
 function Session:evaluate(connection, frame)
   self.out, self.room, self.id, self.code = {}, MOST_OUTPUT, frame.id, 0
   local seconds = math.max(1, math.min(frame.seconds or 10, most_seconds(self.run)))
-  refresh(self)
-  local before <close> = guard.enter(self.run, self.random, columns_of(frame))
-  local limits = { seconds = seconds, lua = MOST_LUA, tensors = most_tensors() }
-  local why, called, done, message, code = socket.limited(connection, limits, evaluate, self, frame.text)
-  self.asked.weights = before:leave() or nil
+  local weights, why, called, done, message, code = limited(self, connection, frame, seconds, evaluate)
+  self.asked.weights = weights or nil
   local problem = problem_of(why, seconds, called, done, message)
   if problem then
     put(self, "err", problem .. "\n")
@@ -182,15 +188,17 @@ function Session:finish(notes)
   return answer
 end
 
+---Seconds that completion may take: it looks into objects, whose metamethods are the person's.
+local COMPLETION = 1
+
 ---Completes a line.
+---@param connection seqrun.core.Socket
 ---@param frame seqrun.attach.Frame
 ---@return string # a frame
-function Session:complete(frame)
-  refresh(self)
-  sys.assume_columns(columns_of(frame))
-  local ok, insert, list = pcall(complete, frame.text, self.env)
-  sys.assume_columns()
-  if not ok then insert, list = nil, nil end
+function Session:complete(connection, frame)
+  local function look(_, words) return complete(words, self.env) end
+  local _, why, called, insert, list = limited(self, connection, frame, COMPLETION, look)
+  if why or not called then insert, list = nil, nil end
   return frames.pack("tab", frame.id, ("%s\0%s"):format(insert or "", list or ""))
 end
 
