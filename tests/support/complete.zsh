@@ -7,7 +7,7 @@ zpty -w shell "fpath=($dir \$fpath); autoload -Uz compinit; compinit -u -D; unse
 zpty -w shell "show() { print -r -- \"\$BUFFER\" >$dir/line.new; mv $dir/line.new $dir/line; BUFFER= }; zle -N show; bindkey '^X' show"
 for line in "$@"; do
     zpty -w -n shell "$line"$'\t\x18'
-    repeat 200 { [[ -e $dir/line ]] && break; sleep 0.1 }
+    repeat 1200 { [[ -e $dir/line ]] && break; sleep 0.1 }
     cat $dir/line
     rm -f $dir/line
 done
