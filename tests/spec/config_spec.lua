@@ -118,6 +118,27 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
 5 errors; nothing was started]], message)
   end)
 
+  it("has bounds that are values, and bounds that are none, as the model has them", function()
+    local model = c.map(require("seqrun.tasks.pretraining").keys).by_name.model
+    local rules = { model.by_name.hidden_dropout_prob }
+    for _, name in ipairs(require("seqrun.nn.families").names()) do
+      for _, rule in pairs(require("seqrun.nn.families").find(name).keys) do rules[#rules + 1] = rule end
+    end
+    for _, rule in ipairs(rules) do
+      local numeric = rule.kind == "number" or rule.kind == "integer"
+      for _, text in ipairs(numeric and { "-1", "0", "0.5", "0.95", "0.999", "1", "2", "10000", "1e10" } or {}) do
+        local held = rule:parse(text) ~= nil
+        assert.equal(held, rule:fault(tonumber(text)) == nil, text)
+        if rule.below == 1 then assert.equal(held, tonumber(text) >= 0 and tonumber(text) < 1, text) end
+      end
+    end
+    local share = c.number { above = 0, below = 1 }
+    assert.same({ nil, "more than 0" }, { share:parse("0") })
+    assert.same({ nil, "less than 1" }, { share:parse("1") })
+    assert.equal("a number in (0, 1)", share:fault(1))
+    assert.equal("a number in [0, 1)", rules[1]:fault("0.5"))
+  end)
+
   it("positions the caret by characters, not bytes", function()
     assert.truthy(mistakes("rate: {peak: 1}\nname: \"é\"\n'kind': é # x\n"):find("      |         ^\n?", 1))
   end)
