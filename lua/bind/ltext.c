@@ -3,9 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "core/base/mem.h"
 #include "core/text/answer.h"
 #include "lua/bind/lcheck.h"
 
@@ -104,48 +102,6 @@ static int vocab_tostring(lua_State *L) {
     return 1;
 }
 
-/* A token in running text: no space before ## and before . , ! ? */
-static void add_decoded(luaL_Buffer *b, const char *token, size_t size, bool first) {
-    bool continues = size > 2 && memcmp(token, "##", 2) == 0;
-    bool mark = size == 1 && strchr(".,!?", token[0]) != NULL;
-    if (!first && !continues && !mark) luaL_addchar(b, ' ');
-    if (!first && continues) token += 2, size -= 2;
-    luaL_addlstring(b, token, size);
-}
-
-static bool is_special(const sr_vocab *v, lua_Integer id) {
-    for (int i = 0; i < SR_TOKEN_SPECIALS; i++)
-        if (sr_vocab_special(v, (sr_special)i) == id) return true;
-    return false;
-}
-
-/* vocab:decode(ids: integer[], specials?: boolean) -> string
- * Text from ids; special tokens only on request. */
-static int vocab_decode(lua_State *L) {
-    const sr_vocab *v = lsr_checkvocab(L, 1);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    bool specials = lua_toboolean(L, 3), first = true;
-    lua_Integer count = (lua_Integer)lua_rawlen(L, 2);
-    luaL_Buffer b;
-    luaL_buffinit(L, &b);
-    for (lua_Integer i = 1; i <= count; i++) {
-        int whole;
-        lua_rawgeti(L, 2, i);
-        lua_Integer id = lua_tointegerx(L, -1, &whole);
-        lua_pop(L, 1);
-        if (!whole || id < 0 || id >= sr_vocab_size(v))
-            return luaL_error(L, "decode: ids[%I] is out of range 0..%d", i,
-                              (int)sr_vocab_size(v) - 1);
-        if (!specials && is_special(v, id)) continue;
-        size_t size;
-        const char *token = sr_vocab_token(v, (int32_t)id, &size);
-        add_decoded(&b, token, size, first);
-        first = false;
-    }
-    luaL_pushresult(&b);
-    return 1;
-}
-
 /* answer(s: string) -> string
  * A text as SQuAD compares answers: lower case, without ASCII punctuation and articles, words
  * separated by one space. */
@@ -166,7 +122,6 @@ static const luaL_Reg vocab_methods[] = {
     {"special", vocab_special},
     {"save", vocab_save},
     {"fingerprint", vocab_fingerprint},
-    {"decode", vocab_decode},
     {"__len", vocab_len},
     {"__tostring", vocab_tostring},
     {NULL, NULL},
