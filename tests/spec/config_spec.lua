@@ -120,11 +120,11 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
 
   it("has bounds that are values, and bounds that are none, as the model has them", function()
     local model = c.map(require("seqrun.tasks.pretraining").keys).by_name.model
-    local rules = { model.by_name.hidden_dropout_prob }
+    local numbers = { model.by_name.hidden_dropout_prob }
     for _, name in ipairs(require("seqrun.nn.families").names()) do
-      for _, rule in pairs(require("seqrun.nn.families").find(name).keys) do rules[#rules + 1] = rule end
+      for _, rule in pairs(require("seqrun.nn.families").find(name).keys) do numbers[#numbers + 1] = rule end
     end
-    for _, rule in ipairs(rules) do
+    for _, rule in ipairs(numbers) do
       local numeric = rule.kind == "number" or rule.kind == "integer"
       for _, text in ipairs(numeric and { "-1", "0", "0.5", "0.95", "0.999", "1", "2", "10000", "1e10" } or {}) do
         local held = rule:parse(text) ~= nil
@@ -136,7 +136,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     assert.same({ nil, "more than 0" }, { share:parse("0") })
     assert.same({ nil, "less than 1" }, { share:parse("1") })
     assert.equal("a number in (0, 1)", share:fault(1))
-    assert.equal("a number in [0, 1)", rules[1]:fault("0.5"))
+    assert.equal("a number in [0, 1)", numbers[1]:fault("0.5"))
   end)
 
   it("positions the caret by characters, not bytes", function()
