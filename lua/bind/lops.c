@@ -100,34 +100,31 @@ static int op_copy_(lua_State *L) {
 
 /* ---- views and copies ------------------------------------------------------------------------ */
 
-/* tensor:reshape(...: integer|integer[]) -> Tensor
- * The same elements in another shape; one size may be -1. Copies if the strides allow no view. */
-static int op_reshape(lua_State *L) {
+static int to_sizes(lua_State *L,
+                    sr_status (*op)(sr_tensor **, sr_tensor *, int, const int64_t *)) {
     int64_t shape[SR_MAX_DIMS];
     sr_tensor *x = lsr_checktensor(L, 1);
     int ndim = lsr_checksizes(L, 2, shape);
-    lsr_check(L, sr_op_reshape(lsr_newtensor(L), x, ndim, shape));
+    lsr_check(L, op(lsr_newtensor(L), x, ndim, shape));
     return 1;
+}
+
+/* tensor:reshape(...: integer|integer[]) -> Tensor
+ * The same elements in another shape; one size may be -1. Copies if the strides allow no view. */
+static int op_reshape(lua_State *L) {
+    return to_sizes(L, sr_op_reshape);
 }
 
 /* tensor:view(...: integer|integer[]) -> Tensor
  * Like reshape, but never copies: an error instead. */
 static int op_view(lua_State *L) {
-    int64_t shape[SR_MAX_DIMS];
-    sr_tensor *x = lsr_checktensor(L, 1);
-    int ndim = lsr_checksizes(L, 2, shape);
-    lsr_check(L, sr_op_view(lsr_newtensor(L), x, ndim, shape));
-    return 1;
+    return to_sizes(L, sr_op_view);
 }
 
 /* tensor:expand(...: integer|integer[]) -> Tensor
  * Broadcasts sizes of 1 without copying; -1 keeps a size. */
 static int op_expand(lua_State *L) {
-    int64_t shape[SR_MAX_DIMS];
-    sr_tensor *x = lsr_checktensor(L, 1);
-    int ndim = lsr_checksizes(L, 2, shape);
-    lsr_check(L, sr_op_expand(lsr_newtensor(L), x, ndim, shape));
-    return 1;
+    return to_sizes(L, sr_op_expand);
 }
 
 /* tensor:permute(...: integer|integer[]) -> Tensor
