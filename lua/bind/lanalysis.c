@@ -349,11 +349,10 @@ static int analysis_totals(lua_State *L) {
  *   slots    at least #counts; the others are unseen
  *   largest  weight */
 int lsr_metric_rarity(lua_State *L) {
-    luaL_checktype(L, 1, LUA_TTABLE);
-    int64_t n = (int64_t)lua_rawlen(L, 1), slots = lsr_optrange(L, 2, n, n, INT32_MAX);
-    uint64_t *count = lsr_scratch(L, n, sizeof *count);
-    for (int64_t i = 0; i < n; i++)
-        count[i] = (uint64_t)lsr_checkelement(L, 1, i + 1, "counts", 0, INT64_MAX);
+    int64_t n;
+    lua_settop(L, 2);
+    uint64_t *count = lsr_checklist(L, 1, &n, "counts", 0, INT64_MAX, sizeof *count);
+    int64_t slots = lsr_optrange(L, 2, n, n, INT32_MAX);
     double *weight = lsr_scratch(L, slots, sizeof *weight), denominator, largest;
     sr_rarity_weights(weight, &denominator, &largest, count, n, slots);
     lua_createtable(L, (int)slots, 0);

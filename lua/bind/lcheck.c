@@ -247,6 +247,22 @@ int64_t lsr_checkelement(lua_State *L, int arg, int64_t i, const char *what, int
     return x;
 }
 
+void *lsr_checklist(lua_State *L, int arg, int64_t *count, const char *what, int64_t least,
+                    int64_t most, size_t size) {
+    arg = lua_absindex(L, arg);
+    luaL_checktype(L, arg, LUA_TTABLE);
+    *count = (int64_t)lua_rawlen(L, arg);
+    void *list = lsr_scratch(L, *count, size);
+    for (int64_t i = 0; i < *count; i++) {
+        int64_t x = lsr_checkelement(L, arg, i + 1, what, least, most);
+        if (size == 4)
+            ((uint32_t *)list)[i] = (uint32_t)x;
+        else
+            ((int64_t *)list)[i] = x;
+    }
+    return list;
+}
+
 /* ---- options --------------------------------------------------------------------------------- */
 
 /* Pushes "; did you mean 'NAME'?" of lua/seqrun/base/guess.lua, or the list of the names. */

@@ -102,6 +102,11 @@ int lsr_checkoption(lua_State *L, int arg, const char *what, const char *otherwi
 int64_t lsr_checkelement(lua_State *L, int arg, int64_t i, const char *what, int64_t least,
                          int64_t most);
 
+/* The list of integers at `arg`, checked so, as an array of `size` bytes an element, 4 or 8, that
+ * is freed with the Lua stack; *count is its length. */
+void *lsr_checklist(lua_State *L, int arg, int64_t *count, const char *what, int64_t least,
+                    int64_t most, size_t size);
+
 /* ---- options ---------------------------------------------------------------------------------
  *
  * Fields of the table at a stack index; nil and none mean an empty table; an absent field

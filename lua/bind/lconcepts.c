@@ -13,22 +13,12 @@ static sr_concepts *check_concepts(lua_State *L, int arg) {
 
 LSR_RELEASE(concepts_free, CONCEPTS, sr_concepts, sr_concepts_free)
 
-/* A list of integers as an array in a userdata. */
-static int32_t *check_list(lua_State *L, int arg, const char *what, int64_t *n) {
-    luaL_checktype(L, arg, LUA_TTABLE);
-    *n = (int64_t)lua_rawlen(L, arg);
-    int32_t *list = lsr_scratch(L, *n, sizeof *list);
-    for (int64_t i = 0; i < *n; i++)
-        list[i] = (int32_t)lsr_checkelement(L, arg, i + 1, what, 0, INT32_MAX);
-    return list;
-}
-
 int lsr_batch_concepts(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     int64_t tokens, forms, stages, sum = 0;
-    const int32_t *ids = check_list(L, 2, "ids", &tokens);
-    const int32_t *len = check_list(L, 3, "lengths", &forms);
-    const int32_t *stage = check_list(L, 4, "stages", &stages);
+    const int32_t *ids = lsr_checklist(L, 2, &tokens, "ids", 0, INT32_MAX, 4);
+    const int32_t *len = lsr_checklist(L, 3, &forms, "lengths", 0, INT32_MAX, 4);
+    const int32_t *stage = lsr_checklist(L, 4, &stages, "stages", 0, INT32_MAX, 4);
     for (int64_t i = 0; i < forms; i++) sum += len[i];
     if (forms != stages || sum != tokens)
         lsr_error(L, "concepts: %I lengths of %I tokens in all, with %I ids and %I stages",
@@ -64,11 +54,9 @@ static int concepts_counts(lua_State *L) {
 static void read_from(lua_State *L, int at, sr_concept_masks *m) {
     if (lua_getfield(L, at, "from") != LUA_TTABLE)
         lsr_error(L, "mask: concepts: from must be the list of updates with which stages begin");
-    int list = lua_gettop(L);
-    m->stages = (int32_t)lua_rawlen(L, list);
-    m->from = lsr_scratch(L, m->stages, sizeof *m->from);
-    for (int32_t i = 0; i < m->stages; i++)
-        m->from[i] = lsr_checkelement(L, list, i + 1, "from", 0, INT64_MAX);
+    int64_t stages;
+    m->from = lsr_checklist(L, -1, &stages, "from", 0, INT64_MAX, sizeof *m->from);
+    m->stages = (int32_t)stages;
 }
 
 void lsr_readconcepts(lua_State *L, int options, sr_concept_masks *m) {

@@ -18,11 +18,8 @@ sr_long_policy lsr_pack_policy(lua_State *L, int arg) {
 sr_lengths lsr_pack_lengths(lua_State *L, int arg) {
     if (lua_type(L, arg) == LUA_TSTRING)
         return (sr_lengths){lua_tostring(L, arg), 2, (int64_t)lua_rawlen(L, arg) / 2};
-    luaL_checktype(L, arg, LUA_TTABLE);
-    int64_t n = (int64_t)lua_rawlen(L, arg);
-    uint32_t *length = lsr_scratch(L, n, sizeof *length);
-    for (int64_t i = 0; i < n; i++)
-        length[i] = (uint32_t)lsr_checkelement(L, arg, i + 1, "pack: lengths", 0, UINT32_MAX);
+    int64_t n;
+    const void *length = lsr_checklist(L, arg, &n, "pack: lengths", 0, UINT32_MAX, 4);
     return (sr_lengths){length, 4, n};
 }
 

@@ -34,12 +34,8 @@ static int32_t *list_field(lua_State *L, const char *name, int64_t *count) {
     *count = 0;
     if (lua_getfield(L, 1, name) == LUA_TNIL) return NULL;
     if (!lua_istable(L, -1)) lsr_error(L, "layout: %s must be a list of integers", name);
-    int64_t n = luaL_len(L, -1);
-    int32_t *list = lsr_scratch(L, n, sizeof *list);
-    for (int64_t i = 0; i < n; i++)
-        list[i] = (int32_t)(uint32_t)lsr_checkelement(L, -2, i + 1, name, INT32_MIN, UINT32_MAX);
+    int32_t *list = lsr_checklist(L, -1, count, name, INT32_MIN, UINT32_MAX, sizeof *list);
     lua_remove(L, -2);
-    *count = n;
     return list;
 }
 

@@ -88,12 +88,7 @@ static void read_options(lua_State *L, sr_loader_opts *o) {
 static void read_stage_uids(lua_State *L, sr_stage *s, int keep) {
     if (lua_getfield(L, -1, "uids") != LUA_TNIL) {
         if (!lua_istable(L, -1)) lsr_error(L, "loader: uids of a stage must be a list");
-        int list = lua_gettop(L);
-        s->uids = (int64_t)lua_rawlen(L, list);
-        uint32_t *uid = lsr_scratch(L, s->uids, sizeof *uid);
-        for (int64_t i = 0; i < s->uids; i++)
-            uid[i] = (uint32_t)lsr_checkelement(L, list, i + 1, "uids", 0, UINT32_MAX);
-        s->uid = uid;
+        s->uid = lsr_checklist(L, -1, &s->uids, "uids", 0, UINT32_MAX, sizeof *s->uid);
         lua_rawseti(L, keep, (lua_Integer)lua_rawlen(L, keep) + 1);
     }
     lua_pop(L, 1);
@@ -369,24 +364,11 @@ static int loader_waited(lua_State *L) {
     return 1;
 }
 
-/* A table of uids as an array in a userdata on the stack. */
-static uint32_t *check_uids(lua_State *L, int arg, int64_t *n) {
-    luaL_checktype(L, arg, LUA_TTABLE);
-    *n = (int64_t)lua_rawlen(L, arg);
-    uint32_t *uids = lsr_scratch(L, *n, sizeof *uids);
-    for (int64_t i = 0; i < *n; i++)
-        uids[i] = (uint32_t)lsr_checkelement(L, arg, i + 1, "uids", 0, UINT32_MAX);
-    return uids;
-}
-
 /* The ends of groups as an array in a userdata; nil: every sequence is a group. */
 static int64_t *check_ends(lua_State *L, int arg, int64_t sequences, int64_t *n) {
-    bool given = !lua_isnoneornil(L, arg);
-    if (given) luaL_checktype(L, arg, LUA_TTABLE);
-    *n = given ? (int64_t)lua_rawlen(L, arg) : sequences;
-    int64_t *ends = lsr_scratch(L, *n, sizeof *ends);
-    for (int64_t i = 0; i < *n; i++)
-        ends[i] = given ? lsr_checkelement(L, arg, i + 1, "ends", 0, sequences) : i + 1;
+    if (!lua_isnoneornil(L, arg)) return lsr_checklist(L, arg, n, "ends", 0, sequences, 8);
+    int64_t *ends = lsr_scratch(L, *n = sequences, sizeof *ends);
+    for (int64_t i = 0; i < *n; i++) ends[i] = i + 1;
     return ends;
 }
 
@@ -397,7 +379,7 @@ static int64_t *check_ends(lua_State *L, int arg, int64_t sequences, int64_t *n)
 static int loader_push(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_given g = {.max_len = (int32_t)lsr_optrange(L, 4, 0, 0, INT32_MAX)};
-    g.uid = check_uids(L, 2, &g.sequences);
+    g.uid = lsr_checklist(L, 2, &g.sequences, "uids", 0, UINT32_MAX, 4);
     g.group_end = check_ends(L, 3, g.sequences, &g.groups);
     if (g.groups > 0 && g.group_end[g.groups - 1] != g.sequences)
         return lsr_argerror(L, 3, "the last group ends before the uids do");
@@ -413,7 +395,7 @@ static int loader_update_of(lua_State *L) {
     uint32_t epoch = (uint32_t)lsr_checkrange(L, 3, 0, UINT32_MAX);
     int arrange = luaL_checkoption(L, 4, NULL, arrange_names);
     int64_t n;
-    uint32_t *uids = check_uids(L, 2, &n);
+    uint32_t *uids = lsr_checklist(L, 2, &n, "uids", 0, UINT32_MAX, 4);
     sr_update **box = lsr_newupdate(L);
     sr_status st = sr_loader_update_of(box, l, uids, n, epoch, (sr_arrange)arrange);
     return lsr_give(L, st);

@@ -409,12 +409,10 @@ static int tokenizer_counts(lua_State *L) {
  * Text from ids; special tokens only on request. */
 static int tokenizer_decode(lua_State *L) {
     const sr_tokenizer *t = lsr_checktokenizer(L, 1);
-    luaL_checktype(L, 2, LUA_TTABLE);
     bool specials = lua_toboolean(L, 3);
-    int64_t count = (int64_t)lua_rawlen(L, 2);
-    int32_t *ids = lsr_scratch(L, count, sizeof *ids);
-    for (int64_t i = 0; i < count; i++)
-        ids[i] = (int32_t)lsr_checkelement(L, 2, i + 1, "decode: ids", 0, sr_tokenizer_size(t) - 1);
+    int64_t count;
+    const int32_t *ids =
+        lsr_checklist(L, 2, &count, "decode: ids", 0, sr_tokenizer_size(t) - 1, sizeof *ids);
     char **text = lsr_newbytes(L);
     size_t size;
     lsr_check(L, sr_detokenize(text, &size, t, ids, (size_t)count, specials));
