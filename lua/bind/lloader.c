@@ -379,6 +379,7 @@ static int64_t *check_ends(lua_State *L, int arg, int64_t sequences, int64_t *n)
 static int loader_push(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_given g = {.max_len = (int32_t)lsr_optrange(L, 4, 0, 0, INT32_MAX)};
+    lua_settop(L, 4);
     g.uid = lsr_checklist(L, 2, &g.sequences, "uids", 0, UINT32_MAX, 4);
     g.group_end = check_ends(L, 3, g.sequences, &g.groups);
     if (g.groups > 0 && g.group_end[g.groups - 1] != g.sequences)
