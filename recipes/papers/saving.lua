@@ -32,20 +32,25 @@ local options = experiment.open("saving", {
 }, { "part", "data", "tokens", "layers", "hidden", "peak", "warmup", "evaluations", "tune_epochs", "tune_peak", "init",
   "train", "dev", "words", "tune_tokens", "tune_batch", "max_len", "score" }, arg)
 
+---What part= is: its arms, and how one is trained and what it shows.
+---@class seqrun.papers.Part
+---@field names string[]
+---@field titles table<string, string>
+---@field file string of the picture
+---@field about string
+---@field y { key: string, label: string } of the curves
+---@field before? fun(seed: integer) what all arms of a seed need
+---@field train fun(name: string, share: number, seed: integer)
+---@field result fun(name: string, share: number, seed: integer): table?
+
 local finetune = options.part == "finetune"
 if options.shares == "" then options.shares = finetune and "1" or "1,0.5" end
-for _, share in ipairs(experiment.numbers(options.shares)) do
+local shares = experiment.numbers(options.shares)
+for _, share in ipairs(shares) do
   if share <= 0 or share > 1 then common.refuse("shares: %g is no part of the tokens; give some like 1,0.5", share) end
 end
-if finetune then return require("saving_finetune")(options) end
-if options.part ~= "pretrain" then common.refuse("part=%s: it is pretrain or finetune", options.part) end
-
-local names = options.arms == "" and arms.USUAL or options.arms == "all" and arms.NAMES
-  or experiment.words(options.arms)
-for _, name in ipairs(names) do
-  if not arms.TITLES[name] then
-    common.refuse("unknown arm '%s'; there are all,%s", name, table.concat(arms.NAMES, ","))
-  end
+if not finetune and options.part ~= "pretrain" then
+  common.refuse("part=%s: it is pretrain or finetune", options.part)
 end
 local tokens_of_all = options.tokens * options.size
 
@@ -95,8 +100,11 @@ local function tune(folder, seed)
   })
 end
 
+local function folder_of(name, share, seed) return ("%s/%s-%g-%d"):format(options.out, name, share, seed) end
+
 ---What a finished run has; nil if it has not ended.
-local function result(folder, name, share, seed)
+local function result(name, share, seed)
+  local folder = folder_of(name, share, seed)
   if not experiment.finished(folder) then return nil end
   local curve, task = experiment.curve(folder), experiment.curve(folder .. "/task")
   local last, scored = curve[#curve], task[#task] or {}
@@ -107,24 +115,40 @@ local function result(folder, name, share, seed)
   }
 end
 
-local shares, runs = experiment.numbers(options.shares), {}
-local path = options.data ~= "" and options.data or options.only == "" and experiment.data(options.out, "text")
-if options.data ~= "" and not sys.exists(path) then common.refuse("data=%s: there is no such file", path) end
+---@return seqrun.papers.Part
+local function pretraining()
+  local names = options.arms == "" and arms.USUAL or options.arms == "all" and arms.NAMES
+    or experiment.words(options.arms)
+  for _, name in ipairs(names) do
+    if not arms.TITLES[name] then
+      common.refuse("unknown arm '%s'; there are all,%s", name, table.concat(arms.NAMES, ","))
+    end
+  end
+  local path = options.data ~= "" and options.data or options.only == "" and experiment.data(options.out, "text")
+  if options.data ~= "" and not sys.exists(path) then common.refuse("data=%s: there is no such file", path) end
+  return {
+    names = names, titles = arms.TITLES, file = "saving", y = { key = "mlm_loss", label = "nats" }, result = result,
+    about = ("%d layers, hidden size %d, %.3g effective tokens"):format(options.layers, options.hidden, tokens_of_all),
+    train = function(name, share, seed)
+      pretrain(folder_of(name, share, seed), name, math.floor(tokens_of_all * share), seed, path)
+      if options.task then tune(folder_of(name, share, seed), seed) end
+    end,
+  }
+end
+
+local part, runs = finetune and require("saving_finetune")(options) or not finetune and pretraining(), {}
+if not part then return end
 for _, seed in ipairs(options.seeds) do
+  if part.before and experiment.goes_on(options) then part.before(seed) end
   for _, share in ipairs(shares) do
-    for _, name in ipairs(names) do
-      local folder = ("%s/%s-%g-%d"):format(options.out, name, share, seed)
-      if experiment.goes_on(options) then
-        pretrain(folder, name, math.floor(tokens_of_all * share), seed, path)
-        if options.task then tune(folder, seed) end
-      end
-      runs[#runs + 1] = result(folder, name, share, seed)
+    for _, name in ipairs(part.names) do
+      if experiment.goes_on(options) then part.train(name, share, seed) end
+      runs[#runs + 1] = part.result(name, share, seed)
     end
   end
 end
 
-print(("\n%s; %d layers, hidden size %d, %.3g effective tokens"):format(common.machine(), options.layers,
-  options.hidden, tokens_of_all))
-report.print(runs, shares)
-report.write_curves(options.out .. "/curves.tsv", runs)
-experiment.draw(options.out .. "/saving.svg", "data efficiency", report.panels(runs, shares))
+print(("\n%s; %s"):format(common.machine(), part.about))
+report.print(runs, shares, part)
+report.write_curves(options.out .. "/curves.tsv", runs, part)
+experiment.draw(("%s/%s.svg"):format(options.out, part.file), "data efficiency", report.panels(runs, shares, part))

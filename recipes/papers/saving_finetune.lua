@@ -70,41 +70,9 @@ local function train(options, name, share, seed, most)
   experiment.train(options, folder_of(options, name, share, seed), table.move(own, 1, #own, #words + 1, words))
 end
 
----Values of the finished seeds; less the baseline's of the same seed, if `base` is given.
-local function values(options, runs, key, base)
-  return experiment.over(options.seeds, function(seed)
-    local value, other = runs[seed] and runs[seed][key], base and base[seed] and base[seed][key]
-    return value and (other or not base) and value - (other or 0)
-  end)
-end
-
-local function print_share(options, found, share)
-  local score = options.score
-  local rows = { { ("%g %% of the tokens"):format(100 * share), "runs", score, "to baseline", "loss", "to baseline",
-    "raw tokens, k", "updates", "CPU s" } }
-  local base = found.baseline or {}
-  for _, name in ipairs(arms.TUNING) do
-    local runs = found[name]
-    if runs and next(runs) then
-      local other = name ~= "baseline" and base or nil
-      rows[#rows + 1] = {
-        arms.TUNING_TITLES[name], #values(options, runs, "step"),
-        experiment.shown(values(options, runs, score), "%.3f"),
-        other and experiment.shown(values(options, runs, score, other), "%+.3f") or "0",
-        experiment.shown(values(options, runs, "loss"), "%.3f"),
-        other and experiment.shown(values(options, runs, "loss", other), "%+.3f") or "0",
-        experiment.shown(values(options, runs, "kilotokens"), "%.0f"),
-        experiment.shown(values(options, runs, "step"), "%.0f"),
-        experiment.shown(values(options, runs, "train_seconds"), "%.0f"),
-      }
-    end
-  end
-  common.print_table(rows)
-  print()
-end
-
----The last evaluation, with its loss and its score under their own names.
-local function result(options, folder)
+---The last evaluation, with its loss and its score under their own names; nil if the run has not ended.
+local function result(options, name, share, seed)
+  local folder = folder_of(options, name, share, seed)
   if not experiment.finished(folder) then return nil end
   local curve = experiment.curve(folder)
   local last = curve[#curve]
@@ -113,9 +81,11 @@ local function result(options, folder)
     if key:find("_loss$") then loss = loss or value end
     if key:find("_" .. options.score .. "$") then score = score or value end
   end
-  last.loss, last[options.score] = loss, score
-  last.kilotokens, last.curve = last.raw_tokens / 1000, curve
-  return last
+  return {
+    folder = folder, curve = curve, arm = name, share = share, seed = seed, loss = loss, accuracy = score,
+    step = last.step, effective_tokens = last.effective_tokens, raw_tokens = last.raw_tokens,
+    train_seconds = last.train_seconds,
+  }
 end
 
 ---The arms that are asked for, the baseline first: the others are compared with it.
@@ -131,47 +101,22 @@ local function names_of(options)
 end
 
 ---@param options table of saving.lua
+---@return seqrun.papers.Part? # nil where there is nothing to measure
 return function(options)
   for _, key in ipairs { "init", "train", "dev" } do
     if options[key] == "" then
       local example = "part=finetune init=minilm train=MRPC/train.tsv dev=MRPC/dev.tsv"
-      print(("nothing to measure: give %s=, as in %s"):format(key, example))
-      return
+      return print(("nothing to measure: give %s=, as in %s"):format(key, example))
     end
     if not sys.exists(options[key]) then common.refuse("%s=%s: there is no such file", key, options[key]) end
   end
-  local names, shares, all = names_of(options), experiment.numbers(options.shares), {}
-  local most = math.max(table.unpack(shares))
-  for _, seed in ipairs(options.seeds) do
-    local function once(name, share)
-      if experiment.goes_on(options) then train(options, name, share, seed, most) end
-    end
-    once("baseline", most)
-    for _, share in ipairs(shares) do
-      all[share] = all[share] or {}
-      for _, name in ipairs(names) do
-        once(name, share)
-        all[share][name] = all[share][name] or {}
-        all[share][name][seed] = result(options, folder_of(options, name, share, seed))
-      end
-    end
-  end
-  print(("\n%s; %s, %.3g effective tokens"):format(common.machine(), options.init, tokens_of(options, 1)))
-  local panels = {}
-  for _, share in ipairs(shares) do
-    print_share(options, all[share], share)
-    local series = {}
-    for i, name in ipairs(arms.TUNING) do
-      local curves = {}
-      for _, run in pairs(all[share][name] or {}) do curves[#curves + 1] = run.curve end
-      series[i] = { name = arms.TUNING_TITLES[name], curves = curves, colour = i }
-    end
-    panels[#panels + 1] = {
-      title = ("%s, %g %% of the tokens"):format(options.score, 100 * share), series = series,
-      x = { key = "effective_tokens", label = "effective tokens" }, y = { key = options.score, label = options.score },
-    }
-  end
-  print("Mean ± half width of the 95 % interval (Student's t) over seeds; differences are to the baseline of")
-  print("the same seed.")
-  experiment.draw(options.out .. "/finetune.svg", "data efficiency in fine-tuning", panels, 2)
+  local most = math.max(table.unpack(experiment.numbers(options.shares)))
+  return {
+    names = names_of(options), titles = arms.TUNING_TITLES, file = "finetune",
+    about = ("%s, %.3g effective tokens"):format(options.init, tokens_of(options, 1)),
+    y = { key = options.score, label = options.score },
+    before = function(seed) train(options, "baseline", most, seed, most) end,
+    train = function(name, share, seed) train(options, name, share, seed, most) end,
+    result = function(name, share, seed) return result(options, name, share, seed) end,
+  }
 end

@@ -1,7 +1,6 @@
 -- saving_report.lua - what the runs of recipes/papers/saving.lua show: each arm beside the baseline at equal effective
 -- tokens, equal raw tokens and equal steps, and what it needs for the baseline's loss.
 
-local arms = require("saving_arms")
 local common = require("common")
 local experiment = require("experiment")
 local sys = require("seqrun.core.sys")
@@ -88,23 +87,37 @@ local function column(runs, name, share, key, scale)
   return list
 end
 
+---Differences of the scores to those of the baseline of the same seed and share, in percent.
+local function scores(runs, name, share)
+  local list = {}
+  for _, run in ipairs(runs) do
+    for _, base in ipairs(run.arm == name and run.share == share and runs or {}) do
+      local same = base.arm == "baseline" and base.share == share and base.seed == run.seed
+      if same and run.accuracy and base.accuracy then list[#list + 1] = 100 * (run.accuracy - base.accuracy) end
+    end
+  end
+  return list
+end
+
 ---The table of one share of the tokens.
 ---@param runs { arm: string, share: number, seed: integer, loss: number, accuracy: number? }[] and counters
 ---@param share number
+---@param part { names: string[], titles: table<string, string> }
 ---@return string[][]
-function report.rows(runs, share)
+function report.rows(runs, share, part)
   local title = ("%d %% of the tokens"):format(math.floor(share * 100 + 0.5))
   local rows = { { title, "runs", "held-out loss", "at equal effective", "equal raw", "equal steps",
-     "accuracy, %", "raw M", "steps", "CPU s" } }
-  for _, name in ipairs(arms.NAMES) do
+     "score, %", "to baseline", "raw M", "steps", "CPU s" } }
+  for _, name in ipairs(part.names) do
     local losses = column(runs, name, share, "loss")
     if #losses > 0 then
-      local row = { arms.TITLES[name], tostring(#losses), shown(losses, "%.3f") }
+      local row = { part.titles[name], tostring(#losses), shown(losses, "%.3f") }
       for _, entry in ipairs(BASELINES) do
         local list, outside = differences(runs, name, share, entry[2])
         row[#row + 1] = name == "baseline" and "0" or marked(list, "%+.3f", outside)
       end
       row[#row + 1] = shown(column(runs, name, share, "accuracy", 100), "%.1f")
+      row[#row + 1] = name == "baseline" and "0" or shown(scores(runs, name, share), "%+.1f")
       local function mean(format, ...)
         return format:format(experiment.interval(column(runs, name, share, ...)).mean)
       end
@@ -122,12 +135,13 @@ local SAVED = { { "effective tokens", "effective_tokens" }, { "raw tokens", "raw
 
 ---How many times less an arm needs for the loss of the baseline at its end, by counter.
 ---@param runs table[]
+---@param part { names: string[], titles: table<string, string> }
 ---@return string[][]
-function report.saved(runs)
+function report.saved(runs, part)
   local rows = { { "times less for the baseline's loss" } }
   for i, entry in ipairs(SAVED) do rows[1][i + 1] = entry[1] end
-  for _, name in ipairs(arms.NAMES) do
-    local row, any = { arms.TITLES[name] }, false
+  for _, name in ipairs(part.names) do
+    local row, any = { part.titles[name] }, false
     for i, entry in ipairs(SAVED) do
       local list, outside = savings(runs, name, entry[2])
       row[i + 1], any = marked(list, "%.2f", outside), any or #list > 0
@@ -140,12 +154,13 @@ end
 ---All evaluations of all runs, for plotting: loss against effective tokens, raw tokens, steps and CPU seconds.
 ---@param path string
 ---@param runs table[]
-function report.write_curves(path, runs)
-  local lines = { "arm\tshare\tseed\tstep\teffective_tokens\traw_tokens\tcpu_seconds\tmlm_loss" }
+---@param part { y: { key: string } }
+function report.write_curves(path, runs, part)
+  local lines = { "arm\tshare\tseed\tstep\teffective_tokens\traw_tokens\tcpu_seconds\t" .. part.y.key }
   for _, run in ipairs(runs) do
     for _, line in ipairs(run.curve) do
       lines[#lines + 1] = ("%s\t%g\t%d\t%d\t%.0f\t%d\t%.1f\t%.5f"):format(run.arm, run.share, run.seed, line.step,
-        line.effective_tokens, line.raw_tokens, line.train_seconds, line.mlm_loss)
+        line.effective_tokens, line.raw_tokens, line.train_seconds, line[part.y.key] or 0 / 0)
     end
   end
   assert(sys.write_file(path, table.concat(lines, "\n") .. "\n"))
@@ -153,7 +168,8 @@ end
 
 ---Colours of the arms, by number; the baseline is grey.
 local COLOURS = {
-  baseline = 7, length = 5, rarity = 1, length_rarity = 3, token_drop = 2, composed = 4, random = 8, reversed = 6,
+  baseline = 7, length = 5, rarity = 1, loss = 1, length_rarity = 3, token_drop = 2, composed = 4, random = 8,
+  reversed = 6,
 }
 
 local AXES = {
@@ -162,24 +178,25 @@ local AXES = {
   { key = "train_seconds", label = "CPU seconds" },
 }
 
----Charts of the held-out loss, a row for each share of the tokens.
+---Charts of held-out data, a row for each share of the tokens.
 ---@param runs table[]
 ---@param shares number[]
+---@param part seqrun.papers.Part
 ---@return seqrun.bench.Panel[]
-function report.panels(runs, shares)
+function report.panels(runs, shares, part)
   local panels = {}
   for _, share in ipairs(shares) do
     local series = {}
-    for i, name in ipairs(arms.NAMES) do
+    for i, name in ipairs(part.names) do
       local curves = {}
       for _, run in ipairs(runs) do
         if run.arm == name and run.share == share then curves[#curves + 1] = run.curve end
       end
-      series[i] = { name = arms.TITLES[name], curves = curves, colour = COLOURS[name] }
+      series[i] = { name = part.titles[name], curves = curves, colour = COLOURS[name] }
     end
     for _, x in ipairs(AXES) do
-      panels[#panels + 1] = { title = ("held-out loss, %g %% of the tokens"):format(100 * share), x = x,
-        y = { key = "mlm_loss", label = "nats" }, series = series }
+      panels[#panels + 1] = { title = ("held out, %g %% of the tokens"):format(100 * share), x = x, y = part.y,
+        series = series }
     end
   end
   return panels
@@ -188,12 +205,13 @@ end
 ---Prints everything.
 ---@param runs table[]
 ---@param shares number[]
-function report.print(runs, shares)
+---@param part seqrun.papers.Part
+function report.print(runs, shares, part)
   for _, share in ipairs(shares) do
-    common.print_table(report.rows(runs, share))
+    common.print_table(report.rows(runs, share, part))
     print()
   end
-  local saved = report.saved(runs)
+  local saved = report.saved(runs, part)
   if #saved > 1 then
     common.print_table(saved)
     print()

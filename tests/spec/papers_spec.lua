@@ -398,6 +398,7 @@ describe("an experiment at toy size", function()
   end)
 end)
 
+local ALL = { names = arms.NAMES, titles = arms.TITLES, y = { key = "mlm_loss", label = "nats" } }
 local SETTING = { tokens = 1e6, least = 32, max_len = 128, metric = "rarity", easiest = 5, file = "r.metric" }
 
 describe("the report of the data efficiency experiment #long", function()
@@ -425,13 +426,13 @@ describe("the report of the data efficiency experiment #long", function()
           raw_tokens = 200 * share, step = 100 * share, train_seconds = 1 }
       end
     end
-    local row = report.rows(runs, 0.5)[3]
+    local row = report.rows(runs, 0.5, ALL)[3]
     assert.equal(arms.TITLES.token_drop, row[1])
     assert.equal("-0.500 ± 0.000", row[4])
     assert.equal(("%+.3f ± 0.000"):format(2 * math.log(2) - 0.5), row[5]) -- as many raw tokens are better
     assert.equal("-0.500 ± 0.000", row[6])
     assert.equal("-", row[7])
-    assert.truthy(report.rows(runs, 1)[3][5]:find("*", 1, true))
+    assert.truthy(report.rows(runs, 1, ALL)[3][5]:find("*", 1, true))
   end)
 
   it("has the eight arms, with schedules over effective tokens", function()
@@ -465,12 +466,12 @@ describe("the report of the data efficiency experiment #long", function()
       end
     end
     assert.same({ arms.TITLES.composed, "1.50 ± 0.00", "1.50 ± 0.00", "1.50 ± 0.00", "1.50 ± 0.00" },
-      report.saved(runs)[2])
+      report.saved(runs, ALL)[2])
   end)
 
   it("has curves by share and counter", function()
     local curve = { { effective_tokens = 1, raw_tokens = 1, train_seconds = 1, mlm_loss = 5 } }
-    local panels = report.panels({ { arm = "baseline", share = 1, curve = curve } }, { 1, 0.5 })
+    local panels = report.panels({ { arm = "baseline", share = 1, curve = curve } }, { 1, 0.5 }, ALL)
     assert.equal(6, #panels)
     assert.same({ curve }, panels[1].series[1].curves)
   end)
