@@ -69,4 +69,20 @@ end, "real_tokens")]])
     check(words, "480 examples")
     assert.is_true(sys.is_dir(folder .. "/here/runs/data"))
   end)
+
+  it("measures some sequences of a micro-batch that would take long", function()
+    local peak, rehearsal = require("seqrun.run.measure.peak"), require("seqrun.run.screen.rehearsal")
+    local measure = peak.measure
+    finally(function() peak.measure = measure end)
+    peak.measure = function() return 1e9 end
+    local loader <close> = sr.must(sr.data.loader { data = sr.must(sr.data.open(small.corpus(folder))), max_len = 64,
+      packs = 8, prefetch = 0 })
+    local model, told = { flops = function() return 1e12 end, params = { precision = "f32" } }, nil
+    local steps = rehearsal({ update = loader:next(), loader = loader, model = model, begin = function() end },
+      function(micros, _, rows, whole) told = { #micros, rows, whole } end)
+    for _, update in steps do
+      for batch in update:batches() do assert.equal(1, batch.sequences) end
+    end
+    assert.same({ 50, 128, 512 }, told)
+  end)
 end)
