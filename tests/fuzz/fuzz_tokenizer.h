@@ -3,10 +3,13 @@
 #ifndef SR_TESTS_FUZZ_TOKENIZER_H
 #define SR_TESTS_FUZZ_TOKENIZER_H
 
+#include <jansson.h>
 #include <stdarg.h>
 #include <string.h>
 
 #include "core/tokenizer/tokenizer.h"
+#include "core/unicode/text_run.h"
+#include "core/unicode/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 /* ---- checks ---- */
@@ -144,6 +147,21 @@ static inline void fuzz_pattern(fuzz_maker *m) {
         fuzz_put(m, "{\"String\":\"%s\"}", fuzz_string(m));
 }
 
+/* Puts a text into a run, a place a character, with U+FFFD for what is invalid: the characters. */
+static inline uint32_t fuzz_load(sr_run *r, const uint8_t *text, size_t size, bool aligned) {
+    uint32_t chars = 0;
+    sr_run_clear(r, aligned);
+    FUZZ_CHECK(sr_run_reserve(r, 0) == SR_OK);
+    for (size_t at = 0; at < size; chars++) {
+        int32_t cp;
+        uint8_t bytes[4];
+        at += (size_t)sr_utf8_decode(&cp, text + at, size - at);
+        int length = sr_utf8_encode(bytes, cp >= 0 ? cp : SR_UTF8_REPLACEMENT);
+        FUZZ_CHECK(sr_run_add(r, bytes, (size_t)length, chars, chars + 1) == SR_OK);
+    }
+    return chars;
+}
+
 /* Puts a list of up to four steps as a Sequence, or null. */
 static inline void fuzz_sequence(fuzz_maker *m, const char *list, void (*step)(fuzz_maker *m)) {
     int count = fuzz_draw(m, 5);
@@ -157,6 +175,16 @@ static inline void fuzz_sequence(fuzz_maker *m, const char *list, void (*step)(f
         step(m);
     }
     fuzz_put(m, "]}");
+}
+
+/* The same as a value of JSON; bytes that are left are the text. */
+static inline json_t *fuzz_part(fuzz_maker *m, const uint8_t *bytes, size_t size, const char *list,
+                                void (*step)(fuzz_maker *m)) {
+    m->bytes = bytes, m->size = size, m->used = 0;
+    fuzz_sequence(m, list, step);
+    json_t *value = json_loadb(m->text, m->used, JSON_DECODE_ANY, NULL);
+    FUZZ_CHECK(value != NULL);
+    return value;
 }
 
 /* A map of SentencePiece in base64: a to bc, # to nothing, U+00E9 to e and U+0301. */

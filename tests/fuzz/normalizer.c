@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/tokenizer/normalizer.h"
-#include "core/unicode/utf8.h"
 #include "tests/fuzz/fuzz_tokenizer.h"
 
 enum { MOST = 4096 };
@@ -21,21 +20,6 @@ static void work_free(work *w) {
     sr_run_free(&w->other);
     sr_matcher_free(&w->matcher);
     sr_free(w->changes.list);
-}
-
-/* Puts the text into the run, a place a character, with U+FFFD for what is invalid. */
-static uint32_t load(work *w, const uint8_t *text, size_t size, bool aligned) {
-    uint32_t chars = 0;
-    sr_run_clear(&w->run, aligned);
-    FUZZ_CHECK(sr_run_reserve(&w->run, 0) == SR_OK);
-    for (size_t at = 0; at < size; chars++) {
-        int32_t cp;
-        uint8_t bytes[4];
-        at += (size_t)sr_utf8_decode(&cp, text + at, size - at);
-        int length = sr_utf8_encode(bytes, cp >= 0 ? cp : SR_UTF8_REPLACEMENT);
-        FUZZ_CHECK(sr_run_add(&w->run, bytes, (size_t)length, chars, chars + 1) == SR_OK);
-    }
-    return chars;
 }
 
 static sr_status normalize(work *w, const sr_normalizer *n) {
@@ -64,8 +48,8 @@ static void check_form(work *w, sr_normal_kind kind) {
 
 static void check(const sr_normalizer *n, const uint8_t *text, size_t size) {
     work plain = {0}, placed = {0};
-    load(&plain, text, size, false);
-    uint32_t chars = load(&placed, text, size, true);
+    fuzz_load(&plain.run, text, size, false);
+    uint32_t chars = fuzz_load(&placed.run, text, size, true);
     sr_status status = normalize(&plain, n);
     FUZZ_CHECK(normalize(&placed, n) == status);
     if (status != SR_OK) {
@@ -85,10 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     static fuzz_maker m;
     sr_normalizer n = {0};
     if (size > MOST) return 0;
-    m.bytes = bytes, m.size = size, m.used = 0;
-    fuzz_sequence(&m, "normalizers", fuzz_normalizer_step);
-    json_t *value = json_loadb(m.text, m.used, JSON_DECODE_ANY, NULL);
-    FUZZ_CHECK(value != NULL);
+    json_t *value = fuzz_part(&m, bytes, size, "normalizers", fuzz_normalizer_step);
     sr_json root = {value, NULL, "fuzz", 0};
     sr_status status = sr_normalizer_read(&n, &root);
     if (status == SR_OK)

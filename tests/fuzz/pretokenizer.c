@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/tokenizer/pretokenizer.h"
-#include "core/unicode/utf8.h"
 #include "tests/fuzz/fuzz_tokenizer.h"
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
@@ -49,20 +48,6 @@ static void check_known(const uint8_t *text, size_t size) {
     }
 }
 
-/* Puts the text into a run, a place a character, with U+FFFD for what is invalid. */
-static void load(sr_run *r, const uint8_t *text, size_t size, bool aligned) {
-    uint32_t chars = 0;
-    sr_run_clear(r, aligned);
-    FUZZ_CHECK(sr_run_reserve(r, 0) == SR_OK);
-    for (size_t at = 0; at < size; chars++) {
-        int32_t cp;
-        uint8_t bytes[4];
-        at += (size_t)sr_utf8_decode(&cp, text + at, size - at);
-        int length = sr_utf8_encode(bytes, cp >= 0 ? cp : SR_UTF8_REPLACEMENT);
-        FUZZ_CHECK(sr_run_add(r, bytes, (size_t)length, chars, chars + 1) == SR_OK);
-    }
-}
-
 static bool is_inside(const sr_run *r, size_t at) {
     return at < r->size && (r->bytes[at] & 0xC0) == 0x80;
 }
@@ -79,8 +64,8 @@ static void check_pieces(const sr_pre_work *w) {
 
 static void check(const sr_pretokenizer *p, const uint8_t *text, size_t size) {
     sr_pre_work plain = {0}, placed = {0};
-    load(&plain.text, text, size, p->needs_places);
-    load(&placed.text, text, size, true);
+    fuzz_load(&plain.text, text, size, p->needs_places);
+    fuzz_load(&placed.text, text, size, true);
     check_known(plain.text.bytes, plain.text.size);
     bool spaced = size % 2 != 0;
     sr_status status = sr_pretokenize(&plain, p, spaced);
@@ -103,10 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     static fuzz_maker m;
     sr_pretokenizer p = {0};
     if (size > MOST) return 0;
-    m.bytes = bytes, m.size = size, m.used = 0;
-    fuzz_sequence(&m, "pretokenizers", fuzz_pretokenizer_step);
-    json_t *value = json_loadb(m.text, m.used, JSON_DECODE_ANY, NULL);
-    FUZZ_CHECK(value != NULL);
+    json_t *value = fuzz_part(&m, bytes, size, "pretokenizers", fuzz_pretokenizer_step);
     sr_json root = {value, NULL, "fuzz", 0};
     sr_status status = sr_pretokenizer_read(&p, &root);
     if (status == SR_OK)
