@@ -1,5 +1,6 @@
 -- The programs in the documentation run as they are printed.
 
+local annotations = require("seqrun.help.index")
 local pages = require("seqrun.help.pages")
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
@@ -46,16 +47,11 @@ describe("the examples in data.md", function()
 
   it("name every option of loaders, targets and stages", function()
     local text = read("data")
-    local source = assert(sys.read_file("lua/seqrun/data/loader/init.lua"))
-    local function check_class(name, from)
-      local fields = from:match("%-%-%-@class " .. name .. "\n(.-)\n\n")
-      for field in fields:gmatch("@field ([%w_]+)") do
-        assert.truthy(text:find("`" .. field, 1, true) or field == "data", name .. ": " .. field)
+    for _, name in ipairs { "LoaderOptions", "Stage", "TargetOptions" } do
+      for _, field in ipairs(annotations.options_named(name).fields) do
+        assert.truthy(text:find("`" .. field.name, 1, true) or field.name == "data", name .. ": " .. field.name)
       end
     end
-    check_class("seqrun.LoaderOptions", source)
-    check_class("seqrun.Stage", source)
-    check_class("seqrun.TargetOptions", assert(sys.read_file("lua/seqrun/data/loader/targets.lua")))
   end)
 end)
 
