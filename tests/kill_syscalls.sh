@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Kills a save at each third of its system calls (in make test-long at each): either the old or the new checkpoint
-# must be intact, and the next run must clean up and continue.      tests/kill_syscalls.sh BUILD
+# Kills a save at each of its system calls: either the old or the new checkpoint must be intact, and the
+# next run must clean up and continue.      tests/kill_syscalls.sh BUILD
 set -u
 seqrun=$1/seqrun
 command -v strace >/dev/null || { echo "skipped: no strace"; exit 77; }
@@ -25,11 +25,9 @@ awk '{ sub(/^[0-9]+ +/, "") }
          if (index($0, "/begin-of-the-run")) running = 1
      }' "$dir/trace" >"$dir/points"
 
-points=0 bad=0 every=3
-[ "${LONG:-0}" = 1 ] && every=1
+points=0 bad=0
 while read -r name n; do
     points=$((points + 1))
-    [ $((points % every)) -eq 0 ] || continue
     rm -rf "$dir/run" && cp -r "$dir/before" "$dir/run"
     victim strace -f -o /dev/null -e "inject=$name:signal=KILL:when=$n" >/dev/null 2>&1
     "$seqrun" tests/support/check_run.lua "$dir/run" 2 2>/dev/null &&
@@ -39,5 +37,5 @@ while read -r name n; do
     echo "killed at $name number $n: the run is damaged"
     bad=$((bad + 1))
 done <"$dir/points"
-echo "killed at $((points / every)) of $points system calls, $bad left damage"
+echo "killed at $points system calls, $bad left damage"
 [ "$points" -ge 50 ] && [ "$bad" -eq 0 ]

@@ -25,39 +25,11 @@ local function tiny(changes)
   return bert
 end
 
-local function gradients(bert)
-  local found = {}
-  for _, name in ipairs(bert.params:names()) do found[name] = bert.params:get(name):grad():clone() end
-  return found
-end
-
 ---Losses and all gradients of the batches of one update.
-local function measure(bert, batches)
-  bert.params:zero_grad()
-  local total, mlm, nsp = 0, 0, 0
-  for _, batch in ipairs(batches) do
-    local losses = bert:losses(batch)
-    losses.total:backward()
-    total, mlm, nsp = total + losses.total:item(), mlm + losses.mlm.total:item(), nsp + losses.nsp.total:item()
-  end
-  return { total = total, mlm = mlm, nsp = nsp, gradients = gradients(bert) }
-end
+local function measure(bert, batches) return support.measure(bert, batches, "mlm", "nsp") end
 
 ---All sequences as one update, cut into batches of these sizes.
-local function cut(sizes, options)
-  local batches, at, masked = {}, 0, 0
-  for _, s in ipairs(input) do masked = masked + #s.masked_positions end
-  for _, size in ipairs(sizes) do
-    local some, uids = {}, {}
-    for i = 1, size do some[i], uids[i] = input[at + i], at + i - 1 end
-    at = at + size
-    local more = { uids = uids, masked = masked, count = #input }
-    for key, value in pairs(options or {}) do more[key] = value end
-    batches[#batches + 1] = support.batch(some, more)
-  end
-  assert.equal(#input, at)
-  return batches
-end
+local function cut(sizes, options) return support.cut(input, sizes, options) end
 
 local function near(wanted, got, tolerance)
   local allowed = tolerance * math.max(1, math.abs(wanted))

@@ -73,18 +73,12 @@ local function own_rows(x, layout)
 end
 
 local function measure(model, batches)
-  model.params:zero_grad()
-  local loss, gradients = 0, {}
-  for _, batch in ipairs(batches) do
-    local losses = model:losses(batch)
-    losses.total:backward()
-    loss = loss + losses.total:item()
-  end
+  local found = bert.measure(model, batches)
   for _, param in ipairs(model.params.list) do
-    local grad = model.params:get(param.name):grad():clone()
-    gradients[param.name] = param.transposed and grad:transpose(1, 2):contiguous() or grad
+    local grad = found.gradients[param.name]
+    if param.transposed then found.gradients[param.name] = grad:transpose(1, 2):contiguous() end
   end
-  return loss, gradients
+  return found.total, found.gradients
 end
 
 for _, name in ipairs { "gpt2", "gpt2_untied" } do

@@ -36,21 +36,7 @@ local function modern(drop)
 end
 
 ---Losses and gradients of an update.
-local function measure(bert, batches)
-  bert.params:zero_grad()
-  local found = { total = 0, balance = 0, router_z = 0, gradients = {} }
-  for _, batch in ipairs(batches) do
-    local losses = bert:losses(batch)
-    losses.total:backward()
-    found.total = found.total + losses.total:item()
-    for _, name in ipairs { "balance", "router_z" } do found[name] = found[name] + losses[name].total:item() end
-  end
-  for _, name in ipairs(bert.params:names()) do
-    local g = bert.params:get(name):grad()
-    found.gradients[name] = g and g:clone() or nil
-  end
-  return found
-end
+local function measure(bert, batches) return support.measure(bert, batches, "balance", "router_z") end
 
 local function alike(a, b, tolerance)
   for _, key in ipairs { "total", "balance", "router_z" } do
@@ -63,12 +49,8 @@ end
 local function whole(options) return { support.batch(input, options) } end
 
 local function alone(last)
-  local batches, masked = {}, 0
-  for _, s in ipairs(input) do masked = masked + #s.masked_positions end
-  for i, s in ipairs(input) do
-    batches[i] = support.batch({ s }, { uids = { i - 1 }, masked = masked, count = #input, last = last })
-    batches[i].update_sequences = #input
-  end
+  local batches = support.cut(input, nil, { last = last })
+  for _, batch in ipairs(batches) do batch.update_sequences = #input end
   return batches
 end
 

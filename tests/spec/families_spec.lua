@@ -32,15 +32,8 @@ end
 
 ---The loss and the gradients of some batches.
 local function measure(model, batches)
-  model.params:zero_grad()
-  local loss, gradients = 0, {}
-  for _, batch in ipairs(batches) do
-    local losses = model:losses(batch)
-    losses.total:backward()
-    loss = loss + losses.total:item()
-  end
-  for _, name in ipairs(model.params:names()) do gradients[name] = model.params:get(name):grad():clone() end
-  return loss, gradients
+  local found = bert.measure(model, batches)
+  return found.total, found.gradients
 end
 
 local function one_by_one(golden, options)

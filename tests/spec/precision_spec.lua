@@ -165,30 +165,11 @@ describe("a BERT in bf16", function()
   end
 
   ---Batches of these numbers of sequences that make one update.
-  local function cut(sizes, options)
-    local batches, at, masked = {}, 0, 0
-    for _, s in ipairs(input) do masked = masked + #s.masked_positions end
-    for _, size in ipairs(sizes) do
-      local some, uids = {}, {}
-      for i = 1, size do some[i], uids[i] = input[at + i], at + i - 1 end
-      at = at + size
-      local whole = { uids = uids, masked = masked, count = #input }
-      for key, value in pairs(options or {}) do whole[key] = value end
-      batches[#batches + 1] = support.batch(some, whole)
-    end
-    return batches
-  end
+  local function cut(sizes, options) return support.cut(input, sizes, options) end
 
   local function measure(bert, batches)
-    bert.params:zero_grad()
-    local total, gradients = 0, {}
-    for _, batch in ipairs(batches) do
-      local losses = bert:losses(batch)
-      losses.total:backward()
-      total = total + losses.total:item()
-    end
-    for _, name in ipairs(bert.params:names()) do gradients[name] = bert.params:get(name):grad():clone() end
-    return total, gradients
+    local found = support.measure(bert, batches)
+    return found.total, found.gradients
   end
 
   local ROUNDING = 2 ^ -8

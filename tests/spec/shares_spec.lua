@@ -27,9 +27,7 @@ local function gradients(update)
     local scope <close> = sr.scope()
     bert:losses(batch).total:backward()
   end
-  local found = {}
-  for _, name in ipairs(bert.params:names()) do found[name] = bert.params:get(name):grad():clone() end
-  return found
+  return support.gradients(bert.params)
 end
 
 local function bytes(found)

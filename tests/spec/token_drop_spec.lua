@@ -26,21 +26,7 @@ local function make(options, changes)
   return bert
 end
 
----Losses and gradients of an update.
-local function measure(bert, batches)
-  bert.params:zero_grad()
-  local total, found = 0, {}
-  for _, batch in ipairs(batches) do
-    local losses = bert:losses(batch)
-    losses.total:backward()
-    total = total + losses.total:item()
-  end
-  for _, name in ipairs(bert.params:names()) do
-    local g = bert.params:get(name):grad()
-    found[name] = g and g:clone() or nil
-  end
-  return { total = total, gradients = found }
-end
+local measure = support.measure
 
 local function alike(a, b, tolerance)
   assert.is_true(math.abs(a.total - b.total) <= tolerance * math.abs(a.total), ("%.9g, %.9g"):format(a.total, b.total))
@@ -49,14 +35,7 @@ end
 
 local function whole(options) return { support.batch(input, options) } end
 
-local function alone(last)
-  local batches, masked = {}, 0
-  for _, s in ipairs(input) do masked = masked + #s.masked_positions end
-  for i, s in ipairs(input) do
-    batches[i] = support.batch({ s }, { uids = { i - 1 }, masked = masked, count = #input, last = last })
-  end
-  return batches
-end
+local function alone(last) return support.cut(input, nil, { last = last }) end
 
 ---The same from gather_rows and put_rows, each layer's rows drawn by itself, with dense attention.
 local function composed(bert, layers)

@@ -89,6 +89,53 @@ function support.add_last(batch)
   end
 end
 
+---All sequences as one update, cut into batches of these sizes.
+---@param sequences table[]
+---@param sizes integer[]? by default 1 each
+---@param options? tests.BertOptions
+function support.cut(sequences, sizes, options)
+  local batches, at, masked, ones = {}, 0, 0, {}
+  for i, s in ipairs(sequences) do masked, ones[i] = masked + #s.masked_positions, 1 end
+  for _, size in ipairs(sizes or ones) do
+    local some, more = {}, { uids = {}, masked = masked, count = #sequences }
+    for i = 1, size do some[i], more.uids[i] = sequences[at + i], at + i - 1 end
+    at = at + size
+    for key, value in pairs(options or {}) do more[key] = value end
+    batches[#batches + 1] = support.batch(some, more)
+  end
+  assert(at == #sequences, "sizes of other sequences")
+  return batches
+end
+
+---The gradients of all parameters that have one, by name.
+---@param params seqrun.Params
+---@return table<string, seqrun.Tensor>
+function support.gradients(params)
+  local found = {}
+  for _, name in ipairs(params:names()) do
+    local grad = params:get(name):grad()
+    found[name] = grad and grad:clone()
+  end
+  return found
+end
+
+---The total loss of the batches of one update, its gradients, and the losses of these names.
+---@param model seqrun.Bert
+---@param batches table[]
+---@return { total: number, gradients: table<string, seqrun.Tensor> }
+function support.measure(model, batches, ...)
+  model.params:zero_grad()
+  local found = { total = 0 }
+  for _, batch in ipairs(batches) do
+    local losses = model:losses(batch)
+    losses.total:backward()
+    found.total = found.total + losses.total:item()
+    for _, name in ipairs { ... } do found[name] = (found[name] or 0) + losses[name].total:item() end
+  end
+  found.gradients = support.gradients(model.params)
+  return found
+end
+
 ---Sum of squares, as a number.
 local function square(t)
   return (t * t):sum():item()
@@ -123,8 +170,7 @@ function support.check_arrangements(model, loader)
       losses.total:backward()
       sum = sum + losses.total:item()
     end
-    local got = {}
-    for _, name in ipairs(model.params:names()) do got[name] = model.params:get(name):grad():clone() end
+    local got = support.gradients(model.params)
     want = want or { sum = sum, gradients = got }
     assert(math.abs(sum - want.sum) <= 1e-5 * want.sum, way)
     local difference = support.differ(got, want.gradients, 3e-5)
