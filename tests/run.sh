@@ -60,8 +60,8 @@ start_job() { # NAME KIND COMMAND...
 }
 
 # The longest jobs, which start first, so that none is left alone at the end.
-first=" guide sh-first_minutes fault-commands sh-isa sh-mutate sh-installed sh-kill_ranks sh-kill_random sh-power_cut \
- sh-kill_syscalls limits fault-flips suite experiments resume attach "
+first=" guide sh-first_minutes sh-isa sh-mutate electra limits faults attach resume sh-kill_ranks sh-power_cut sh-installed \
+ sh-kill_random fault-commands sh-kill_syscalls attention finetune families_pretrain cuda_attention experts_run "
 run_queue() {
     local turn job is_first
     for turn in 1 0; do
