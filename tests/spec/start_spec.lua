@@ -65,7 +65,7 @@ describe("a start", function()
   end)
 
   it("rejects a model whose losses cannot be added up, at the first batch", function()
-    local code, _, err = run_changed("bare", "local losses = %(teacher or bert%):losses%(batch%)",
+    local code, _, err = run_changed("bare", "local losses = run:losses%(batch%)",
       "local losses = { total = bert:losses(batch).total, { name = 'mlm' } }")
     assert.equal(1, code)
     assert.matches("bare.lua:%d+: run:tally: loss 1 of model:losses%(batch%) has no name, total or count", err)
