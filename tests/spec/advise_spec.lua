@@ -475,6 +475,6 @@ describe("the advisor on this machine", function()
     assert.truthy(err:find("--here takes an encoder", 1, true), err)
     code, _, err = program.run { "advise", "--here", "--device", "h100" }
     assert.equal(2, code)
-    assert.truthy(err:find("--device does not go with --here", 1, true), err)
+    assert.truthy(err:find("--device cannot be combined with --here", 1, true), err)
   end)
 end)

@@ -1,4 +1,4 @@
--- Alerts of a run: what is told, at which step, and what is not; the command, the event, the end of the run.
+-- Alerts of a run: what is reported, at which step, and what is not; the command, the event, the end of the run.
 
 local alerts = require("seqrun.run.alerts")
 local program = require("tests.support.program")
@@ -6,7 +6,7 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
----Alerts that note what they tell: "kind step".
+---Alerts that record what they report: "kind step".
 local function noted(options)
   local told = {}
   local screen = { warn = function(_, _, kind, step) told[#told + 1] = kind .. " " .. step end }
@@ -36,7 +36,7 @@ local function repeated(count, value, changes)
 end
 
 describe("alerts", function()
-  it("tell at the step itself of NaN, of spikes, of waiting, of a rate of zero", function()
+  it("report NaN, spikes, waiting and a rate of zero at the step itself", function()
     local one, told = noted()
     feed(one, {
       norms = repeated(60, 1.0, { [10] = 0 / 0, [20] = 50, [50] = 11 }), waits = { [30] = 61 },
@@ -52,7 +52,7 @@ describe("alerts", function()
     assert.same({}, told)
   end)
 
-  it("tell of a loss far above the last lines, or above the first", function()
+  it("report a loss far above the last lines, or above the first", function()
     local one, told = noted()
     feed(one, { norms = repeated(20, 1.0), losses = { 10, 8, 7, 6.5, 6.2, 6, 5.9, 5.8, 5.8, 5.7, 9.5, 5.8 } })
     assert.same({ "loss 11" }, told)
@@ -61,7 +61,7 @@ describe("alerts", function()
     assert.same({ "loss 7" }, told) -- again only 100 steps later
   end)
 
-  it("do not tell of clean runs: falling noisy losses and norms", function()
+  it("do not report clean runs: falling noisy losses and norms", function()
     math.randomseed(5)
     for _ = 1, 100 do
       local one, told = noted()
@@ -81,7 +81,7 @@ end)
 describe("an alarm", function()
   local train = require("seqrun.core.train")
 
-  it("tells in time while nothing ends, once, with a record and a command, and not when disarmed", function()
+  it("fires on timeout, once, with a record and a command, and not when disarmed", function()
     local dir = program.folder()
     local file = assert(train.append(dir .. "/lines"))
     local alarm = assert(train.alarm(file))
@@ -111,7 +111,7 @@ describe("an alarm", function()
     collectgarbage()
   end)
 
-  it("tells of data that do not come and of a step that does not end, at that step", function()
+  it("reports data that do not arrive and a step that does not end, at that step", function()
     local dir = program.folder()
     local file = assert(train.append(dir .. "/metrics.jsonl"))
     local told = {}
@@ -142,7 +142,7 @@ describe("an alarm", function()
     for number = 1, 4 do step(number, 0) end
     step(5, 0.8, 1)
     step(6, 0, 1, 2)
-    step(7, 0.8) -- told a few steps before
+    step(7, 0.8) -- reported a few steps before
     one:close()
     file:close()
     local events = {}

@@ -336,7 +336,7 @@ end)
 describe("a checkpoint with the tokenizer of RoBERTa", function()
   local checkpoint = require("seqrun.checkpoint")
 
-  ---A small model in a directory, with so many embeddings.
+  ---A small model in a directory, with this many embeddings.
   local function saved(name, rows)
     local bert = sr.nn.bert {
       vocab_size = rows, hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, intermediate_size = 32,

@@ -93,7 +93,7 @@ describe("an attached prompt #slow", function()
     } do
       local code, _, err = run:attach("", "-e", text, "--timeout", "1")
       assert.equal(1, code)
-      assert.matches("^stopped after 1 s; seqrun attach %-%-timeout SECONDS gives more, at most 60\n", err)
+      assert.matches("^stopped after 1 s; raise it with seqrun attach %-%-timeout SECONDS, at most 60\n", err)
     end
     for text, words in pairs {
       ["sr.zeros(1000000, 1000000)"] = "^cannot allocate 4398046511104 bytes: the limit leaves %d+",
@@ -249,7 +249,7 @@ describe("a run #slow", function()
     assert.is_false(sys.exists(other.dir .. "/attach.json"))
   end)
 
-  it("tells its prompts why it ends", function()
+  it("reports to its prompts why it ends", function()
     local other = start("ending")
     local facts = require("seqrun.core.json").decode(assert(sys.read_file(other.dir .. "/attach.json")))
     local connection <close> = assert(socket.connect(facts.socket))

@@ -175,7 +175,7 @@ describe("a run with an average", function()
     "optimizer.average=0.8", "optimizer.average_from=4", "eval.every=6", "eval.average=true", "save.best=mlm_loss",
   }
 
-  ---A run of so many ranks; the words after its own.
+  ---A run of this many ranks; the words after its own.
   local function run(ranks, out, ...)
     local all = small.words(corpus, "--out", folder .. "/" .. out, "ranks.bucket=0.001", ...)
     table.move(words, 1, #words, #all + 1, all)

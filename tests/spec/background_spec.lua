@@ -1,4 +1,4 @@
--- Checkpoints that a thread writes while training goes on: the same files, guarantees and messages as others.
+-- Checkpoints that a thread writes while training continues: the same files, guarantees and messages as others.
 
 local checkpoint = require("seqrun.checkpoint")
 local fault = require("tests.support.fault")

@@ -1,4 +1,4 @@
--- Runs that cannot be read, or have strange values: runs, compare and report tell of them, and show the others.
+-- Runs that cannot be read, or have strange values: runs, compare and report list them, and show the others.
 
 local history = require("seqrun.history.runs")
 local index = require("seqrun.history.index")
@@ -113,7 +113,7 @@ describe("a run that cannot be read", function()
     assert.matches("left out: .*bad", told.notes[1])
   end)
 
-  it("without permission is told like any other", function()
+  it("without permission is reported like any other", function()
     local bad, page = made "bad", folder .. "/page.html"
     made "good"
     made "more"

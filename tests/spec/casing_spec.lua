@@ -102,7 +102,7 @@ describe("a directory", function()
     end
   end)
 
-  it("whose tokenizer_config.json tells the casing is read as it tells", function()
+  it("whose tokenizer_config.json sets the casing is read with it", function()
     local text = sr.must(sys.read_file(vocabs.cased))
     local place = directory("told", { ["vocab.txt"] = text, ["tokenizer_config.json"] = config:format("true") })
     assert.is_true(sr.must(sr.text.tokenizer { path = place }).lowercase)
@@ -140,7 +140,7 @@ describe("data sets and models of different casing", function()
     code, _, err = program.run(words(folder .. "/cased.sqr", "--out", folder .. "/other", "init.from=" .. model))
     assert.equal(3, code)
     assert.matches("init.from: the tokenizer of .* differs from that of the data set .* %(uncased and cased%)", err)
-    -- a checkpoint tells its casing, and what is lost with the file is told by the tokens
+    -- a checkpoint records its casing; without the file the tokens show it
     local newest = sr.must(sr.checkpoint.latest(model))
     assert.is_true(stored.read(newest).lowercase)
   end)

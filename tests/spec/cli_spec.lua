@@ -242,7 +242,7 @@ describe("the prompt", function()
     assert.equal("true\n", out)
   end)
 
-  ---A line that tells `await` that the prompt listens.
+  ---A line by which `await` sees that the prompt listens.
   local function ready() return ("_ = io.open('%s/ready', 'w'):close()"):format(folder) end
 
   ---Shell words that wait until that line has run.

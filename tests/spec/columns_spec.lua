@@ -10,7 +10,7 @@ local EXAMPLES = 60
 
 local vocab, corpus, examples
 
----Example i: tokens that name it, and columns from which both can be told.
+---Example i: tokens that name it, and columns from which both follow.
 local function example(i)
   local a, b = {}, {}
   for k = 1, 3 + i * 7 % 30 do a[k] = 5 + (i * 31 + k) % 90 end
@@ -18,7 +18,7 @@ local function example(i)
   local tags, boxes, tokens = {}, {}, #a + #b
   for k = 1, tokens do
     local id = k <= #a and a[k] or b[k - #a]
-    tags[k] = k % 4 == 0 and -100 or id * 1000 + i -- tells its token and its example
+    tags[k] = k % 4 == 0 and -100 or id * 1000 + i -- identifies its token and its example
     boxes[2 * k - 1], boxes[2 * k] = id, i + 0.5
   end
   local list = {}

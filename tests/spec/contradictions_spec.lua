@@ -45,7 +45,7 @@ describe("a contradiction with a checkpoint #slow", function()
       assert.matches(model, err, 1, true)
       local done, message = sr.checkpoint.import(place, folder .. "/imported" .. count)
       assert.is_nil(done)
-      assert.matches(("config.json says %d layers, but the tensors are of 2"):format(count), message, 1, true)
+      assert.matches(("config.json has %d layers, but the tensors have 2"):format(count), message, 1, true)
       code, _, err = run("--out", folder .. "/new" .. count, "init.from=" .. folder .. "/hf",
         "model.num_hidden_layers=" .. count)
       assert.equal(3, code)
@@ -89,7 +89,7 @@ describe("labels in another order than the model's #slow", function()
 end)
 
 describe("texts that come twice #slow", function()
-  it("are told where some are held out, or have another label", function()
+  it("are reported where some are held out, or have another label", function()
     local rows = { "text,label" }
     for i = 1, 20 do
       rows[#rows + 1] = ("the cat %d,%s"):format(i % 8, (i == 20 or i % 2 == 1) and "yes" or "no")

@@ -202,7 +202,7 @@ describe("a run of cramming", function()
       assert.is_truthy(err:find(text, 1, true), err)
     end
     refused("batch.micro_packs is 64, more than the 24 sequences of the largest update", "batch.micro_packs=64")
-    refused("fewer than 10 updates teach nothing; give more time, or a smaller model", "cramming.hours=1e-9")
+    refused("fewer than 10 updates are of no use; give more time, or a smaller model", "cramming.hours=1e-9")
     refused("an update has 100000 sequences, but only", "batch.sequences=100000", "rate.total=2", "cramming.ramp=0")
     refused("data.max_len is 64, but the model reads at most 48 tokens", "data.max_len=64")
     local code, _, err = program.run { "recipes/cramming.lua", "config=" .. folder .. "/empty.yaml", "rate.total=9",

@@ -138,7 +138,7 @@ describe("fresh examples", function()
       assert.is_false(ok)
       assert.matches(message, tostring(problem))
     end
-    refused("curriculum.own: .* anew each epoch, but this metric is of those of one; use length, rarity",
+    refused("curriculum.own: .* again in each epoch, but this metric belongs to those of one; use length, rarity",
       { sequences = 8, examples = "fresh", metrics = { own = { metric = { 1, 2, 3 }, schedule = 50 } } })
     refused("curriculum.examples must be", { sequences = 8, examples = "new" })
   end)

@@ -367,7 +367,7 @@ describe("a loader with a curriculum", function()
     end
   end)
 
-  it("tells the packs of an update from those of a micro-batch", function()
+  it("distinguishes the packs of an update from those of a micro-batch", function()
     local loader = open(sr.curriculum { sequences = 40 }, { micro_packs = 2 })
     local summary, tokens = loader:summary(), loader:plan().tokens
     assert.equal(math.ceil(40 * tokens / 300 / 64), summary.packs)

@@ -230,7 +230,7 @@ describe("open", function()
 end)
 
 describe("fixed examples", function()
-  it("that are sorted by label tell so when their end is held out", function()
+  it("that are sorted by label warn when their end is held out", function()
     local tell = require("seqrun.data.dataset.held_classes")
     local function told(label_of, options)
       local out, examples = folder .. "/classes.sqr", {}
@@ -250,7 +250,7 @@ describe("fixed examples", function()
     assert.is_nil(told(function(i) return i % 3 end, { held = 0.1 }))
     assert.is_nil(told(function() return 1 end, { held = 0.1 })) -- there is no other class
     assert.is_nil(told(function(i) return i == 5 and 1 or i % 2 * 2 end, { held = 0.1 })) -- seldom: absent by chance
-    assert.is_nil(told(function(i) return i == 5 and -100 or 1 end, { held = 0.1 })) -- ignored labels are no class
+    assert.is_nil(told(function(i) return i == 5 and -100 or 1 end, { held = 0.1 })) -- ignored labels are not a class
   end)
 
   it("warn at the opening unless the split was chosen #slow", function()

@@ -1,4 +1,4 @@
--- What becomes a file or a directory stands under its name only when it is whole, also when two programs write it.
+-- A file or a directory gets its name only when it is whole, also when two programs write it.
 
 local program = require("tests.support.program")
 local small = require("tests.support.small")

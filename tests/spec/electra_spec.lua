@@ -124,7 +124,7 @@ for _, by in ipairs(BOTH) do
         local batch = loader:batch_of { 3, 1 }
         local names = { "electra.embeddings.LayerNorm.weight", "discriminator_predictions.dense.bias",
           "electra.encoder.layer.1.output.dense.bias" }
-        -- the draws are no function of the weights: ids stay as they are while these move
+        -- the draws are not a function of the weights: ids stay as they are while these move
         local kept = sr.ops.sample
         local drawn = {}
         sr.ops.sample = function(...)
@@ -192,7 +192,7 @@ for _, by in ipairs(BOTH) do
       assert.equal(5, #sr.must(sr.fill.open(out .. "-generator")):one("The cat [MASK] the dog.").masks[1])
       local none, message = sr.checkpoint.export(folder .. "/" .. name, out .. "-x", { network = "teacher" })
       assert.is_nil(none)
-      assert.matches("there is no network 'teacher'; choose discriminator or generator", message)
+      assert.matches("unknown network 'teacher'; choose discriminator or generator", message)
       assert.is_truthy(sr.checkpoint.export(out, out .. "-again"))
       none, message = sr.checkpoint.export(out, out .. "-y", { network = "generator" })
       assert.is_nil(none)

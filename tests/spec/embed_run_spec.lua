@@ -89,7 +89,7 @@ describe("recipes/embed.lua", function()
     assert.equal(3, select(2, out:gsub("\n", "")))
     code, out, err = program.run { "recipes/search.lua", "mdel=x", "a question" }
     assert.same({ 2, "" }, { code, out })
-    assert.matches("search: unknown key 'mdel'; there are model, texts and top", err)
+    assert.matches("search: unknown key 'mdel'; choose model, texts or top", err)
     code, out, err = program.run { "predict", path("pairs"), data } -- its columns have the usual names
     assert.equal(0, code, err)
     assert.equal(120, select(2, out:gsub('"similarity"', "")))
@@ -202,7 +202,7 @@ describe("recipes/embed.lua", function()
     assert.matches("one pair", refused(write("single.csv", "anchor,positive\nw1,w2\n")))
     assert.matches("a negative is the positive itself",
       refused(write("same.csv", "anchor,positive,negative\nw1,w2,w2\nw3,w4,w5\n")))
-    assert.matches("single texts, which teach nothing", refused(write("text.csv", "text\nw1\nw2\n")))
+    assert.matches("single texts, which need embed.teacher", refused(write("text.csv", "text\nw1\nw2\n")))
     local code, _, err = program.run { "recipes/finetune.lua", "task=embed", "data.train=" .. data }
     assert.equal(2, code)
     assert.matches("run recipes/embed.lua", err)

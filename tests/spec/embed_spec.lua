@@ -15,7 +15,7 @@ local folder
 
 setup(function() folder = program.folder() end)
 
----Texts of parts, each of its own row unless told otherwise.
+---Texts of parts, each of its own row by default.
 local function texts(...)
   local list = {}
   for _, one in ipairs { ... } do

@@ -187,7 +187,7 @@ describe("the command eval", function()
     assert.matches("its training part: [%d,]+ masked tokens\n",
       select(2, program.run { "eval", out, corpus, "--part", "train" }))
     assert.equal(0, (program.run { "export", out, dir .. "/exported" }))
-    assert.matches("corpus.sqr: [%d,]+ masked tokens\n.*note: all of the data set was scored, .*%-%-part held",
+    assert.matches("corpus.sqr: [%d,]+ masked tokens\n.*note: scored the whole data set, .*%-%-part held",
       select(2, program.run { "eval", dir .. "/exported", corpus }))
     local _, whole = program.run { "eval", out, corpus, "--part", "train", "mask.prob=0.4", "--json" }
     assert.equal("train", json.decode(whole).part)

@@ -65,7 +65,7 @@ describe("a run with experts", function()
     assert.near(1, count / bert.params:count(), 0.15) -- without biases and positions
     local code, _, err = program.run { "export", folder .. "/whole", folder .. "/out" }
     assert.equal(2, code)
-    assert.is_truthy(err:find("has experts, which no class of Transformers of its family has", 1, true), err)
+    assert.is_truthy(err:find("has experts, which Transformers does not support in its family", 1, true), err)
   end)
 
   on_ranks("has the same bits on one rank and on three #slow", function()
@@ -108,7 +108,7 @@ local gate = sr.run.gate(cfg, bert, steps)
     assert.same(small.metrics(folder .. "/whole_loop"), small.metrics(folder .. "/own_loop"))
   end)
 
-  it("tells what a capacity drops #slow", function()
+  it("reports what a capacity drops #slow", function()
     local code, _, err = program.run(words("full", "model.experts=4", "model.experts_capacity=1", "rate.total=4",
       "model.experts_balance=0", "alert.dropped=0.01", "alert.stop=true"))
     assert.equal(1, code, err)
@@ -125,7 +125,7 @@ local gate = sr.run.gate(cfg, bert, steps)
     local other = words("silent", "model.experts=4", "gate.temperature=3", "config=recipes/pretrain.yaml")
     other[1] = program.write(folder, "silent.lua", (text:gsub("  run:before%b()[^\n]*\n", "")))
     refused(other, "gate.temperature: the loop of this recipe does not call run:before(update)")
-    refused(words("no", "distill.from=x", "distill.weight=0"), "would teach nothing")
+    refused(words("no", "distill.from=x", "distill.weight=0"), "would have no effect")
   end)
 end)
 

@@ -77,7 +77,7 @@ describe("filling in [MASK]", function()
     local fill, list = open { max_len = 8 }, {}
     local texts = { "the", "the <mask>", ("the "):rep(9) .. "[MASK]", "[MASK] the" }
     for found in fill:each(texts) do list[#list + 1] = found.error or "good" end
-    assert.matches("no %[MASK%]; write it where", list[1])
+    assert.matches("no %[MASK%]; write it in place", list[1])
     assert.matches("the filler has no 'tpo'; did you mean 'top'%?$", select(2, pcall(function() return fill.tpo end)))
     assert.matches("did you mean it by '<mask>'", list[2])
     assert.matches("a %[MASK%] is token 10, but the model reads 6 tokens", list[3])

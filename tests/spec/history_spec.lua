@@ -48,7 +48,7 @@ describe("the history of a run", function()
     assert.same({}, history.points(found.train, "no_such_key"))
   end)
 
-  it("tells a stopped, a failed and a killed run from a living one", function()
+  it("distinguishes a stopped, a failed and a killed run from a living one", function()
     local out = folder .. "/stopped"
     assert.equal(75, (run("--out", out, "budget=1", "rate.total=1000000")))
     local found = assert(history.open(out))

@@ -148,7 +148,7 @@ describe("import", function()
     local code, out = program.run { "import", dir, folder .. "/new" }
     assert.equal(0, code)
     assert.matches("missing   cls.seq_relationship.weight: it will be new", out)
-    assert.matches("extra     gate.weight: no head here reads it; kept", out)
+    assert.matches("extra     gate.weight: not used by any head; kept", out)
     os.remove(dir .. "/model.safetensors")
     program.write(dir, "pytorch_model.bin", "PK")
     local err

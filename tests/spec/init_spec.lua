@@ -85,7 +85,7 @@ describe("a pretrained directory", function()
     assert.matches(told, tostring(report))
   end)
 
-  it("tells its task and its labels", function()
+  it("reports its task and its labels", function()
     local function facts(changes)
       config(changes)
       return checkpoint.pretrained(dir)

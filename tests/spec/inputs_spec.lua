@@ -248,7 +248,7 @@ describe("ids of other programs", function()
       refused({ inputs = GOLDEN .. "indexed.idx", vocab = small }, "data"))
     assert.matches("token ids need the vocabulary that they were made with",
       refused({ inputs = GOLDEN .. "indexed.idx", vocab = { size = 50 } }, "config"))
-    assert.matches("are not read together", refused({ inputs = { vocab, GOLDEN .. "indexed.idx" } }, "config"))
+    assert.matches("cannot be mixed", refused({ inputs = { vocab, GOLDEN .. "indexed.idx" } }, "config"))
     assert.matches("exists; choose another file",
       refused({ inputs = GOLDEN .. "indexed.idx", vocab = BERT, overwrite = false }, "config"))
     shell("cp %sindexed.idx %s/alone.idx", GOLDEN, folder)

@@ -8,7 +8,7 @@ local sys = require("seqrun.core.sys")
 
 local MIB = 1 << 20
 
----Bytes for each byte of the file, and besides: the table of the document.
+---Bytes for each byte of the file, and a constant: the table of the document.
 local LIMITS = {
   config = { 250, 16 * MIB }, json = { 160, 8 * MIB }, tokenizer = { 101, 12 * MIB }, vocab = { 60, 8 * MIB },
   tensors = { 110, 8 * MIB }, model = { 32, 48 * MIB }, data = { 16, 24 * MIB }, metric = { 16, 24 * MIB },
@@ -157,7 +157,7 @@ describe("the memory that a file takes #slow", function()
       { vocab_size = 1 << 30 }, { max_position_embeddings = 1 << 30 }, { intermediate_size = 1 << 28 },
       { type_vocab_size = 1 << 30 }, { hidden_size = 1 << 20, num_attention_heads = 1 << 18 },
     } do
-      refused("describes a model of [%d.]+[kMGT] parameters, but the tensors beside it have", "model", model(changes),
+      refused("describes a model of [%d.]+[kMGT] parameters, but its tensors have", "model", model(changes),
         first)
     end
     refused("num_hidden_layers is 1000000000; expected an integer from 1 to 10000", "model",
@@ -166,9 +166,9 @@ describe("the memory that a file takes #slow", function()
       "tests/data/families/modernbert"), first)
     refused("", "model", model { num_hidden_layers = 10000 }, first)
     refused("expected an integer from 1 to", "model", model { vocab_size = 1 << 60 }, first)
-    refused("parameters, but the tensors", "model", model { architectures = { "BertForSequenceClassification" },
+    refused("parameters, but its tensors", "model", model { architectures = { "BertForSequenceClassification" },
       num_labels = 1 << 30 }, first)
-    refused("parameters, but the tensors", "model", model { architectures = { "BertForSequenceClassification" },
+    refused("parameters, but its tensors", "model", model { architectures = { "BertForSequenceClassification" },
       seqrun_heads = { { kind = "regress", name = "a", outputs = 1 << 30 } } }, first)
     read("model", model({ max_position_embeddings = (1 << 31) - 1 }, "tests/data/families/modernbert"), first)
     refused("", "model", file("config.json", ("["):rep(500000)), first)

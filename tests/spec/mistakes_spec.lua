@@ -80,8 +80,8 @@ describe("settings", function()
       return sanity.schedules({ sr.schedule.new(options) }, ends)
     end
     local length = { kind = "length", min = 16, max = 48, total = 1000, quantum = 8 }
-    assert.same({ "curriculum.length ends at step 1,000, after the run, which ends at 20: it comes to 16, not to 48; "
-      .. "give an end within the run, such as total: 50%" }, warned(length, { step = 20 }))
+    assert.same({ "curriculum.length ends at step 1,000, after the run, which ends at 20: it reaches 16, not 48; "
+      .. "set an end within the run, such as total: 50%" }, warned(length, { step = 20 }))
     assert.same({}, warned(length, { step = 1000 }))
     assert.same({}, warned(length, {}))
     assert.equal(1, #warned({ type = "discrete", values = { 1, 2 }, upto = { 30 } }, { step = 20 }))
@@ -123,14 +123,14 @@ describe("data", function()
   it("named twice are refused", function()
     local input = program.write(folder, "twice.txt", "the cat\n")
     refused(2, { "recipes/prepare.lua", "inputs=[" .. input .. "," .. input .. "]", "out=" .. folder .. "/twice.sqr" },
-      input .. " is among the inputs twice")
-    refused(2, { "vocab", input, input, "--out", folder .. "/twice.vocab" }, input .. " is among the inputs twice")
+      input .. " is listed twice")
+    refused(2, { "vocab", input, input, "--out", folder .. "/twice.vocab" }, input .. " is listed twice")
     local texts = folder .. "/texts"
     assert(sys.make_dirs(texts))
     input = program.write(texts, "a.txt", "the cat\n")
     for again, message in pairs {
-      [input] = " twice; name it once", [texts .. "/*.txt"] = " twice; name it once",
-      [texts .. "/../texts/a.txt"] = " are one file; leave one out",
+      [input] = " twice; list it once", [texts .. "/*.txt"] = " twice; list it once",
+      [texts .. "/../texts/a.txt"] = " are the same file; leave one out",
     } do
       local given = ("inputs=[%s,%s]"):format(texts, again)
       refused(2, { "recipes/prepare.lua", given, "out=" .. folder .. "/twice.sqr" }, message)
@@ -209,7 +209,7 @@ describe("a checkpoint", function()
       "data.folder=" .. folder .. "/sets", "data.max_len=48", "epochs=1", "--out", folder .. "/started",
       "init.from=" .. cut }
     table.move(data.words, 1, #data.words, #words + 1, words)
-    refused(3, words, "init.from: " .. cut .. " has no tensor '", "position_embeddings.weight' of the encoder")
+    refused(3, words, "init.from: " .. cut .. " lacks the tensor '", "position_embeddings.weight' of the encoder")
     assert.is_false(sys.exists(folder .. "/started"))
     words[#words + 1] = "--dry-run"
     for i, word in ipairs(words) do

@@ -11,7 +11,7 @@ local STEPS = 12
 local folder = program.folder()
 local corpus = small.corpus(folder)
 
----A run of so many ranks; the words after its own.
+---A run of this many ranks; the words after its own.
 local function run(ranks, out, ...)
   local words = small.words(corpus, "--out", folder .. "/" .. out, "ranks.bucket=0.001", ...)
   local code, stdout, stderr

@@ -253,7 +253,7 @@ for _, device in ipairs(sr.devices()) do
       assert.same({ 3, 3, 0 }, { opt:counts() })
     end)
 
-    it("clears the gradients after a step, unless told to keep them", function()
+    it("clears the gradients after a step, unless they are to be kept", function()
       local p = store()
       local opt = sr.optim.adamw(p)
       set_grad(p, "w", { 0.5, 0.25 })
@@ -338,7 +338,7 @@ describe("options of optimizers", function()
       assert.error_matches(function() sr.optim[kind](p, options) end, text)
     end
     refused("adamw", { momentum = 0.9 }, "'momentum' is an option of muon; adamw does not have it")
-    refused("lamb", { peak = 1e-3 }, "trust ratio scales; leave out peak")
+    refused("lamb", { peak = 1e-3 }, "trust ratio scales its decay; leave out peak")
     refused("stable_adamw", { peak = 0 }, "peak is 0; it must be the largest rate")
     refused("muon", { scale = "unit" }, "scale.*rms")
     refused("muon", { momentum = 1 }, "momentum is 1; it must be at least 0 and below 1")

@@ -343,7 +343,7 @@ describe("stages", function()
 end)
 
 describe("an order written in Lua", function()
-  ---A sampler that knows how many it drew, what the loop told it, and ends after 12 updates.
+  ---A sampler that knows how many it drew, what the loop wrote, and ends after 12 updates.
   local function sampler(update, state)
     if update == 12 then return nil end
     local order = {}
@@ -488,7 +488,7 @@ describe("an update", function()
     local loader = open { sequences = 20 }
     local update = loader:next()
     loader:close()
-    for _ = 1, 50 do open({ sequences = 5 }):close() end -- other collators where the old ones stood
+    for _ = 1, 50 do open({ sequences = 5 }):close() end -- other collators in the place of the old ones
     assert.same({ "mlm" }, update:batch(1).target_names)
     assert.equal(20, #sequences(update))
   end)

@@ -1,4 +1,4 @@
--- Standard output that nobody reads or that cannot be written: reports end, training goes on.
+-- Standard output that nobody reads or that cannot be written: reports end, training continues.
 
 local program = require("tests.support.program")
 local small = require("tests.support.small")
@@ -116,7 +116,7 @@ describe("a run #slow", function()
     is_whole("gone")
   end)
 
-  it("trains on when its output cannot be written, and tells", function()
+  it("trains on when its output cannot be written, and warns", function()
     local code, _, err = bash(words .. "full >/dev/full")
     assert.equal(5, code)
     assert.matches("seqrun: warning: cannot write to standard output[^\n]* The run continues%.\n", err)

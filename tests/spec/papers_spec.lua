@@ -158,7 +158,7 @@ describe("experiments #long", function()
     assert.matches("shares: 2 is no part of the tokens", err)
     code, _, err = program.run { "recipes/papers/recommend.lua", "cases=bert", "layouts=" .. folder .. "/none.tsv" }
     assert.equal(2, code)
-    assert.matches("layouts=[^\n]*none.tsv: there is no such file", err)
+    assert.matches("layouts=[^\n]*none.tsv: no such file", err)
   end)
 end)
 

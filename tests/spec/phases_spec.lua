@@ -1,4 +1,4 @@
--- Phases of a training in one file: each begins where the one before has ended, and a stopped one goes on.
+-- Phases of a training in one file: each begins where the one before has ended, and a stopped one continues.
 
 local program = require("tests.support.program")
 local small = require("tests.support.small")

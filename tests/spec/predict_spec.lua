@@ -1,4 +1,4 @@
--- Predictions and vectors: the same in company and alone, in the order of the input; what cannot be used is told.
+-- Predictions and vectors: the same in company and alone, in the order of the input; unusable lines are reported.
 
 local json = require("seqrun.core.json")
 local precision = require("seqrun.predict.precision")
@@ -456,7 +456,7 @@ describe("the command", function()
     assert.matches("it has a module LSTM, which is not supported", vectors(place, input))
     assert.matches('^{"line":1', vectors(place, input, "--pool", "mean", "--raw"))
     program.write(place, "modules.json", '[{"idx": 0, "path"')
-    assert.matches("^seqrun: %S+modules.json is damaged: it is no object or list; copy", vectors(place, input))
+    assert.matches("^seqrun: %S+modules.json is damaged: it is not an object or a list; copy", vectors(place, input))
   end)
 
   it("predict and encode end quietly when nobody reads on #slow", function()

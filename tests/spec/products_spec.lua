@@ -129,7 +129,7 @@ describe("the host code of cuda", function()
     assert.equal(before, cached())
   end)
 
-  it("tells choices since a number, and refuses those of another GPU and damaged ones", function()
+  it("returns choices since a number, and refuses those of another GPU and damaged ones", function()
     assert.equal("", (evaluates('require("seqrun.core.tensor").choices()'))) -- of cpu
     local out = chosen(PRODUCT .. [[
       product()

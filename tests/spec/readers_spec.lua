@@ -55,7 +55,7 @@ describe("labelled tables", function()
     assert.equal(two .. ":3", set:place(3))
   end)
 
-  it("number integer labels by value, others by name, or as told", function()
+  it("number integer labels by value, others by name, or as set", function()
     local path = put("n.tsv", "text\tlabel\na\t10\na\t9\na\t-1\n")
     assert.same({ "-1", "9", "10" }, read({ task = "classify", files = path }):labels())
     local set = read { task = "classify", files = path, labels = { "10", "9", "-1", "3" } }
@@ -264,7 +264,7 @@ describe("a table that cannot be right", function()
     refuses("l.csv", table.concat(rows, "\n"), {},
       "150 different labels in 150 rows; columns.label probably names another")
     refuses("l.csv", "text,label\na,x\nb,\nc,y\n", {}, "^l.csv:3: the label is empty")
-    refuses("l.csv", "text,label\na,x\nb,-\nc,y\n", {}, "^l.csv:3: the label is '%-', which stands for none")
+    refuses("l.csv", "text,label\na,x\nb,-\nc,y\n", {}, "^l.csv:3: the label is '%-', which means no label")
     refuses("l.csv", "text,label\na,x\nb,z\nc,y\n", { labels = { "x", "y" } },
       "^l.csv:3: unknown label 'z'; the labels are x, y")
   end)
@@ -277,7 +277,7 @@ describe("a table that cannot be right", function()
       "^t.csv:4: id '1' was used in line 2")
   end)
 
-  it("is told on one line, without control characters, and not at any length", function()
+  it("is printed on one line, without control characters, and not at any length", function()
     local label = "\27[31m" .. ("é"):rep(100)
     local _, message = read {
       task = "classify", files = put("c.csv", 'text,label\na,"' .. label .. '"\n'), labels = { "x\ny", "z" },
@@ -290,19 +290,19 @@ describe("a table that cannot be right", function()
     assert.equal("data.read: the 2 labels have more than 65536 bytes, too many to keep with the data set", message)
   end)
 
-  it("is told all at once", function()
+  it("is reported all at once", function()
     refuses("all.csv", "text,label\na,x\n,y\nb\nc,z\nd\n", { labels = { "x", "y" } },
       "^all.csv:3: the text has no tokens %(and more: rows with another number of columns: 2, unknown labels: 1%); ")
   end)
 
   it("has more bad rows than good ones, even if they may be skipped", function()
     refuses("most.csv", "text,label\na,x\n,y\n,y\n", { bad = "skip" },
-      "2 rows are bad and 1 good, so the file is probably")
+      "2 rows are bad and 1 good, so the file probably")
   end)
 
-  it("has a name that does not tell its format", function()
+  it("has a name of an unknown format", function()
     local _, message, code = read { task = "classify", files = put("x.dat", "a") }
-    assert.equal("x.dat: its name does not tell its format; set data.format to csv, tsv or jsonl", message)
+    assert.equal("x.dat: unknown format (by its name); set data.format to csv, tsv or jsonl", message)
     assert.equal("config", code)
     _, message, code = read { task = "classify", files = lab.folder .. "/missing.csv" }
     assert.matches("^missing.csv: cannot open", message)
@@ -353,7 +353,7 @@ describe("the files of a run", function()
       lab.short(message))
   end)
 
-  it("share the labels of train, and tell which examples they share", function()
+  it("share the labels of train, and report which examples they share", function()
     local dev = put("dev.csv", "text,label\nThe garden was FINE,no\nit was fine,no\n")
     local sets = assert(files { train = put("train.csv", rows), dev = dev })
     assert.same({ "no", "yes" }, sets.dev:labels())

@@ -130,7 +130,7 @@ describe("a report", function()
       local text = page_of(out)
       check_page(text)
       holds(text, { "<h2>Predictions</h2>", part, "Worst mistakes" })
-      if kind == "tokens" then -- the wrong words with their tags, as they stand in the file
+      if kind == "tokens" then -- the wrong words with their tags, as in the file
         local scores = assert(json.decode(sys.read_file(out .. "/scores.json")))
         local tags, count = {}, 0
         local rows = assert(sys.read_file(data.dev))
@@ -210,14 +210,14 @@ describe("a report", function()
     holds(text, { "not a finite number", "cannot be read" })
   end)
 
-  it("tells what attached prompts did", function()
+  it("reports what attached prompts did", function()
     local text = page_of(made("attached", {
       ["metrics.jsonl"] = '{"type":"train","step":1,"mlm_loss":3}\n'
         .. '{"type":"event","event":"rate","step":2,"factor":0.5}\n'
         .. '{"type":"event","event":"<b>","step":2}\n{"type":"train","step":2,"mlm_loss":2}\n',
     }))
     check_page(text)
-    holds(text, { "step 2: from here on the rate is that of the schedule times 0.5", "rate changed from an attached" })
+    holds(text, { "step 2: from here on the rate is the schedule times 0.5", "rate changed from an attached" })
   end)
 
   it("says why words are not filled in", function()
@@ -226,7 +226,7 @@ describe("a report", function()
     local code, out = report(first, "--json")
     assert(os.rename(folder .. "/moved.sqr", corpus))
     assert.equal(0, code)
-    holds(json.decode(out).runs[1].samples.note, { "is not here" })
+    holds(json.decode(out).runs[1].samples.note, { "was not found" })
   end)
 
   it("refuses what is not a run, too many runs, and a file that cannot be written", function()

@@ -1,4 +1,4 @@
--- A run goes on with the instruction set that it began with where it can, to the same bits; else it says why not.
+-- A run continues with the instruction set that it began with where it can, to the same bits; else it says why not.
 
 local devices = require("seqrun.tensor.devices")
 local mpi = require("tests.support.mpi")

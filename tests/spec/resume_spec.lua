@@ -130,7 +130,7 @@ describe("a resumed run", function()
     assert.equal(1, #events())
     code, said = run("--out", folder .. "/none", "--new-rate", "--max-steps", "1")
     assert.equal(2, code)
-    assert.matches("%-%-new%-rate goes with %-%-resume", said)
+    assert.matches("%-%-new%-rate needs %-%-resume", said)
   end)
 
   it("can stop at every step", function()

@@ -211,7 +211,7 @@ describe("the command compare", function()
     assert.matches("seed differs", notes("held", held, (held:gsub("seed: 1", "seed: 2")))[1])
   end)
 
-  it("tells the step at which a run ended, also between two lines", function()
+  it("reports the step at which a run ended, also between two lines", function()
     local dir = made("ended", { lines = lines_of { 8 }, ended = { state = "stopped", step = 12 } })
     assert.equal(12, json.decode(select(2, program.run { "runs", dir, "--json" })).runs[1].step)
     program.write(dir, "ended.json", '{"state":"<b>x</b>"}')
@@ -221,7 +221,7 @@ describe("the command compare", function()
     sys.remove(dir)
   end)
 
-  it("tells why scores are not comparable", function()
+  it("reports why scores are not comparable", function()
     local function notes(...)
       local _, out = program.run { "compare", "--json", ... }
       return json.decode(out).notes

@@ -162,7 +162,7 @@ describe("a run in a directory that is not empty #slow", function()
     assert.is_true(sys.exists(out .. "/step-000000002"), "a start that fails moves nothing")
   end)
 
-  it("does not touch what is no run, and does not both resume and begin again", function()
+  it("does not touch other directories, and does not both resume and begin again", function()
     local other = folder .. "/other"
     sys.make_dirs(other)
     program.write(other, "thesis.txt", "years of work")
@@ -193,7 +193,7 @@ describe("unusual settings", function()
     return sanity.rates { rate = { peak = 1e-3 }, optimizer = optimizer, mask = mask and { prob = mask } }
   end
 
-  it("of the optimizer and the masks are told, usual ones are not", function()
+  it("of the optimizer and the masks are reported, usual ones are not", function()
     assert.same({}, told({ name = "adamw", betas = { 0.9, 0.98 }, eps = 1e-6, decay = 0.01 }, 0.15))
     assert.same({}, told({}))
     assert.matches("^optimizer.eps is 10;", told({ eps = 10 })[1])
@@ -202,7 +202,7 @@ describe("unusual settings", function()
     assert.matches("^optimizer.clip is 0,", told({ clip = 0 })[1])
   end)
 
-  it("of the model and the length are told", function()
+  it("of the model and the length are reported", function()
     local function of(model, max_len)
       local cfg = { rate = { peak = 1e-3 }, model = model, mask = { prob = 0.15 }, data = { max_len = max_len } }
       return sanity.rates(cfg)

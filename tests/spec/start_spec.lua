@@ -159,7 +159,7 @@ describe("changed data", function()
     assert.matches("data.sqr has changed since", err)
   end)
 
-  it("is not written over by prepare, unless told to", function()
+  it("is not overwritten by prepare, unless requested", function()
     local place = folder .. "/prepare"
     assert(sys.make_dirs(place))
     local out, text = place .. "/x.sqr", "W1 w2 w3. Another one.\n\nW4 of it.\n"

@@ -1,4 +1,4 @@
--- A file that the system cannot read or examine is told as such: it is not taken for one that is missing or ends there.
+-- A file that the system cannot read or examine is reported as such, not as missing or ending there.
 -- Nor is lack of memory taken for a damaged file or a plan that does not exist.
 
 local fault = require("tests.support.fault")
@@ -116,7 +116,7 @@ describe("a call that fails with EIO", function()
     end
   end)
 
-  it("of a config is told as one", function()
+  it("of a config is reported as one", function()
     local config = "config=" .. folder .. "/run/config.yaml"
     local words = small.words(folder .. "/corpus.sqr", "--out", folder .. "/other", config)
     local code, said = fails(words, "run/config.yaml", "read")
@@ -204,7 +204,7 @@ describe("what a run writes at its end", function()
     ]]):format(name, recipe))
   end
 
-  it("is told where the scores could not be written", function()
+  it("is reported where the scores could not be written", function()
     local data = files.write(folder, "classify")
     local words = {
       full("finetune", "scores.json"), "task=classify", "data.train=" .. data.train, "data.dev=" .. data.dev,
@@ -218,7 +218,7 @@ describe("what a run writes at its end", function()
     assert.is_false(sys.exists(folder .. "/scored/scores.json"))
   end)
 
-  it("is told where it could not be written", function()
+  it("is reported where it could not be written", function()
     local words = small.words(folder .. "/corpus.sqr", "--out", folder .. "/untold", "--max-steps", "1")
     words[1] = full("pretrain", "ended.json")
     local code, _, err = program.run(words)

@@ -184,7 +184,7 @@ describe("words of a suite", function()
     assert.same({ { "epochs=9" }, { "rate.peak=1e-4" } }, { each[tasks[1]], each[tasks[2]] })
     assert.error_matches(function() suite.settings({ "data.dev=x" }, tasks) end, "the suite sets data.dev")
     assert.error_matches(function() suite.choose(glue, { "MRCP" }) end,
-      "no task 'MRCP'; there are CoLA, .*; did you mean 'MRPC'")
+      "no task 'MRCP'; choose CoLA, .*; did you mean 'MRPC'")
   end)
 end)
 

@@ -48,7 +48,7 @@ describe("settings of a sweep", function()
       end)
       return tostring(message)
     end
-    assert.matches("nothing is swept; give a key several values", problem("a=1"))
+    assert.matches("no key has several values; give one", problem("a=1"))
     assert.matches("'a' is not key=value", problem("a"))
     assert.matches("set by %-%-seeds N", problem("seed=1,2"))
     assert.matches("draw values of it with %-%-random N", problem("a=1..2"))

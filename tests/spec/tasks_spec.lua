@@ -333,7 +333,7 @@ describe("a fine-tuning recipe", function()
     assert.matches("init.from: .*nowhere: no such file or directory; give a run, a checkpoint or", err)
     code, _, err = recipe()
     assert.equal(2, code)
-    assert.matches("finetune.lua: no task is given; add task=NAME: choice, classify", err)
+    assert.matches("finetune.lua: no task given; add task=NAME: choice, classify", err)
     assert.is_nil(err:find("embed", 1, true)) -- which has a recipe of its own
   end)
 

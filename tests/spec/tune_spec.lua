@@ -117,7 +117,7 @@ describe("the loss of classes", function()
       local cfg = values(task, "classify", "data.held=0", ...)
       return task:model(cfg, task:data(cfg))
     end
-    fails("tune.class_weights has 2 numbers, but there are 3 classes: 0, 1, 2", model, "tune.class_weights=[1,2]")
+    fails("tune.class_weights has 2 numbers, but the data have 3 classes: 0, 1, 2", model, "tune.class_weights=[1,2]")
     fails("tune.class_weights: 'x' is not a factor; give a number of at least 0 for each class, or balanced", model,
       "tune.class_weights=[1,2,x]")
     local cfg = values(sr.tasks.regress, "regress", "data.held=0", "tune.label_smoothing=0.1")
@@ -156,7 +156,7 @@ describe("tune.freeze", function()
   end)
 
   it("refuses a pattern that matches nothing, and to freeze all", function()
-    fails("tune.freeze: 'embedings' is no part of the name of a parameter; names are such as bert.embeddings.",
+    fails("tune.freeze: 'embedings' matches no parameter; names are such as bert.embeddings.",
       frozen, "tune.freeze=embedings")
     fails("tune.freeze: all parameters are frozen", frozen, "tune.freeze=[bert,classifier]")
   end)
@@ -175,7 +175,7 @@ describe("a regression", function()
     end
     assert.equal("", notes("share", { 1, 0.1 }, { 2, 4.9 }, { 3, 2 }))
     assert.equal("warning: the values have mean 1200 and deviation 163.3; outputs begin near 0 and need many steps to "
-      .. "come that far: train on (value - 1200) / 163.3, and scale predictions back",
+      .. "get there: train on (value - 1200) / 163.3, and scale predictions back",
       notes("price", { 1000, 0 }, { 1200, 1 }, { 1400, 0 }))
     assert.matches("the values 1 of columns.label have mean 1200 ", notes({ "price", "share" }, { 1000, 0 },
       { 1200, 1 }, { 1400, 0 }))
@@ -218,7 +218,7 @@ describe("folds", function()
     end
     assert.matches("data.folds holds out parts of data.train; leave out data.dev", problem("data.folds=3",
       "data.dev=b.csv"))
-    assert.matches("data.fold is 4, but there are 3 folds", problem("data.folds=3", "data.fold=4"))
+    assert.matches("data.fold is 4, but data.folds is 3", problem("data.folds=3", "data.fold=4"))
     assert.matches("data.fold needs data.folds", problem("data.fold=1"))
     tasks.corpus("choice", folder, 60)
     local cfg = values(sr.tasks.choice, "choice", "data.folds=3")

@@ -81,7 +81,7 @@ describe("a schedule of values", function()
     end
     t.max = 9
     local other, latched = schedule.new(t), { value = 3, latched = true }
-    assert.error_matches(function() other:restore(latched) end, "had ended at 3, but this one goes on to 9")
+    assert.error_matches(function() other:restore(latched) end, "ended at 3, but this one continues to 9")
   end)
 
   it("is a function of any counter, of its values in Lua, and can be called like a rate", function()

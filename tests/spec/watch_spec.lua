@@ -93,7 +93,7 @@ describe("a picture", function()
     for _, height in ipairs { 1, 5, 9, 12, 60 } do picture({ run }, { height = height }) end
     for _, width in ipairs { 30, 50, 200 } do picture({ run }, { width = width, height = 20 }) end
     assert.matches("lr by step", (picture({ run }, { key = "lr" })))
-    assert.matches("no line has f1 yet; there are loss, mlm_loss, lr", (picture({ run }, { key = "f1", width = 200 })))
+    assert.matches("no line has f1 yet; choose loss, mlm_loss, lr", (picture({ run }, { key = "f1", width = 200 })))
     assert.matches("loss by step, logarithmic", (picture({ run }, { log = true })))
     local scored = dir .. "/scored" -- a run that ended before its first line of training
     sys.make_dirs(scored)
@@ -105,10 +105,10 @@ describe("a picture", function()
   end)
 
   it("says that a run waits, was stopped, failed, or lost its process", function()
-    assert.matches("nothing  waiting\n.*waiting: there is no such directory yet", (picture { dir .. "/nothing" }))
+    assert.matches("nothing  waiting\n.*waiting: the directory does not exist yet", (picture { dir .. "/nothing" }))
     sys.make_dirs(dir .. "/empty")
     assert.matches("it has not started yet", (picture { dir .. "/empty" }))
-    assert.matches("no such directory yet; did you mean '%S+/empty'%?", (picture({ dir .. "/emty" }, { width = 200 })))
+    assert.matches("does not exist yet; did you mean '%S+/empty'%?", (picture({ dir .. "/emty" }, { width = 200 })))
     local stopped = made("stopped", { ended = { state = "stopped", step = 20, seconds = 40, message = "signal INT" } })
     assert.matches("stopped: signal INT", (picture { stopped }))
     assert.matches("failed: the run ended without a message: it was killed, or the machine went\n +down",

@@ -135,7 +135,7 @@ describe("the ranks of a run", function()
     assert.matches("rank 1 %(.*%) differs from rank 0: the instruction set is plain, but [%w_]+ on rank 0; set", err)
   end)
 
-  test("are told of too many threads, also where their processors overlap in part", function()
+  test("are warned of too many threads, also where their processors overlap in part", function()
     local count = sys.machine().processors
     if count < 2 then return pending("needs two processors") end
     local list, more = words("partly", "--max-steps", "1"), { "threads=" .. count }
@@ -157,7 +157,7 @@ describe("the ranks of a run", function()
     ]])
     code, _, err = mpi.run(2, { path })
     assert.equal(2, code, err)
-    assert.matches("2 processes were started, and each would train a model of its own", err)
+    assert.matches("2 processes were started, and each would train a separate model", err)
     code, _, err = mpi.run(2, { path, "self" })
     assert.equal(0, code, err)
   end)

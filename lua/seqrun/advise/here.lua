@@ -6,7 +6,7 @@
 --     print(found.step_seconds, found.memory_bytes)
 --
 -- The model is that of time.lua and memory.lua; the probe replaces a device's figures and the constants of `packed`:
--- rates of products of two sizes, of attention and of copies; what a layer costs besides, from steps of one and of two
+-- rates of products of two sizes, of attention and of copies; what else a layer costs, from steps of one and of two
 -- layers on one and on two packs; what the ends cost; the optimizer's pass.  A step of the model is not part of it.
 
 local advise = require("seqrun.advise")

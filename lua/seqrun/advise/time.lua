@@ -16,7 +16,7 @@ local time = {}
 ---@field tensor integer
 ---@field pipeline integer
 ---@field sequence_parallel boolean row-wise ops and what they keep are cut by the tensor degree too
----@field interleave? integer pieces of the model on each stage, 1: a micro-batch passes the stages so many times
+---@field interleave? integer pieces of the model on each stage, 1: how many times a micro-batch passes the stages
 ---@field recompute boolean every layer is computed again in backward
 ---@field selective? boolean only what is large and quick is computed again: norms, activations, score matrices
 ---@field zero integer 1: the optimizer's state is cut by the data degree; 0: every rank has all of it
@@ -31,7 +31,7 @@ local time = {}
 ---@field bytes? 2|4 of an activation or a weight; default: 2
 ---@field attended? number tokens that a token attends to, ignoring causality; default: seq
 
----Which attention and norm a kernel's name stands for.  `packed` is this program's own: attention over the sequences
+---The attention and norm of a kernel's name.  `packed` is this program's own: attention over the sequences
 ---of a pack, fused norms, the reduce-scatter of the gradients behind backward (half of the exchange).
 time.kernels = {
   packed = { rate = "packed", norm = "norm_packed", overlap = 0.5 }, torch = { scores = "torch", norm = "norm_plain" },

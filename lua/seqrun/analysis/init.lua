@@ -95,14 +95,14 @@ local function compute(self, kind, path, about)
   }, "|"))
   if not values then return nil, next, code end
   if values > 0 and self.t.progress then
-    self.t.progress(("%s: goes on after %d sequences"):format(about.name, values))
+    self.t.progress(("%s: continuing after %d sequences"):format(about.name, values))
   end
   local done, message
   local tell = new_teller(self.t, about.name, math.max(1, a:parts()))
   done, message, code = kind.run(self, next, tell, values)
   tell()
   if not done then
-    if code == "data" or code == "invalid" then a:drop() end -- a wrong value: nothing to go on from
+    if code == "data" or code == "invalid" then a:drop() end -- a wrong value: nothing to continue from
     return nil, message, code
   end
   return a:finish(path, about.name, about.options)

@@ -49,7 +49,7 @@ local OPTIONS = {
 }
 
 local function stopped()
-  return nil, "analyze: stopped; run it again to go on", "stopped"
+  return nil, "analyze: stopped; run it again to continue", "stopped"
 end
 
 -- ---- computed by the core --------------------------------------------------------------------------
@@ -180,7 +180,7 @@ local function value_of(name, fn, sequence)
   return value
 end
 
----What the values of a function depend on, as far as it can be told: its code and its version.
+---What the values of a function depend on, as far as known: its code and its version.
 local function options_of(fn, version)
   return ("function %s, version %s"):format(sys.hash(string.dump(fn, true)):sub(1, 16), version or "none")
 end

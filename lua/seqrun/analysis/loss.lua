@@ -62,12 +62,12 @@ end
 
 ---losses_of(), or nil if a signal came.
 local function unless_stopped(...)
-  if sys.caught() then return nil, "analyze: stopped; run it again to go on", "stopped" end
+  if sys.caught() then return nil, "analyze: stopped; run it again to continue", "stopped" end
   local result = table.pack(pcall(losses_of, ...))
   if result[1] then return table.unpack(result, 2, result.n) end
   local known = failure.of(result[2])
   if not known or known.code ~= "stopped" then error(result[2], 0) end
-  return nil, "analyze: stopped; run it again to go on", "stopped"
+  return nil, "analyze: stopped; run it again to continue", "stopped"
 end
 
 local function run(self, model, loader, each, first, tell)

@@ -119,7 +119,7 @@ end
 
 ---Has the run evaluate some text, and prints what comes.
 ---@param text string
----@return boolean # whether the session goes on
+---@return boolean # whether the session continues
 function Client:evaluate(text)
   if #text > frames.LONGEST then
     io.stderr:write(("the expression has %d bytes; the maximum is %d\n"):format(#text, frames.LONGEST))
@@ -154,7 +154,7 @@ function Client:prompt()
   local lines = require("seqrun.repl.lines")(function(before) return self:complete(before) end)
   if lines.terminal then
     print(("attached to %s"):format(self.greeting))
-    print("status() tells more, help() lists what to ask for, Ctrl-D detaches; the run goes on")
+    print("status() shows more, help() lists commands, Ctrl-D detaches; the run continues")
   end
   local failed = 0
   repl.each(lines, function(text)

@@ -72,7 +72,7 @@ local function add_parts(self, base)
   local run = self.run
   base.sr = view.library(require("seqrun"), "sr", {
     scope = function()
-      check.fail("sr.scope: its tensors would be the run's; here they live as long as their names")
+      check.fail("sr.scope is not available here; tensors live as long as their names")
     end,
   })
   base.config = view.fixed(run.config, "config", "set_rate and scale_rate change the rate of a run")
@@ -117,7 +117,7 @@ end
 
 local WHY = {
   stop = "interrupted", gone = "interrupted", signal = "interrupted: the run has received a signal",
-  time = "stopped after %d s; seqrun attach --timeout SECONDS gives more, at most %d",
+  time = "stopped after %d s; raise it with seqrun attach --timeout SECONDS, at most %d",
 }
 
 ---Seconds that an expression may take: other ranks wait for it, and must not give up.

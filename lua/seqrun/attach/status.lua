@@ -45,6 +45,6 @@ This prompt is inside a run; each line is evaluated between two steps, while the
   stop()              saves and stops the run, which can be resumed
 
 Changes are recorded in metrics.jsonl and in checkpoints. Names that you set stay in this session. help(x) explains a
-function or a part of the library. Ctrl-C ends an expression, Ctrl-D detaches; the run goes on.]]
+function or a part of the library. Ctrl-C ends an expression, Ctrl-D detaches; the run continues.]]
 
 return status

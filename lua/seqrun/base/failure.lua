@@ -66,10 +66,10 @@ function failure.valid(value, message, code, ...)
 end
 
 ---Errors of storage that C code raises as text: a file of the program that cannot be read (lua/bind/lload.c), a path
----of which the system cannot tell whether it is there (lua/bind/lsys.c).
+---of which the system does not know whether it exists (lua/bind/lsys.c).
 local RAISED = { "^cannot load module '[^\n]*", "^cannot examine [^\n]*" }
 
----The error value if it is a Failure or stands for one, or nil.
+---The error value if it is or wraps a Failure, or nil.
 ---@return seqrun.Failure|nil
 function failure.of(value)
   if getmetatable(value) == Failure then return value end

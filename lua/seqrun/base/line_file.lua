@@ -22,7 +22,7 @@ local function checked(name, value, why)
   return value
 end
 
----The next bytes of a file, at most so many; nil at its end.
+---The next bytes of a file, at most this many; nil at its end.
 ---@param file file*
 ---@param name string
 ---@param bytes integer
@@ -45,7 +45,7 @@ function line_file.of(file, name)
   return function() return checked(name, file:read("L")) end
 end
 
----Goes to so many bytes before the end of a file, or to its beginning.
+---Goes to this many bytes before the end of a file, or to its beginning.
 ---@param file file*
 ---@param name string
 ---@param bytes integer

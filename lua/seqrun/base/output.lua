@@ -1,7 +1,7 @@
 -- output.lua - what follows when standard output cannot be written.
 --
 -- A program whose reader has left (`| head`) ends quietly with code 0; one whose disk is full ends with a message.
--- A run goes on without its output: run.log and metrics.jsonl have it all.
+-- A run continues without its output: run.log and metrics.jsonl have it all.
 
 local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")

@@ -1,4 +1,4 @@
--- packed.lua - names of compressed files.  What they contain is told by their first bytes (core/text/unpack.h).
+-- packed.lua - names of compressed files.  Their first bytes identify the compression (core/text/unpack.h).
 
 local packed = {}
 

@@ -1,7 +1,7 @@
 -- printable.lua - text from files and names as a terminal may show it.
 --
 -- Control characters, marks that turn the direction of writing, and bytes that are not UTF-8 appear as \xNN: a name of
--- somebody else's neither moves the cursor nor hides what stands before it.
+-- somebody else's neither moves the cursor nor hides the text before it.
 
 local function spelled(bytes)
   return (bytes:gsub(".", function(byte) return ("\\x%02x"):format(byte:byte()) end))

@@ -3,7 +3,7 @@
 local sys = require("seqrun.core.sys")
 
 ---@param out string|nil
----@param inputs string[] paths; patterns, "-" and directories are no files
+---@param inputs string[] paths; patterns, "-" and directories are not files
 ---@param option string for the message, such as "--out"
 ---@return true|nil
 ---@return string? message

@@ -17,7 +17,7 @@ function shipped.seen(path)
   return good and found
 end
 
----The path, or for recipes/NAME that is not here that of the shipped file.
+---The path, or for a missing recipes/NAME that of the shipped file.
 ---@param path string
 ---@return string
 function shipped.find(path)

@@ -42,7 +42,7 @@ local function choose_network(tensors, config, wanted)
   local one = networks and networks[wanted or networks.main]
   if type(one) ~= "table" then
     failure.raise("config", "%s", #names == 0 and "export: it has one network; leave out --network"
-      or ("export: there is no network '%s'; choose %s"):format(wanted, table.concat(names, " or ")))
+      or ("export: unknown network '%s'; choose %s"):format(wanted, table.concat(names, " or ")))
   end
   local own = {}
   for name, tensor in pairs(tensors) do
@@ -85,8 +85,8 @@ local function check_free(out, replace)
   end
 end
 
-local NO_EXPERTS = "export: %s has experts, which no class of Transformers of its family has; `seqrun fill`, `encode`, "
-  .. "`predict` and `eval` use it as it is"
+local NO_EXPERTS = "export: %s has experts, which Transformers does not support in its family; use it with `seqrun "
+  .. "fill`, `encode`, `predict` and `eval`"
 
 ---Why Transformers could not load a model with its head; nil if it can.
 local function no_class(facts)

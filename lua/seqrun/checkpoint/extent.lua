@@ -6,7 +6,7 @@ local text = require("seqrun.base.format")
 
 local extent = {}
 
----A config may describe so many times the parameters that the tensors have, as where a head is yet to be made, and
+---A config may describe this multiple of the tensors' parameters, as where a head is yet to be made, and
 ---always this many.
 extent.TIMES, extent.FREE = 2, 1 << 20
 
@@ -22,14 +22,14 @@ local function described(facts)
   return rows * d.embedding + 1.0 * cost.matrices(d) + outputs * d.hidden
 end
 
----Why a config does not belong to tensors of so many elements; nil if it may.
+---Why a config does not belong to tensors of this many elements; nil if it may.
 ---@param facts seqrun.Pretrained
 ---@param elements number
 ---@return string|nil
 function extent.problem(facts, elements)
   local wanted = described(facts)
   if wanted <= extent.TIMES * elements + extent.FREE then return nil end
-  return ("describes a model of %s parameters, but the tensors beside it have %s; one of the two is of another model")
+  return ("describes a model of %s parameters, but its tensors have %s; one of the two belongs to another model")
     :format(text.count(wanted), text.count(elements))
 end
 

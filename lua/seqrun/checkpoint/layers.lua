@@ -46,7 +46,7 @@ function layers.differ(given, count)
     if not most or one.tensors > most.tensors then most = one end
   end
   if not most or most.count == count then return nil end
-  return ("config.json says %d layers, but the tensors are of %d (up to '%s'); one of the two is of another model")
+  return ("config.json has %d layers, but the tensors have %d (up to '%s'); one of the two belongs to another model")
     :format(count, most.count, most.last)
 end
 

@@ -17,13 +17,14 @@ local sys = require("seqrun.core.sys")
 ---@field prompt? string put before each text
 ---@field problem? string why its vectors cannot be made here
 
----A file of JSON that may be missing; one that is there and cannot be used is an error, since other vectors would be
+---A file of JSON that may be missing; an unusable one is an error, since other vectors would be
 ---made without it.
 local function read(path)
   local text = failure.there(sys.read_file(path, 1 << 20))
   local value = text and json.decode(text)
   if text and type(value) ~= "table" then
-    failure.raise("data", "%s is damaged: it is no object or list; copy the directory again, or remove it", path)
+    failure.raise("data", "%s is damaged: it is not an object or a list; copy the directory again, or remove "
+      .. "it", path)
   end
   return value
 end

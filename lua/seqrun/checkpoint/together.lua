@@ -1,6 +1,6 @@
 -- together.lua - the ranks of a world write the files of one checkpoint, each its own; rank 0 commits.
 --
--- Ranks tell each other how each stage ended, so that all return the same: a path, or one message that names the rank.
+-- Ranks exchange how each stage ended, so that all return the same: a path, or one message that names the rank.
 
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
@@ -37,7 +37,7 @@ end
 ---Joins the checkpoint that rank 0 has begun.
 local function join(draft, step)
   if sys.is_dir(draft) then return train.saving_join(draft, step) end
-  return nil, ("%s: rank 0 has created it, but it is not here; the run directory must be on a file system that all "
+  return nil, ("%s: created by rank 0, but not visible here; the run directory must be on a file system that all "
     .. "ranks share, or set optimizer.shard=false"):format(draft), "storage"
 end
 

@@ -1,5 +1,5 @@
 -- writing.lua - saves one checkpoint: collects its text files and tensors, writes them durably, removes old ones; at
--- once, or from a copy in memory while training goes on.
+-- once, or from a copy in memory while training continues.
 
 local exact = require("seqrun.base.exact")
 local pretty = require("seqrun.base.pretty_json")

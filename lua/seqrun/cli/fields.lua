@@ -15,7 +15,7 @@ end
 local METRIC = [[
 name, path                     the metric, and its file
 data, vocab                    digest of the data set, fingerprint of its vocabulary
-options, examples              what it was made with, and of which part
+options, examples              its options, and the part of the data
 count, distinct                sequences (or tokens, if accumulated) with a value, and different values
 min, max, mean                 of the values
 percentiles[].percent, percentiles[].value
@@ -54,14 +54,14 @@ heads?[].mistakes[].{place?, text?, label?, predicted?, badness?}
 local TENSORS = [[
 parameters                     elements of all tensors
 tensors[].name, tensors[].dtype, tensors[].shape[]
-left_out[].name, left_out[].reason   tensors of the source that were not taken
+left_out[].name, left_out[].reason   tensors of the source that were left out
 ]]
 
 ---By command: forms of output, each with its fields.
 local fields = {}
 
 fields.advise = { { "", [[
-model, parameters, seq, batch  the question: sequences of seq slots, batch of them per update
+model, parameters, seq, batch  the input: sequences of seq slots, batch of them per update
 devices, device, device_memory_gib, kernel
 considered, fitting            layouts, and those that fit into memory
 layouts[].rank                 the fastest first
@@ -74,15 +74,15 @@ layouts[].bytes.*              the same by kind
 layouts[].step_seconds         of an update
 layouts[].seconds.*            the same by part
 layouts[].tokens_per_s, layouts[].mfu
-layouts[].why                  time breakdown of the fastest layout; what the others take longer for
-notes[]                        on the question and the answer
+layouts[].why                  time breakdown of the fastest layout; where the others take longer
+notes[]                        about the input and the results
 ]] }, { "--here", [[
 model, seq, batch, cpu, threads, probe_seconds
-error, regret                  of the predictions, and of the choice by them
+error, regret                  of the predictions, and of the layout chosen by them
 steps[].{threads, ranks, micro_batch, recompute, predicted_seconds, predicted_bytes, seconds.*, why}
 steps[].{measured_seconds?, measured_bytes?, problem?}   bytes: activations that a forward keeps
 ]] }, { "--list", [[
-models[], devices[]            names that are known
+models[], devices[]            known names
 ]] } }
 
 fields.analyze = { { "", "data                           the data set\n" .. below("metrics[].", METRIC) } }
@@ -93,7 +93,7 @@ runs[].{real_tokens_per_s?, efficiency?, sequences?, real_tokens?}
 runs[].{seconds, age?, checkpoint?, bytes}   as of `seqrun runs`
 runs[].metrics?.*              numbers of the last evaluation
 runs[].{raw_tokens?, effective_tokens?}   before anything was cut; mean over layers
-runs[].beside_first?.*         the score less that of the first run at equal effective_tokens, raw_tokens and step
+runs[].beside_first?.*         the score minus that of the first run at equal effective_tokens, raw_tokens and step
 differences[].key              a key of the config, or of the environment
 differences[].values[]         for each run; null where it is missing
 differences[].only_some        true: the runs that have the key agree
@@ -103,7 +103,7 @@ notes[]                        why figures may not be comparable; runs that are 
 fields.completion = { { "", [[
 commands[].name, commands[].summary, commands[].usage, commands[].epilog?
 commands[].options[].names[], commands[].options[].doc
-commands[].options[].value?    what it takes, such as FILE; without it nothing
+commands[].options[].value?    its argument, such as FILE; missing: none
 commands[].options[].choices?[]
 commands[].arguments[].name, commands[].arguments[].doc, commands[].arguments[].choices?[]
 commands[].arguments[].many    whether there may be several
@@ -114,9 +114,9 @@ run_options[].maybe?           whether the value may be left out
 fields.doctor = { { "", [[
 ok                             whether all checks passed
 findings[].name, findings[].ok, findings[].facts
-findings[].command?            what to do
+findings[].command?            a command that helps
 findings[].gpus?.*, findings[].gpus?[].*   GPUs
-findings[].missing?            why there is none
+findings[].missing?            why none can be used
 findings[].engines?[].name, findings[].engines?[].facts, findings[].launcher?   of ranks
 ]] } }
 
@@ -132,8 +132,8 @@ error?                         why the line could not be used
 ]] } }
 
 fields.eval = { { "", [[
-checkpoint                     what was scored
-part?                          of a model without a task's head: all of the data, train or held
+checkpoint                     the scored checkpoint
+part?                          for a model without a task head: all of the data, train or held
 ]] .. HEADS } }
 
 fields.export = { { "", [[
@@ -150,8 +150,8 @@ masks?[][].token, masks?[][].id, masks?[][].probability   candidates of each [MA
 error?                         why the line could not be used
 ]] }, { "--causal (JSON lines)", [[
 line, id?                      of the input; id of JSON lines that have one
-text?                          the line with what was added
-added?, ids?[]                 what was added, and its tokens
+text?                          the line with its continuation
+added?, ids?[]                 the continuation, and its tokens
 score?                         sum of the natural logarithms of their probabilities
 ended?                         whether the model ended the text
 error?                         why the line could not be used
@@ -172,7 +172,7 @@ file_bytes?                    of a file
 ]] },
   { "of a run", [[
 checkpoints[].step, checkpoints[].path, checkpoints[].verified, checkpoints[].damage?
-newest?, newest_checkpoint?.*  the newest one that is whole; as of a checkpoint
+newest?, newest_checkpoint?.*  the newest intact one; as of a checkpoint
 metrics?.*                     as of metrics
 ]] },
   { "of a checkpoint", [[
@@ -181,7 +181,7 @@ tokenizer?.*                   as of a tokenizer
 parameters?, tensors?, dtypes?.*   elements, number of tensors, elements by type
 task?, labels?[]               of its head
 manifest, verified?, step?, damage?   whether it has checksums, and whether they hold
-problems[]                     what of the directory cannot be read, and why
+problems[]                     files of the directory that cannot be read, and why
 optimizer?                     of the run
 ]] },
   { "of safetensors", [[
@@ -220,7 +220,7 @@ fields.pack = {
 lower_bound, max_seqs          no packing needs fewer packs; limit of sequences per pack, or null
 rows[].name                    a solver, or a common baseline
 rows[].{packs?, efficiency?, factor?, gap_percent?, deepest?, strategies?, max_seqs?, milliseconds?}
-rows[].note?                   what it does, or why it failed
+rows[].note?                   a description, or why it failed
 ]] },
   { "--check", [[
 holds                          true; a proof that fails is exit code 3
@@ -250,7 +250,7 @@ runs[].train?.*, runs[].eval?.*   the last lines of training and of evaluation
 runs[].train_lines, runs[].damaged_lines, runs[].resumed_at[], runs[].events[].*
 runs[].checkpoints[].{step, path, bytes, best?}
 runs[].plans?[].*              as of `seqrun pack`, with depths and tokens of packs
-runs[].samples?.{data?, step?, note?}   the data set and the checkpoint of words filled in, or why there are none
+runs[].samples?.{data?, step?, note?}   the data set and the checkpoint of words filled in, or why they are missing
 runs[].samples?.items[].{before, word, after, rank?}   a sentence, and the place of its word among the candidates
 runs[].samples?.items[].candidates[].{token, id, probability}
 runs[].scores?.*               predictions, as of `seqrun eval`
@@ -260,8 +260,8 @@ notes[]                        why figures may not be comparable; runs that are 
 
 fields.repro = { { "", [[
 run, steps                     the run, and the step up to which it is repeated
-equal                          whether all is equal; with --check, whether it can be repeated here
-checks[].{name, equal?, was?, now?, must}   equal: missing if not recorded; must: a difference is one of bits
+equal                          whether all is equal; with --check, whether it can be repeated
+checks[].{name, equal?, was?, now?, must}   equal: missing if not recorded; must: a difference changes results
 again?                         directory of the second run; missing with --check
 lines?                         of metrics that were compared
 checkpoint?.{step, equal, what?}   of the last step; what: the file of the weights or the moment that differs
@@ -273,7 +273,7 @@ runs[].path                    the directory
 runs[].state, runs[].reason?   running, finished, stopped, failed or unreadable, and why
 runs[].step, runs[].steps?     done, and planned as far as known
 runs[].loss?                   of the last line of training
-runs[].held?.name, runs[].held?.value   the figure of the last evaluation that says most
+runs[].held?.name, runs[].held?.value   the most informative figure of the last evaluation
 runs[].real_tokens_per_s?      median of the last lines
 runs[].efficiency?             of the last line: real tokens / slots
 runs[].sequences?, runs[].real_tokens?   so far

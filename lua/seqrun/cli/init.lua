@@ -248,7 +248,7 @@ local function evaluate(words)
   return code or FAILED
 end
 
----Makes dofile and loadfile find shipped recipes as the command line does; what is there and cannot be read is no error
+---Makes dofile and loadfile find shipped recipes as the command line does; an unreadable one is not an error
 ---of the program that names it.
 local function find_from_lua()
   local load_file, do_file = loadfile, dofile

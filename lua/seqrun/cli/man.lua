@@ -5,7 +5,7 @@ local verbs = require("seqrun.cli.verbs")
 ---Text as troff takes it.
 local function plain(text) return (text:gsub("\\", "\\e"):gsub("%-", "\\-"):gsub("^([.'])", "\\&%1")) end
 
----Lines that are set as they stand.
+---Lines that are set unchanged.
 local function verbatim(text)
   local lines = {}
   for line in (text .. "\n"):gmatch("(.-)\n") do lines[#lines + 1] = plain(line) end

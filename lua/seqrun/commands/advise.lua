@@ -24,7 +24,7 @@ function command.define(cmd)
     .. "flash2, flash1, fused, torch"):argname("NAME")
   cmd:option("--attended", "of packs: mean tokens that a token attends to; default: N of --seq"):argname("N")
     :convert(number)
-  cmd:option("--recompute", "only layouts that recompute every layer, nothing, or what is large and quick")
+  cmd:option("--recompute", "only layouts that recompute every layer, nothing, or the parts that are large and cheap")
     :choices { "yes", "no", "selective" }
   cmd:option("--zero", "0: every rank keeps the whole optimizer state"):choices { "0", "1" }:default("1")
   cmd:option("--top", "layouts to print"):argname("N"):convert(converters.whole(1, 1 << 20)):default("10")
@@ -72,7 +72,7 @@ local LAYOUTS = {
 ---The advice for this machine.
 local function here(args)
   for _, key in ipairs { "devices", "device", "kernel", "attended", "recompute" } do
-    if args[key] then return nil, ("advise: --%s does not go with --here"):format(key), "config" end
+    if args[key] then return nil, ("advise: --%s cannot be combined with --here"):format(key), "config" end
   end
   local prober, show = require("seqrun.advise.here"), require("seqrun.advise.show")
   local batch = args.batch or 4

@@ -9,8 +9,8 @@ function attach.define(cmd)
   cmd:option("-e --eval", "evaluate, print and detach"):argname("EXPR")
   cmd:option("--timeout", "seconds that an expression may take, at most 60"):argname("SECONDS"):default("10")
     :convert(converters.whole(1, 60))
-  cmd:epilog([[Each line of standard input is evaluated between two steps of the run; help() lists what can be
-asked for. A run listens unless it has attach=false.
+  cmd:epilog([[Each line of standard input is evaluated between two steps of the run; help() lists the available
+names. A run with attach=false cannot be attached to.
 
 examples:
   seqrun attach runs/pretrain

@@ -57,7 +57,7 @@ local function collect(args)
   if #pasts < 2 and unreadable then return nil, unreadable, "data" end
   if #pasts == 0 and problem then return nil, problem[1], problem[2] end
   if #pasts < 2 then
-    return nil, ("one run, %s; give another to compare it with, or see seqrun report"):format(pasts[1].dir), "config"
+    return nil, ("only one run, %s; add another, or use seqrun report"):format(pasts[1].dir), "config"
   end
   return pasts, bad, unreadable
 end

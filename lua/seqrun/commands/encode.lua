@@ -21,11 +21,11 @@ function command.define(cmd)
     .. "KEY=VALUE to name columns; default: standard input"):args("*")
   cmd:option("--format", "format of the input; default: by the name of the file, or lines")
     :choices { "lines", "tsv", "csv", "jsonl" }
-  cmd:option("--pool", "mean of all tokens, cls, or last token; default: as the directory says, or mean")
+  cmd:option("--pool", "mean of all tokens, cls, or last token; default: as in the directory, or mean")
     :choices { "mean", "cls", "last" }
   cmd:mutex(
     cmd:flag("--raw", "do not normalise the vectors to length 1"),
-    cmd:flag("--normalise", "normalise them, whatever the directory says; default: as it says, or yes"))
+    cmd:flag("--normalise", "normalise them, overriding the directory; default: as in the directory, or yes"))
   cmd:option("--out", "write a safetensors file with the tensor `embeddings` instead of JSONL"):argname("FILE")
   verb.define(cmd, { auto = true })
   cmd:flag("--json", "with --out: print the counts as one JSON object")

@@ -100,8 +100,8 @@ local function loader_of(args, opened)
   if #files == 0 then failure.raise("config", "eval: no file to score on; give a labelled file or a data set") end
   if opened.facts.kind then return labelled(args, opened, files, arguments), {} end
   if #opened.model.heads == 0 and opened.facts.family_heads.replaced then
-    failure.raise("data", "%s is a discriminator, whose loss needs the generator beside it: the run has it, as "
-      .. "replaced_loss; export the generator (--network generator) to score that", opened.facts.path)
+    failure.raise("data", "%s is a discriminator, whose loss needs its generator: see replaced_loss of the run, or "
+      .. "export the generator (--network generator) and score that", opened.facts.path)
   end
   if #opened.model.heads == 0 then
     failure.raise("data", "%s has no heads to score; fine-tune it first", opened.facts.path)
@@ -116,8 +116,8 @@ local PARTS = { held = ", its held-out part", train = ", its training part", all
 
 local SEEN = {
   yes = "the model was trained on these texts; on new text it will do worse",
-  maybe = "all of the data set was scored, as the directory does not say what the model was trained on; if it was "
-    .. "this, --part held scores the part that is held out",
+  maybe = "scored the whole data set, since the directory does not record the training data; if this was it, --part "
+    .. "held scores the held-out part",
 }
 
 ---Metrics, and those of each class by head, without what is not a score.

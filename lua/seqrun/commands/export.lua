@@ -21,8 +21,8 @@ function command.define(cmd)
   cmd:flag("--force", "replace the directory, if it is an exported model")
   cmd:flag("--tensors", "list the tensors")
   cmd:flag("--json", "one JSON object")
-  cmd:epilog([[A checkpoint of a run loads in Transformers as it is; export leaves out what only a resume needs,
-verifies what it reads, and adds tokenizer.json for programs that do not read vocab.txt.
+  cmd:epilog([[A checkpoint of a run loads in Transformers directly; export leaves out the files that only a resume
+needs, verifies the others, and adds tokenizer.json for programs that do not read vocab.txt.
 
 examples:
   seqrun export runs/pretrain models/pretrained

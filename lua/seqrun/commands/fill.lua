@@ -1,4 +1,4 @@
--- fill - fill in [MASK] in lines of text, or with a causal model go on with them.
+-- fill - fill in [MASK] in lines of text, or with a causal model continue with them.
 
 local continue = require("seqrun.predict.continue")
 local converters = require("seqrun.config.converters")
@@ -12,7 +12,7 @@ local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 local verb = require("seqrun.predict.verb")
 
-local command = { summary = "fill in [MASK] in lines of text, or with --causal go on with them" }
+local command = { summary = "fill in [MASK] in lines of text, or continue them with --causal" }
 
 ---A number of at least 0, for argparse.
 local function temperature(word)
@@ -29,7 +29,7 @@ function command.define(cmd)
   cmd:mutex(
     cmd:flag("--whole-words", "only whole words are candidates (the default)"),
     cmd:flag("--all-tokens", "all tokens of the vocabulary are, such as pieces of words (##ing) and punctuation"))
-  cmd:flag("--causal", "go on with each line, with a causal model")
+  cmd:flag("--causal", "continue each line, with a causal model")
   cmd:option("--tokens", "--causal: most tokens to add; default: 40"):argname("N"):convert(converters.whole(1, 65535))
   cmd:option("--temperature", "--causal: draw tokens at this temperature, among --top of them if that is given; "
     .. "default: 0, the most probable ones"):argname("T"):convert(temperature)
@@ -38,10 +38,10 @@ function command.define(cmd)
     :choices { "lines", "tsv", "csv", "jsonl" }
   verb.define(cmd)
   cmd:flag("--json", "one JSON object per line of the input")
-  cmd:epilog([[Probabilities are among all tokens of the vocabulary. Of several [MASK] in a line, each has its own
-candidates; in the filled line, each is chosen with the more probable ones in place.
+  cmd:epilog([[Probabilities are among all tokens of the vocabulary. With several [MASK] in a line, each has its own
+candidates; the line is filled one word at a time, the most probable first.
 
-With --causal a line goes on until the model ends it, or so many tokens were added. Draws are keyed by the seed and the
+With --causal a line is continued until the model ends it, or by --tokens tokens. Draws are keyed by the seed and the
 number of the line, so that they do not depend on other lines.
 
 examples:
@@ -78,7 +78,7 @@ local function rows_of(candidates, indent)
   return table.concat(lines, "\n")
 end
 
----Blank lines stand between paragraphs; nothing is to be filled in.
+---Blank lines separate paragraphs; nothing is filled in.
 local function is_blank(item) return item.text ~= nil and not item.text:find("%S") end
 
 ---The candidates of a line, below the line itself unless a person has just typed it.
@@ -182,7 +182,7 @@ local function opened(args)
     return filler, "lines with " .. filler.mask, shown
   end
   options.tokens, options.temperature, options.seed = args.tokens, args.temperature, args.seed
-  return failure.must(continue.open(args.dir, options)), "lines to go on with", continued
+  return failure.must(continue.open(args.dir, options)), "lines to continue", continued
 end
 
 function command.run(args)

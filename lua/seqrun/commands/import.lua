@@ -15,8 +15,8 @@ function command.define(cmd)
   cmd:argument("out", "the directory of the run to make; must be empty or missing")
   cmd:flag("--tensors", "list the tensors")
   cmd:flag("--json", "one JSON object")
-  cmd:epilog([[init.from=, eval, predict, fill and encode take such directories as they are. import checks one whole,
-joins shards, converts to f32 and to the names of today, and keeps it with checksums.
+  cmd:epilog([[init.from=, eval, predict, fill and encode read such directories directly. import checks all of one,
+joins shards, converts to f32 and to current names, and adds checksums.
 
 examples:
   seqrun import downloads/bert-base-uncased runs/bert-base
@@ -56,7 +56,7 @@ function command.run(args)
   print(("%s: %s in %s, %s"):format(done.path, text.counted(done.parameters, "parameter"),
     text.counted(#done.tensors, "tensor"), describe(done)))
   for _, one in ipairs(missing) do print(("  missing   %s: it will be new"):format(one.name)) end
-  for _, one in ipairs(extra) do print(("  extra     %s: no head here reads it; kept"):format(one.name)) end
+  for _, one in ipairs(extra) do print(("  extra     %s: not used by any head; kept"):format(one.name)) end
   listing.print(done, args.tensors)
   local out = text.shell(args.out)
   print(("  use it    init.from=%s, or seqrun encode %s"):format(out, out))

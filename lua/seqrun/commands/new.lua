@@ -34,7 +34,7 @@ end
 local function recipe(name) return failure.must(sys.read_file(shipped.root .. "/recipes/" .. name)) end
 
 local HEAD = [[
--- NAME.lua - yours to change; its settings are in NAME.yaml.
+-- NAME.lua - change it as you like; its settings are in NAME.yaml.
 --
 --     seqrun NAME.lua --help        all keys
 --     seqrun NAME.lua --dry-run     what it would do
@@ -63,8 +63,8 @@ end
 
 local HEAD_YAML = [[
 # yaml-language-server: $schema=SCHEMA
-# Settings of NAME.lua; KEY=VALUE on the command line comes after them.
-# Every key is here; those behind a # have their default.  To set one, remove the # from it and from its section.
+# Settings of NAME.lua; KEY=VALUE on the command line overrides them.
+# Every key is listed; those behind a # have their default.  To set one, remove the # from it and from its section.
 ]]
 
 ---The text of the config, and its JSON Schema.

@@ -15,8 +15,8 @@ function command.define(cmd)
     :default("step")
   cmd:option("--samples", "held-out sentences that each run's model fills in; 0: none")
     :argname("N"):convert(converters.whole(0, 200)):default("10")
-  cmd:flag("--json", "print what the report is made of as one JSON object; with --out the file is written too")
-  cmd:epilog([[The file needs neither a network nor scripts. A run may be alive, stopped or resumed.
+  cmd:flag("--json", "print the data of the report as one JSON object; with --out also write the file")
+  cmd:epilog([[The file needs neither a network nor scripts. Runs may be in any state.
 
 examples:
   seqrun report runs/demo/phase1

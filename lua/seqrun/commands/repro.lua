@@ -23,7 +23,7 @@ function command.define(cmd)
   formats.define(cmd)
   cmd:epilog([=[What a run was made from is in its environment.json: hashes of the recipe, the config, the files that it
 names and the library, the build, the instruction set. Where recipe, config, data, device or instruction set differ,
-nothing is run: SEQRUN_ISA selects a lower instruction set. Another build or compiler is named, and the second run tells
+nothing is run: SEQRUN_ISA selects a lower instruction set. Another build or compiler is named, and the second run shows
 whether it matters. It starts from the config and the seed; every line of metrics is compared as it comes, without
 times, then weights and moments of the last step. The bits are the same on any number of threads and ranks. RUN is not
 changed. Start it in the directory in which the run was started. A recipe, a task or a schedule that is a Lua file and

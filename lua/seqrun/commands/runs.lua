@@ -31,8 +31,8 @@ continues it); failed (an error, a kill, a power cut); unreadable (its files can
 
 Conditions compare names with =, !=, <, <=, >, >= and ~ (contains), joined by and, or, not and ( ). Names are run,
 state, step, steps, loss, held, seconds, age, tokens_per_s, ...; last.METRIC of the last evaluation; best.METRIC of all
-evaluations; and every key of the config. Seconds may be written as 7d or 1h30m. A run without the value fulfils only
-!=.
+evaluations; and every key of the config. Seconds may be written as 7d or 1h30m. A run without the value satisfies
+only !=.
 
 examples:
   seqrun runs

@@ -29,11 +29,11 @@ function command.define(cmd)
   cmd:option("--by", "the field that groups pairs; default: linguistics_term, phenomenon or UID"):argname("FIELD")
   verb.define(cmd, { batch_tokens = "4096" })
   formats.define(cmd, { json = "one JSON object per line of the input" })
-  cmd:epilog([[A text's score is the sum, over its tokens, of the natural logarithm of the probability that the model
-gives to the token when it alone is masked (pseudo-log-likelihood), or of a causal model after the tokens before it
-(log-likelihood). Special tokens such as [CLS] do not count, nor does the first token of a text if the tokenizer of a
-causal model puts none before it. Nothing is truncated: a text that is too long is an error. Of a pair the sentence with
-the larger score is the model's choice; equal scores are a tie, which is not counted as right.
+  cmd:epilog([[A text's score is the sum of the log-probabilities of its tokens, each when it alone is masked
+(pseudo-log-likelihood); for a causal model, each after the tokens before it (log-likelihood). Special tokens such as
+[CLS] do not count, nor does the first token of a text if a causal model's tokenizer puts none before it. Texts are not
+truncated: one that is too long is an error. The sentence of a pair with the larger score is the model's choice; a tie
+does not count as right.
 
 examples:
   seqrun score runs/pretrain lines.txt
@@ -45,7 +45,7 @@ end
 
 -- ---- lines ---------------------------------------------------------------------------------------
 
----Blank lines stand between paragraphs; there is nothing to score.
+---Blank lines separate paragraphs; they are not scored.
 local function is_blank(item) return item.text ~= nil and not item.text:find("%S") end
 
 ---"  -34.125   9  She was very happy."

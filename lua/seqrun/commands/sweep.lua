@@ -41,24 +41,25 @@ function command.define(cmd)
     .. "key=low..high"):args("+")
   cmd:option("--seeds", "runs of each trial, with the seeds 1 to N"):argname("N"):convert(converters.whole(1, 1000))
     :default("1")
-  cmd:option("--metric", "of the last evaluation, by which trials are compared; larger is better, except of losses; "
-    .. "default: what save.best names, or the metric that says most"):argname("NAME")
+  cmd:option("--metric", "of the last evaluation, by which trials are compared; larger is better, except for losses; "
+    .. "default: that of save.best, or the most informative one"):argname("NAME")
   cmd:option("--random", "this number of trials, drawn, instead of all combinations"):argname("N")
     :convert(converters.whole(1, 100000))
   cmd:option("--draw", "the seed of --random"):argname("SEED"):convert(converters.whole(0, 1 << 53)):default("1")
-  cmd:option("--halving", "after each of these steps only the best trials go on"):argname("STEP,STEP"):convert(steps)
-  cmd:option("--eta", "with --halving: the best 1 of ETA go on"):argname("ETA"):convert(converters.whole(2, 100))
+  cmd:option("--halving", "after each of these steps only the best trials "
+    .. "continue"):argname("STEP,STEP"):convert(steps)
+  cmd:option("--eta", "with --halving: the best 1 of ETA continue"):argname("ETA"):convert(converters.whole(2, 100))
     :default("3")
-  cmd:option("--budget", "time for all runs, such as 1h; the command, repeated with more, goes on"):argname("TIME")
+  cmd:option("--budget", "time for all runs, such as 1h; repeat the command with more to continue"):argname("TIME")
     :convert(duration)
   cmd:option("--max-steps", "steps of each run; schedules ignore it"):argname("N"):convert(converters.whole(1, 1 << 53))
   cmd:option("--out", "directory of all runs; default: runs/sweep_RECIPE"):argname("DIR")
   cmd:option("--threads", "number of threads of a run; default: all"):argname("N"):convert(converters.threads)
   cmd:flag("--retry", "repeat runs that failed")
   formats.define(cmd)
-  cmd:epilog([[Each run is in OUT/KEY=VALUE,.../seed-N. Repeating the command continues it: what has finished stays, so
-values and seeds can be added. A failed run is a row that says why. Trials are compared on the data that runs evaluate
-on; a test set (by its name, such as test.tsv) is refused. OUT/sweep.svg is the picture.
+  cmd:epilog([[Each run is in OUT/KEY=VALUE,.../seed-N. Repeating the command continues it: finished runs stay, so
+values and seeds can be added. A failed run is a row with the reason. Trials are compared on the data that runs
+evaluate on; a test set (by its name, such as test.tsv) is refused. OUT/sweep.svg is a plot.
 
 examples:
   seqrun sweep recipes/finetune.lua task=classify data.train=train.tsv data.dev=dev.tsv \

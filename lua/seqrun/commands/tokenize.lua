@@ -36,7 +36,8 @@ function tokenize.run(args)
   }))
   if (args.cased or args.keep_accents) and select(2, tokenizer:text()) then
     local flag = args.cased and "--cased" or "--keep-accents"
-    return nil, ("tokenize: %s is for a vocab.txt; the tokenizer.json of %s says it itself"):format(flag, args.vocab),
+    return nil, ("tokenize: %s applies to vocab.txt only; %s has a tokenizer.json, which sets "
+      .. "it"):format(flag, args.vocab),
       "config"
   end
   local files = #args.files > 0 and args.files or { "-" }

@@ -130,10 +130,10 @@ local function tell(args, from, results, edited)
       rows = function(format) return formats.rows(results, { "step", "equal", "what", "tensor" }, format) end,
     })
   elseif last.equal then
-    print(("%s: %s from %s, all equal to what was recorded, to the bit"):format(args.run,
+    print(("%s: %s from %s, all bit-identical to the recorded ones"):format(args.run,
       text.counted(#results, "step"), from.path))
   else
-    print(("%s: step %d differs from what was recorded: the %s%s"):format(args.run, last.step, last.what,
+    print(("%s: step %d differs from the recorded one: the %s%s"):format(args.run, last.step, last.what,
       last.tensor and ", first of " .. last.tensor or ""))
     if edited then print("note: the recipe has been edited since the run was started") end
   end

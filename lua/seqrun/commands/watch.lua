@@ -13,14 +13,14 @@ local function seconds(word)
 end
 
 function command.define(cmd)
-  cmd:argument("runs", "directories of runs, or with runs in them; they may come later"):args("+")
+  cmd:argument("runs", "runs, or directories of runs; they may appear later"):args("+")
   cmd:option("--key", "the metric whose curves are drawn first, such as mlm_loss, lr, f1"):argname("NAME")
   cmd:flag("--log", "a logarithmic vertical axis")
   cmd:option("--every", "seconds between two looks at the runs"):argname("SECONDS"):default("1"):convert(seconds)
-  cmd:flag("--once", "one picture, and no more; so where the output is not a terminal")
-  cmd:epilog([[Keys: q quits, tab shows the next metric (shift-tab the one before), l makes the axis logarithmic. The
-view only reads what runs write: they do not notice it, and go on when it ends. A run that has not started yet, has
-ended, was killed, or writes nothing any more is said to be so.
+  cmd:flag("--once", "print one picture and exit; the default if the output is not a terminal")
+  cmd:epilog([[Keys: q quits, tab shows the next metric (shift-tab the previous one), l makes the axis logarithmic. The
+view only reads files that runs write, and runs continue when it ends. It says whether a run has not started yet, has
+ended, was killed, or has stopped writing.
 
 examples:
   seqrun watch runs/pretrain

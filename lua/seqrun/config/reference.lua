@@ -39,7 +39,7 @@ local function wrapped(text, width)
   return lines
 end
 
----What a map may have besides its named keys is shown under this name.
+---The other keys that a map may have are shown under this name.
 local ANY = "NAME"
 
 local add_keys
@@ -155,7 +155,7 @@ SHAPES.path = SHAPES.string
 SHAPES.duration = function() return { type = { "number", "string" } } end
 SHAPES.size = function() return { type = { "integer", "string" } } end
 
----A value besides those of the type: `none`, a word, one element of a list, a scalar for a map.
+---A value that is not of the type: `none`, a word, one element of a list, a scalar for a map.
 local function alternatives(t)
   local list = {}
   if t.optional then list[#list + 1] = { const = "none" } end

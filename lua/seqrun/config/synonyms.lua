@@ -3,7 +3,7 @@
 
 local synonyms = {}
 
----By key: names without `_` and `-`, in lower case.  A name may stand for several keys: the first that a schema has.
+---By key: names without `_` and `-`, in lower case.  A name may mean several keys: the first that a schema has.
 local NAMES = {
   { "rate.peak", "lr learningrate initlr maxlr baselr" },
   { "rate.floor", "minlr" },
@@ -58,7 +58,7 @@ local NAMES = {
   { "--force", "overwriteoutputdir" },
 }
 
----The keys, and options such as --out, that another program's name stands for, in order.
+---The keys, and options such as --out, that another program's name means, in order.
 ---@param name string
 ---@return string[]
 function synonyms.of(name)

@@ -25,7 +25,7 @@ local function prepare(node, source, layer)
   return node
 end
 
----An empty map that stands for a source without a document.
+---An empty map for a source without a document.
 function tree.empty(source)
   return prepare({ kind = "map", line = 1, column = 1 }, source)
 end

@@ -6,10 +6,10 @@
 --   required     the key must be given
 --   optional     it may be left out, or given as `none`: its value is nil
 --   min, max     the least and the largest value; above, below: bounds that are no values themselves
---   word         a word allowed besides the type's values, such as `auto` for a number
---   like         of an enum: a Lua pattern of values besides its names, such as `example`
---   one          a single value stands for a list of it
---   scalar       of an optional map: a single value stands for a map with this key
+--   word         a word allowed in addition to the type's values, such as `auto` for a number
+--   like         of an enum: a Lua pattern of further values, such as `example`
+--   one          a single value is read as a list of it
+--   scalar       of an optional map: a single value is read as a map with this key
 --   others       of a map: the type of all keys that it does not name
 --   variants     of a map: { by = key, maps = { value = map } }: where this key has this value, the map has those keys
 --   changeable   a resumed run may change the value
@@ -250,8 +250,8 @@ end
 ---@field max? number
 ---@field above? number all values are above this one
 ---@field below? number all values are below this one
----@field word? string allowed besides the values of the type, such as auto for a number
----@field like? string of an enum: a Lua pattern of values besides its words
+---@field word? string allowed in addition to the values of the type, such as auto for a number
+---@field like? string of an enum: a Lua pattern of further values
 ---@field removed? table<string, string> of an enum: words of earlier versions, and what to choose instead
 ---@field example? string of `like`
 ---@field doc? string one sentence for --help

@@ -9,20 +9,22 @@ local keys = {}
 ---Keys of a metric by which examples are unlocked: those of its schedule, and these.
 local METRIC = {
   { "file", c.path { optional = true,
-    doc = "metric file, as seqrun analyze writes it; length and rarity need none: a run computes them" } },
+    doc = "metric file written by seqrun analyze; length and rarity need none: a run computes them" } },
   { "kind", c.enum({ "percentile", "value", "fraction" }, { default = "percentile",
-    doc = "what the schedule says: percentile of the examples by this metric, largest value, or fraction of them" }) },
-  { "parts", c.integer { default = 100, min = 1, max = 1 << 30, doc = "parts that kind=percentile counts" } },
+    doc = "unit of the schedule: percentile of the examples by this metric, largest value, or fraction of the "
+      .. "examples" }) },
+  { "parts", c.integer { default = 100, min = 1, max = 1 << 30, doc = "number of parts for kind=percentile" } },
 }
 
 local curriculum = c.map({
   { "length", schedule.keys { kind = "length", doc = "maximum length of sequences, a schedule; none: data.max_len" } },
   { "cut", c.enum({ "truncate", "pieces" }, { default = "truncate",
-    doc = "truncate: longer sequences lose their end, but not [SEP]; pieces: they become several (data.nsp=false)" }) },
+    doc = "truncate: cut the end of longer sequences, except [SEP]; pieces: split them into several "
+      .. "(data.nsp=false)" }) },
   { "order", c.enum({ "easy", "reversed", "random", "competence" }, { default = "easy",
-    doc = "what metrics unlock first: easy examples, hard ones (reversed), any (random); competence: along a root" }) },
+    doc = "which examples metrics unlock first: easy, hard (reversed) or any (random); competence: along a root" }) },
   { "examples", c.enum({ "same", "fresh" }, { default = "same",
-    doc = "over text, same: each epoch has the pairs of the first, with new masks; fresh: new pairs each epoch" }) },
+    doc = "for text, same: each epoch has the pairs of the first, with new masks; fresh: new pairs each epoch" }) },
   { "window", c.integer { optional = true, min = 1, max = 4096,
     doc = "updates whose packing is solved together; none: about 32,768 tokens" } },
 }, { others = schedule.keys { doc = "schedule of a metric of this name: examples unlocked so far", more = METRIC } })
@@ -85,7 +87,7 @@ local function within(path, other, kind)
     keys = { path, other },
     check = function(group, most)
       local ok, s = pcall(schedule.read, group, { name = path, kind = kind, steps = 1000, judged = true })
-      if not ok or not s or not s.max or s.max <= most then return nil end -- what is impossible, another rule tells
+      if not ok or not s or not s.max or s.max <= most then return nil end -- another rule reports what is impossible
       return ("%s: max is %g, but %s is %g; raise %s, or lower max"):format(path, s.max, other, most, other)
     end,
   }

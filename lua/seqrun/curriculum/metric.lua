@@ -87,8 +87,8 @@ function Metric:check_fresh()
   local name = type(source) == "string" and measured.name_of(self.name, source)
     or getmetatable(source) == Of and source:name()
   if name and measured.is_quick(name) then return end
-  failure.raise("config", "%s: examples are drawn anew each epoch, but this metric is of those of one; use %s, or a "
-    .. "function of (uid, tokens, epoch), or set curriculum.examples: same", self.what,
+  failure.raise("config", "%s: examples are drawn again in each epoch, but this metric belongs to those of one; use "
+    .. "%s, or a function of (uid, tokens, epoch), or set curriculum.examples: same", self.what,
     table.concat(measured.QUICK, ", "))
 end
 
@@ -115,7 +115,7 @@ function Metric:way_out(n)
     return ("%s %g is the lowest that unlocks %d"):format(self.kind, self.kind == "percentile"
       and math.min(most, math.ceil(n / (self.count // self.max))) or n / self.count, n)
   end
-  if n > self.count then return ("there are only %d examples"):format(self.count) end
+  if n > self.count then return ("the data set has only %d examples"):format(self.count) end
   return ("values begin at %g, and %g is the lowest that unlocks %d"):format(self.opened:least(),
     failure.must(self.opened.core:at(n - 1)), n)
 end

@@ -18,7 +18,7 @@ function ansi.colours(fd)
   return sys.is_terminal(fd) and (os.getenv("NO_COLOR") or "") == "" and not ansi.is_dumb()
 end
 
----How many colours can be told apart.
+---The number of distinct colours.
 ansi.COUNT = #COLOURS
 
 ---A text in colour number n, from 1.

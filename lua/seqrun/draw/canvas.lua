@@ -100,7 +100,7 @@ local function row_of(self, row, mark, plain)
 end
 
 ---The frame with its labels, as lines; in ASCII on a terminal that shows nothing else.
----@param mark? fun(dots: string, owner: integer): string what stands for the dots of a curve
+---@param mark? fun(dots: string, owner: integer): string the mark for the dots of a curve
 ---@return string[]
 function Canvas:lines(mark)
   local lines, plain = {}, require("seqrun.draw.ansi").is_dumb()

@@ -65,7 +65,7 @@ end
 ---  cut       columns whose texts may be cut to fit
 ---  tail      of these, columns that keep the ends of their texts
 ---  columns   the width to fit, that of the terminal; elsewhere texts are not cut
----  gap       what stands between columns
+---  gap       the text between columns
 ---@param rows string[][] the first is the head
 ---@param options { left?: table<integer, true>, cut?: table<integer, true>,
 ---  tail?: table<integer, true>, columns?: integer, gap?: string }

@@ -209,7 +209,7 @@ local function parts_of(self, done, note)
   return parts
 end
 
----Whether it is time to tell.
+---Whether it is time to print.
 ---@return boolean
 function Work:due() return not self.quiet and sys.now() >= self.next end
 

@@ -12,7 +12,7 @@ local axes = require("seqrun.draw.svg_axes")
 
 local svg = {}
 
----Colours 1 to 8 are told apart also without red and green, with at least 3:1 of contrast to the page.
+---Colours 1 to 8 differ also without red and green, with at least 3:1 of contrast to the page.
 svg.STYLE = [[
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1b2430; --faint: #5b6675; --rule: #e3e7ec;
   --bar: #7fa8cc; --c1: #0069a8; --c2: #c75000; --c3: #00805c; --c4: #a83279; --c5: #8a6d00; --c6: #5b4bb5;

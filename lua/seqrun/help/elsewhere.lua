@@ -1,4 +1,4 @@
--- elsewhere.lua - what help knows besides functions: commands, config keys, and headings of the documents.
+-- elsewhere.lua - what help knows apart from functions: commands, config keys, and headings of the documents.
 
 local hook = require("seqrun.base.hook")
 local pages = require("seqrun.help.pages")

@@ -1,4 +1,4 @@
--- pages.lua - the pages of the documentation, found by name in whichever group they stand.
+-- pages.lua - the pages of the documentation, found by name in any group.
 
 local shipped = require("seqrun.base.shipped")
 local sys = require("seqrun.core.sys")

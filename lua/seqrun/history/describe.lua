@@ -150,7 +150,7 @@ end
 
 -- ---- directories ---------------------------------------------------------------------------------
 
----Keys of config.json, with those that some families have instead or besides.
+---Keys of config.json, with those that some families have instead or in addition.
 local SHAPE = {
   "model_type", "hidden_size", "dim", "n_layers", "n_heads", "hidden_dim", "embedding_size", "num_key_value_heads",
   "local_attention", "hidden_activation", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size",

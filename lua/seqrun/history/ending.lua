@@ -20,7 +20,7 @@ function ending.begin(folder) failure.must(sys.write_file(path_of(folder), '{"st
 ---@return string? message
 function ending.write(folder, found, problem)
   local known = failure.of(problem)
-  if known and known.code == "ok" then problem, known = nil, nil end -- an end that is no problem
+  if known and known.code == "ok" then problem, known = nil, nil end -- an end without a problem
   local code = known and known.code or problem ~= nil and "recipe" or nil
   local state = (code or "stopped") == "stopped" and "stopped" or "failed"
   if not code and found.finished then state = "finished" end

@@ -155,7 +155,7 @@ end
 
 -- ---- a file that grows -------------------------------------------------------------------------------
 
----Bytes before the last position that must be the same, or the file was written anew; bytes read at a time.
+---Bytes before the last position that must be the same, or the file was rewritten; bytes read at a time.
 local SAME, PIECE = 256, 1 << 20
 
 ---Takes what was appended since the last call; a file that a resume has cut is read from its beginning.

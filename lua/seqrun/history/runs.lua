@@ -46,7 +46,7 @@ local function typed(node)
   return tonumber(node.value) or node.value
 end
 
----The values of a YAML node; the paths of what is no map go to `keys`.
+---The values of a YAML node; the path of every leaf goes to `keys`.
 local function value_of(node, keys, path)
   if node.kind == "map" then
     local map = {}

@@ -1,4 +1,4 @@
--- where.lua - conditions on runs: "rate.peak<1e-4 and best.f1>0.8", and the values that their names stand for.
+-- where.lua - conditions on runs: "rate.peak<1e-4 and best.f1>0.8", and the values of their names.
 --
 --     names     run, state, step, steps, loss, held, seconds, age, ... as of seqrun.RunOverview; last.NAME, a metric
 --               of the last evaluation; best.NAME, the best of all evaluations; others are keys of the config
@@ -32,7 +32,7 @@ function where.value(row, name)
   return row.config[name]
 end
 
----Raises if a name stands for nothing in all of the runs.
+---Raises if a name has no value in any of the runs.
 ---@param rows seqrun.RunRow[]
 ---@param name string
 ---@param option string "--where"

@@ -10,20 +10,20 @@ local init = c.map {
   { "carry", c.enum({ "weights", "moments" }, { default = "weights",
     doc = "weights: load the weights; moments: load the optimizer moments as well" }) },
   { "tile", c.boolean { default = false,
-    doc = "the checkpoint is of a smaller model: layers are repeated, tensors stand in the middle of larger ones and "
-      .. "are repeated outwards" } },
+    doc = "the checkpoint is of a smaller model: repeat its layers, and place its tensors in the middle of larger "
+      .. "ones, repeated outwards" } },
   { "average", c.boolean { default = false,
-    doc = "start from the moving average of the weights, which the checkpoint has if its run had optimizer.average" } },
+    doc = "start from the moving average of the weights, present if the checkpoint's run had optimizer.average" } },
   { "heads", c.enum({ "load", "new" }, { default = "load",
     doc = "load: load the heads that the checkpoint has; new: initialize all heads, for other labels" }) },
 }
 
 local at = c.map {
   { "words", c.list(c.integer { min = 1 }, { optional = true, min = 1, changeable = later, same_bits = true,
-    doc = "numbers of words trained on, such as [1_000_000, 2_000_000]: the first model that has seen so many is kept "
-      .. "for good in RUN/chck_1M, as a Hugging Face directory" }) },
+    doc = "numbers of words trained on, such as [1_000_000, 2_000_000]: the model is kept in RUN/chck_1M when it "
+      .. "reaches each, as a Hugging Face directory" }) },
   { "steps", c.list(c.integer { min = 1 }, { optional = true, min = 1, changeable = later, same_bits = true,
-    doc = "steps whose model is kept for good, in RUN/chck_step_100" }) },
+    doc = "steps whose model is kept, in RUN/chck_step_100" }) },
 }
 
 local save = c.map {
@@ -34,7 +34,7 @@ local save = c.map {
   { "keep", c.integer { default = 2, min = 2, max = MANY, changeable = later, same_bits = true,
     doc = "number of checkpoints to keep" } },
   { "background", c.boolean { default = true, changeable = later, same_bits = true,
-    doc = "write a copy of the state while training goes on; false: training waits for the disk" } },
+    doc = "write checkpoints in the background, from a copy of the state; false: training waits for the disk" } },
   { "grace", c.duration { default = 20.0, min = 0, changeable = later, same_bits = true,
     doc = "seconds to finish the current step after a signal" } },
   { "best", c.string { optional = true, changeable = later, same_bits = true,
@@ -47,17 +47,18 @@ local save = c.map {
 
 local alert = c.map {
   { "spike", c.number { default = 10, min = 0, changeable = later, same_bits = true,
-    doc = "tell of a gradient norm of so many times the median of the last steps, and of a loss that rises by so many "
-      .. "times the usual change between lines, or far above the first; 0: of neither" } },
+    doc = "warn when the gradient norm exceeds this multiple of the median of the last steps, or the loss rises by "
+      .. "this multiple of its usual change between lines, or far above the first; 0: never" } },
   { "stall", c.duration { default = 60.0, min = 0, changeable = later, same_bits = true,
-    doc = "tell of a step that waits so long for its data, or lasts so long and 10 times as long as those before; 0: "
-      .. "never" } },
+    doc = "warn when a step waits this long for its data, or lasts this long and 10 times as long as earlier ones; "
+      .. "0: never" } },
   { "disk", c.size { default = 1 << 30, min = 0, changeable = later, same_bits = true,
-    doc = "tell when fewer bytes are free where the run is, such as 20G; 0: never" } },
+    doc = "warn when fewer bytes are free on the run's disk, such as 20G; 0: never" } },
   { "dropped", c.number { default = 0.2, min = 0, max = 1, changeable = later, same_bits = true,
-    doc = "tell when the capacity of experts drops more than this share of the tokens' choices; 1: never" } },
+    doc = "warn when experts drop more than this share of the tokens' choices because of their capacity; 1: "
+      .. "never" } },
   { "run", c.string { optional = true, changeable = later, same_bits = true, runs = true,
-    doc = "shell command for each alert, run beside the training, with SEQRUN_ALERT (its kind), SEQRUN_MESSAGE, "
+    doc = "shell command for each alert, run in the background, with SEQRUN_ALERT (its kind), SEQRUN_MESSAGE, "
       .. "SEQRUN_STEP and SEQRUN_RUN in its environment" } },
   { "stop", c.boolean { default = false, changeable = later, same_bits = true,
     doc = "true: an alert ends the run, with exit code 1" } },
@@ -71,7 +72,8 @@ local eval = c.map {
   { "average", c.boolean { default = false, changeable = later,
     doc = "evaluate the moving average of the weights, once it has begun; RUN/best then has these weights" } },
   { "samples", c.integer { default = 0, min = 0, word = "auto", changeable = later,
-    doc = "sequences between evaluations, besides eval.every; 0: none; auto: the interval of MLPerf's BERT" } },
+    doc = "sequences between evaluations, in addition to eval.every; 0: none; auto: the interval of MLPerf's "
+      .. "BERT" } },
   { "metric", c.string { optional = true, changeable = later,
     doc = "metric of the evaluations, such as mlm_accuracy, that ends the run when it reaches eval.target" } },
   { "target", c.number { optional = true, changeable = later, doc = "value of eval.metric that ends the run" } },
@@ -84,8 +86,8 @@ local verify = c.map {
     doc = "steps between checked steps, which are computed twice and compared to the bit, with hashes in metrics.jsonl "
       .. "for seqrun verify; 0: none" } },
   { "action", c.enum({ "stop", "retry", "continue" }, { default = "stop", changeable = later, same_bits = true,
-    doc = "what a difference does, which is always recorded: stop: the run ends; retry: the step is computed a third "
-      .. "time, which takes a second copy of the state; continue: training goes on" }) },
+    doc = "action on a difference, which is always recorded; stop: end the run; retry: compute the step a third "
+      .. "time, which needs a second copy of the state; continue: continue training" }) },
 }
 
 local log = c.map {
@@ -102,9 +104,9 @@ local ranks = c.map {
   { "bucket", c.number { default = 16.0, above = 0, changeable = later, same_bits = true,
     doc = "MiB of gradients that ranks send together; parameters are not cut" } },
   { "engine", c.enum({ "auto", "mpi", "nccl" }, { default = "auto", changeable = later, same_bits = true,
-    doc = "what carries data between ranks: auto: nccl on cuda where it is found, else mpi" }) },
+    doc = "transport between ranks; auto: nccl on cuda where it is found, else mpi" }) },
   { "timeout", c.duration { default = 1800.0, min = 0, changeable = later, same_bits = true,
-    doc = "seconds that ranks wait for one that does not answer before the run ends; 0: for ever" } },
+    doc = "seconds to wait for a rank that does not answer before the run ends; 0: no limit" } },
   { "bind", c.boolean { default = true, changeable = later, same_bits = true,
     doc = "split the processors of a machine among its ranks where the launcher has not" } },
 }
@@ -116,10 +118,10 @@ local keys = {
   { "seeds", c.list(c.integer { min = 0 }, { optional = true, min = 1, max = 1000,
     doc = "run once for each of these seeds, in OUT/seed-N, and report mean and deviation" }) },
   { "phases", c.list(c.string {}, { optional = true, min = 1, max = 100,
-    doc = "phases to run one after the other, in OUT/NAME, each from weights and moments of the one before: a list of "
-      .. "NAME key=value key=value ..., where values of the command line win" }) },
+    doc = "phases to run in turn, in OUT/NAME, each from weights and moments of the previous one: a list of NAME "
+      .. "key=value key=value ...; the command line overrides them" }) },
   { "attach", c.boolean { default = true, changeable = later, same_bits = true,
-    doc = "listen on a local socket, for this user only, so that seqrun attach DIR gives a prompt inside the run" } },
+    doc = "listen on a local socket, for this user only, so that seqrun attach DIR opens a prompt inside the run" } },
   { "budget", c.duration { optional = true, changeable = later, same_bits = true,
     doc = "time limit, such as 2h; the run then stops and can be resumed" } },
   { "peak_flops", c.number { optional = true, min = 1, changeable = later, same_bits = true,

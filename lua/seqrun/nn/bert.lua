@@ -138,7 +138,7 @@ local function check_targets(self, batch)
     if batch.targets[head.name] then found = true else idle = idle or head.name end
   end
   if not found then
-    check.fail("bert: the batch has no target for any of the heads %s; there is nothing to train on",
+    check.fail("bert: the batch has no target for any of the heads %s, so nothing can be trained",
       table.concat(names, ", "))
   end
   for name in pairs(idle and batch.targets or {}) do

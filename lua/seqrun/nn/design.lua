@@ -17,7 +17,7 @@ local experts = require("seqrun.nn.keys.experts")
 ---@field norm_kind "layer"|"rms"
 ---@field eps number
 ---@field first_norm boolean before: layer 0 has a norm before its attention
----@field final_norm boolean after the last layer; by default where norms stand before
+---@field final_norm boolean after the last layer; by default where norms come first
 ---@field embedding integer width of the embeddings, which are projected to H if it differs
 ---@field embedding_norm boolean
 ---@field untrained? integer id whose embedding gets no gradient

@@ -83,7 +83,7 @@ function Encoder:words() return self.params:get(self.prefix .. self.names.words 
 ---@param name string
 function Encoder:tie_words(name) table.insert(self.specs[1].tied, name) end
 
----Where a parameter stands: 0 in the embeddings, i + 1 in layer i, nil above them.
+---The place of a parameter: 0 in the embeddings, i + 1 in layer i, nil above them.
 ---@param name string
 ---@return integer|nil
 function Encoder:depth(name)
@@ -190,11 +190,11 @@ local function feed(self, x, layout, i, name)
 end
 
 ---One layer: attention, then the feed-forward block, each with its residual, and a norm after or before it.  Where
----norms stand before, the last sum is left to the norm above, which adds and normalises in one pass.
+---norms come first, the last sum is left to the norm above, which adds and normalises in one pass.
 ---@param x seqrun.Tensor (T, H)
 ---@param layout seqrun.Layout
 ---@param i integer layer, from 0 as in the names
----@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor } go on with these rows after the keys and values
+---@param needed? { layout: seqrun.Layout, rows: seqrun.Tensor } continue with these rows after the keys and values
 ---@param fed? seqrun.Tensor (T, H) what the layer below has yet to add to x
 ---@param places? { positions: seqrun.Tensor, limit: integer } rotary positions of the rows, where they do not follow
 ---@return seqrun.Tensor # (T, H), or the needed rows of it
@@ -277,8 +277,7 @@ end
 ---@return string|nil
 function Encoder:refuses_token_drop()
   if not self.design.window then return nil end
-  return ("the family %s has local windows, which count tokens, so that the tokens beside a dropped one would see "
-    .. "further"):format(self.family.name)
+  return ("the family %s has local windows, which would reach further beside dropped tokens"):format(self.family.name)
 end
 
 ---The rows that layers keep of a batch; nil if they keep all.

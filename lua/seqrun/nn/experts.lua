@@ -193,7 +193,7 @@ local function routed_of(batch)
 end
 
 ---Adds the losses of the routers of a batch to those of its heads: means over the sequences of the update, whose factor
----is the number of layers, so that each layer has the factor of the config.  Beside them stand the load of the busiest
+---is the number of layers, so that each layer has the factor of the config.  They also have the load of the busiest
 ---expert over an even one, and the share of the choices that a capacity dropped.
 ---@param batch seqrun.Batch as encoded last
 ---@param d seqrun.Design

@@ -16,7 +16,7 @@ local function names_of(heads)
   return table.concat(names, " ")
 end
 
----Adds the labels of a head, which also tell Transformers the number of its outputs.
+---Adds the labels of a head, which also give Transformers the number of its outputs.
 local function add_labels(whole, head)
   whole.id2label, whole.label2id = {}, {}
   for i = 1, head.outputs do

@@ -1,9 +1,9 @@
--- kind_of.lua - the kind of task that a class of Transformers stands for.
+-- kind_of.lua - the kind of task of a class of Transformers.
 
 local kinds = require("seqrun.base.kinds")
 
 ---@param architecture string|nil such as "BertForTokenClassification", of any family
----@param problem_type string|nil tells the tasks of one class apart
+---@param problem_type string|nil distinguishes the tasks of one class
 ---@param outputs integer decides where there is no problem type
 ---@return string|nil
 return function(architecture, problem_type, outputs)

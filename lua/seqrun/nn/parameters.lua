@@ -1,6 +1,6 @@
 -- parameters.lua - the parameters of an encoder in the order of the forward pass, under its family's names.
 --
--- A list of names stands for tensors that are stored side by side, so that one product computes all: those of q, k
+-- A list of names means tensors that are stored side by side, so that one product computes all: those of q, k
 -- and v, or of a gated feed-forward block, first the half that is activated, then the gate.
 
 local expert_keys = require("seqrun.nn.keys.experts")

@@ -1,6 +1,6 @@
 -- tiling.lua - the weights of a larger model from those of a smaller one.
 --
--- Layer j of L takes layer round(j l / L) of l, halves to even.  A tensor stands in the middle of the larger one and is
+-- Layer j of L takes layer round(j l / L) of l, halves to even.  A tensor is placed in the middle of the larger one and
 -- repeated outwards from there, in both directions; the tensors of one product (q, k and v; the two halves of a gated
 -- block) one by one, although they are stored as one.
 --

@@ -58,7 +58,7 @@ function TokenDrop:range(layers)
   local first, last = 1, layers - 2
   if self.layers then first, last = self.layers[1], self.layers[2] end
   if not self.layers and last < first then
-    check.fail("nn.token_drop: %d layers have none between the first and the last; name the layers, as in layers = "
+    check.fail("nn.token_drop: %d layers have none between the first and the last; set the layers, as in layers = "
       .. "[0, %d]", layers, layers - 1)
   end
   local good = math.type(first) == "integer" and math.type(last) == "integer" and first >= 0 and first <= last
@@ -78,7 +78,7 @@ local function masked_rows(batch)
   return batch.host_rows and batch:host_rows("mlm") or target.rows:totable()
 end
 
----The rows that must be kept, besides the first and last of a sequence; nil if there are none.
+---The rows that must be kept, other than the first and last of a sequence; nil if there are none.
 local function forced_rows(self, batch)
   local rows = self.last and batch.host and batch:host("separators") or {}
   local masked = self.masked and masked_rows(batch) or {}

@@ -59,7 +59,7 @@ function methods:average(name)
   return piece and last - first == size and piece:view(shape) or nil
 end
 
----Whether a state has an average that this optimizer goes on with.
+---Whether a state has an average that this optimizer continues with.
 ---@param values table of state()
 ---@return boolean
 function methods:takes_average(values)

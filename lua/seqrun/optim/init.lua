@@ -99,7 +99,7 @@ local function check_kind(kind, options)
   if options.peak == nil then return end
   check.value("optim: peak", options.peak, "number")
   if kind == "lamb" then
-    check.fail("optim: lamb's decay is part of what its trust ratio scales; leave out peak")
+    check.fail("optim: lamb's trust ratio scales its decay; leave out peak")
   end
   if not (options.peak > 0 and options.peak < math.huge) then
     check.fail("optim: peak is %g; it must be the largest rate of the schedule, above 0", options.peak)
@@ -260,7 +260,7 @@ end
 local function check_shared(self)
   local world, strangers = ranks.current(), ranks.strangers()
   if strangers > 1 then
-    failure.raise("config", "optimizer:step: %d processes were started, and each would train a model of its own; open "
+    failure.raise("config", "optimizer:step: %d processes were started, and each would train a separate model; open "
       .. "the run with sr.run.open, or the ranks with require('seqrun.tensor.ranks').open(), or start one process",
         strangers)
   end
@@ -376,7 +376,7 @@ function Optimizer:pieces(averaged)
     local m, v, first, last = self.core:piece(i)
     local size = 1
     for _, n in ipairs(param.shape) do size = size * n end
-    local second = not self.segments[i].rows and v or nil -- that of a matrix of Muon is no state
+    local second = not self.segments[i].rows and v or nil -- that of a matrix of Muon is not state
     local own = averaged and self.core:average_piece(i) or nil
     for kind, view in pairs { m = m, v = second, average = own } do
       pieces[#pieces + 1] = {
@@ -419,7 +419,7 @@ function Optimizer:state()
 end
 
 ---Takes over the values of a state whose moments were loaded into a new phase: StableAdamW, whose moments are weighed
----by the number of updates, goes on counting them; the others count from 1.  The average goes on if both have one.
+---by the number of updates, goes on counting them; the others count from 1.  The average continues if both have one.
 ---nil, message, "data" if the moments are of no use here.
 ---@param values table of state()
 ---@return true|nil
@@ -457,8 +457,8 @@ function Optimizer:restore(values)
     return nil, ("the checkpoint was written by %s, not %s"):format(tostring(values.kind), self.kind), "data"
   end
   if (values.split or false) ~= self.split then
-    return nil, ("the checkpoint was written with optimizer.muon.split=%s, which decides whether q, k and v in one "
-      .. "matrix, and the halves of a gated block, are matrices of their own; resume with it"):format(not self.split),
+    return nil, ("the checkpoint was written with optimizer.muon.split=%s, which sets whether q, k and v in one "
+      .. "matrix, and the halves of a gated block, are separate matrices; resume with it"):format(not self.split),
       "config"
   end
   self:read_results()

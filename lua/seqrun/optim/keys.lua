@@ -14,8 +14,8 @@ local muon = c.map({
   { "matrix_rate", c.number { default = 1, min = 0,
     doc = "factor on the rate of matrices; scale=shape needs about 50" } },
   { "split", c.boolean { default = true, changeable = later,
-    doc = "q, k and v that a family keeps in one matrix, and the two halves of a gated block, are matrices of their "
-      .. "own; false: one matrix, as in runs before this key, which resume with it" } },
+    doc = "treat q, k and v stored in one matrix, and the two halves of a gated block, as separate matrices; false: "
+      .. "one matrix, as in older runs, which resume with it" } },
 }, { doc = "optimizer.name=muon: the matrices of hidden layers" })
 
 local optimizer = c.map {
@@ -30,7 +30,7 @@ local optimizer = c.map {
     doc = "rate: weights shrink by rate * decay an update; peak: by rate / rate.peak * decay, fully decoupled" }) },
   { "muon", muon },
   { "average", c.number { default = 0, min = 0,
-    doc = "decay of an exponential moving average of the weights, such as 0.9999, kept beside them; 0: none" } },
+    doc = "decay of an exponential moving average of the weights, such as 0.9999; 0: none" } },
   { "average_from", c.number { default = 0, min = 0,
     doc = "units of rate.by after which averaging begins" } },
   { "clip", c.number { default = 1.0, min = 0, doc = "maximum gradient norm; 0: no clipping" } },
@@ -38,7 +38,7 @@ local optimizer = c.map {
     doc = "stop after this many consecutive updates with NaN or infinity" } },
   { "shard", c.boolean { default = true, changeable = later,
     doc = "with several ranks, each keeps the optimizer state of its part of the parameters and updates that part "
-      .. "(ZeRO-1); the results have the same bits" } },
+      .. "(ZeRO-1); results are bit-identical" } },
 }
 
 local rules = {

@@ -8,7 +8,7 @@ local segments = {}
 
 local GROUP = { match = true, rate = true, decay = true, trust = true, frozen = true, muon = true }
 
----Refuses options that are no numbers.
+---Checks that options are numbers.
 ---@param what string
 ---@param given table
 ---@param ... string keys
@@ -28,7 +28,7 @@ local function check_group(i, group)
   end
 end
 
----Refuses an option `groups` that is no list of groups.
+---Checks that `groups` is a list of groups.
 ---@param groups any
 function segments.check_groups(groups)
   check.value("optim: groups", groups, "table")

@@ -92,7 +92,7 @@ local function depths_chart(list, solver)
     height = HEIGHT, at = { 0, HEIGHT + 20 }, x = { label = "most sequences in a pack", ticks = ticks },
     y = { label = "% of the slots", low = 0, high = 114 },
     series = {
-      { kind = "bars", points = bound, class = "pale", name = "what the lower bound allows", gap = 10 },
+      { kind = "bars", points = bound, class = "pale", name = "the lower bound", gap = 10 },
       { kind = "bars", points = reached, name = solver, gap = 10 },
     },
   }

@@ -8,7 +8,7 @@ local sys = require("seqrun.core.sys")
 local AnswersFile = {}
 AnswersFile.__index = AnswersFile
 
----Where a question without any span stands: it has no answer, whatever the threshold.
+---The rank of a question without any span: it has no answer, whatever the threshold.
 local NO_SPAN = 1e9
 
 ---@param path string written when all answers are there

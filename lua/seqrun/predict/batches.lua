@@ -9,8 +9,8 @@ local batches = {}
 ---@field a integer[] ids of segment A
 ---@field b? integer[] and of B
 ---@field rows? integer[] positions in A, from 1, that a head reads; by default it reads [CLS]
----@field masked? integer a position in A, from 1, where the mask token stands instead
----@field open? boolean the text goes on: no special tokens stand behind it
+---@field masked? integer a position in A, from 1, replaced by the mask token
+---@field open? boolean the text continues: no special tokens follow it
 
 ---A row count that kernels like.
 local MULTIPLE = 128

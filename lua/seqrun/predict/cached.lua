@@ -50,7 +50,7 @@ function Cached.new(encoder, tokenizer, texts)
     self.blocks[one] = { first = self.rows, seen = 0 }
     self.rows = self.rows + self.frame:lead() + one.most
   end
-  -- positions of RoBERTa's kind depend on all ids of a text: it is encoded anew each time
+  -- positions of RoBERTa's kind depend on all ids of a text: it is encoded again each time
   self.anew = encoder.design.skip ~= nil
   self.limit = encoder.design.longest
   self.encoder = setmetatable({

@@ -1,4 +1,4 @@
--- continue - how a causal model goes on with a text: the most probable token again and again, or tokens drawn with a
+-- continue - how a causal model continues with a text: the most probable token again and again, or tokens drawn with a
 -- seed.
 --
 --     local continue = sr.must(sr.continue.open("runs/causal"))
@@ -68,7 +68,7 @@ end
 ---
 ---  tokens       most tokens that are added, 40
 ---  temperature  of draws; 0, the default: the most probable token
----  top          draws are among so many of the most probable tokens; 0, the default: among all
+---  top          draws are among this many of the most probable tokens; 0, the default: among all
 ---  rows         tokens of a batch, 2048
 ---@param path string
 ---@param options? { tokens?: integer, temperature?: number, top?: integer, seed?: integer, max_len?: integer,
@@ -238,7 +238,7 @@ function Continuer:each(items)
   end
 end
 
----How one text goes on.
+---How one text continues.
 ---@param text string
 ---@return seqrun.Continued
 function Continuer:one(text)

@@ -47,7 +47,7 @@ local function added_by(tokenizer, id)
   return tokenizer:decode(before, true):sub(size + 1)
 end
 
----Whether a token can stand alone as a word; letters beyond ASCII are bytes of 0x80 and more.
+---Whether a token can be a word alone; letters beyond ASCII are bytes of 0x80 and more.
 local function is_word(tokenizer, id)
   if tokenizer:vocab() then
     local token = tokenizer:token(id)
@@ -152,7 +152,7 @@ local function no_mask(text, mask)
     local written = text:match(pattern)
     if written then return ("no %s; did you mean it by '%s'?"):format(mask, written) end
   end
-  return ("no %s; write it where a word is to be filled in"):format(mask)
+  return ("no %s; write it in place of the word to fill in"):format(mask)
 end
 
 ---The sequence of an item; none, and `wrong`, the reason, if it cannot be used.
@@ -176,7 +176,7 @@ end
 ---Whether a mask takes the space before it.
 local function eats_space(tokenizer, mask) return #tokenizer:ids("a " .. mask) == #tokenizer:ids("a") + 1 end
 
----Puts a token in the place of the first mask of a text; pieces are joined to what stands before them.
+---Puts a token in the place of the first mask of a text; pieces are joined to the text before them.
 local function put(self, text, id)
   local tokenizer = self.tokenizer.core
   local first, last = text:find(self.mask, 1, true)

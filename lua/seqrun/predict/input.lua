@@ -30,7 +30,7 @@ local function wrong_count(count, t)
     t.format == "csv" and "commas" or "tabs", t.named and "; or name columns: " .. t.named or "")
 end
 
----Cells of headers: names that texts, and what stands beside them, usually have.
+---Cells of headers: names that texts and their companions usually have.
 local NAMES = {}
 for name in ("text texts sentence sentence1 sentence2 sentence_good sentence_bad good bad anchor positive query "
   .. "question answer context review title body content id idx index label labels score"):gmatch("%S+") do

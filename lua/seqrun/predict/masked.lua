@@ -98,7 +98,7 @@ local function made(files, cfg, facts, t)
   return failure.must(sr_data.open(out, { held = 0 })), "train"
 end
 
----Whether the run was trained on this data set; nil if the directory does not tell, as one that was exported.
+---Whether the run was trained on this data set; nil if the directory does not record it, as one that was exported.
 local function is_own(facts, path)
   local values = failure.valid(loading.state(facts.path))
   local digest = values and values.state.data

@@ -19,7 +19,7 @@ local function check_options(what, options)
   if options.average ~= nil then check.value(what .. ": average", options.average, "boolean") end
 end
 
----Why a model without the head is of no use here; a fine-tuned one tells which it began from.
+---Why a model without the head is of no use here; a fine-tuned one names its base.
 local function headless(path, facts, purpose)
   if facts.architecture and facts.architecture:find("ForPreTraining$") and facts.family_heads.without_mlm then
     return ("%s %s"):format(path, facts.family_heads.without_mlm)

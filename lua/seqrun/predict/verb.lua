@@ -54,7 +54,7 @@ end
 
 local FORMATS = { tsv = "tsv", csv = "csv", jsonl = "jsonl" }
 
----The format of the input: as told, by the name of the first file, or lines.
+---The format of the input: as set, by the name of the first file, or lines.
 ---@param format? string
 ---@param files string[]
 ---@return string

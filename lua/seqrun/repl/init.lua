@@ -87,7 +87,7 @@ local function shown(value)
   return type(value) == "function" and require("seqrun.help").line(value) or show(value)
 end
 
----Whether text is one expression: a list of them is no expression in parentheses.
+---Whether text is one expression: a list of them is not an expression in parentheses.
 local function is_single(text) return load("return (" .. text:match("^%s*=?(.*)$") .. "\n)", SOURCE, "t") ~= nil end
 
 ---Prints the values of an expression; of a call that failed only nil, and its message as a note.

@@ -69,7 +69,7 @@ end
 function plot.plot(values, options)
   options = check.options("plot", options, OPTIONS)
   local xs, ys = points_of(values, options)
-  if #xs == 0 then check.fail("plot: there is nothing to draw") end
+  if #xs == 0 then check.fail("plot: nothing to draw") end
   local width = math.max(20, (options.width or math.min(sys.columns(1), 100)) - canvas.MARGIN)
   local height = math.max(2, options.height or ROWS)
   local low, high = canvas.bounds { ys }

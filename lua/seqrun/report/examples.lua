@@ -50,8 +50,9 @@ function examples.filled(samples)
     hits, top = hits + (item.rank == 1 and 1 or 0), top + (item.rank and 1 or 0)
     parts[i] = filled(item)
   end
-  local intro = ("Sentences of the held-out text of %s with the underlined word hidden, and what the checkpoint of "
-    .. "step %s puts there: the word itself in %d of %d, and among the first five in %d. Candidates are whole words.")
+  local intro = ("Sentences of the held-out text of %s with the underlined word hidden, and the predictions of the "
+    .. "checkpoint of step %s: the word itself in %d of %d, and among the first five in %d. Candidates are whole "
+    .. "words.")
     :format(samples.data, samples.step, hits, #samples.items, top)
   return "<p>" .. html.escape(intro) .. '</p><ul class="fill">' .. table.concat(parts, "\n") .. "</ul>"
 end

@@ -256,7 +256,7 @@ end
 
 ---What attached prompts did.
 local EVENTS = {
-  rate = function(event) return ("from here on the rate is that of the schedule times %s"):format(event.factor) end,
+  rate = function(event) return ("from here on the rate is the schedule times %s"):format(event.factor) end,
   weights = function() return "the weights were changed" end,
   save = function() return "a checkpoint was asked for" end, stop = function() return "a stop was asked for" end,
 }

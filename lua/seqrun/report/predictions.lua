@@ -105,7 +105,7 @@ local function compute(found, named, count)
   if not newest then return nil, "no checkpoint is saved yet" end
   local file = find(found, named)
   if not file then
-    return nil, ("the data set %s is not here; run the report where the run was started"):format(named)
+    return nil, ("the data set %s was not found; run the report where the run was started"):format(named)
   end
   local held = tonumber(history.value(found.config, "data.held"))
   if held == 0 then return nil, "no part of the data is held out" end

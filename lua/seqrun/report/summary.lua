@@ -22,7 +22,7 @@ local summary = {}
 ---@field unread? string why some plans are left out
 ---@field samples? seqrun.report.Samples
 
----Most runs of a report; more cannot be told apart in one picture.
+---Most runs of a report; more cannot be distinguished in one picture.
 local MOST = 12
 
 -- ---- names -------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ local function short_names(paths)
   return paths
 end
 
----The directories of the runs that some paths mean; a directory of runs stands for all of them.
+---The directories of the runs that some paths mean; a directory of runs means all of them.
 local function directories(paths, unlisted)
   local list, seen, none = {}, {}, {}
   for _, path in ipairs(paths) do
@@ -112,7 +112,7 @@ local function is_same(evals, a, b)
   return true
 end
 
----Metrics of evaluations besides losses and accuracies of heads; equal ones once.
+---Metrics of evaluations other than losses and accuracies of heads; equal ones once.
 local function scores_of(found, heads)
   local known, list = {}, {}
   for key in pairs(COUNTERS) do known[key] = true end

@@ -1,4 +1,4 @@
--- alerts.lua - what goes wrong while a run trains, told as it happens: a line, an event in metrics.jsonl, a command of
+-- alerts.lua - reports problems of a run as they occur: a line, an event in metrics.jsonl, a command of
 -- the user's, and with alert.stop the end of the run.
 --
 --     nonfinite  the loss or a gradient was NaN or infinite: the update was skipped
@@ -12,7 +12,7 @@
 --     rate       the learning rate has been 0 for more steps than the last ones of a schedule may have it
 --
 -- Gradients are looked at after each step on the CPU; elsewhere, where this would make the device wait, when a line of
--- metrics is written.  Of what does not end, a thread beside the training tells while it lasts (core/store/alarm.h).
+-- metrics is written.  A thread reports steps that do not end, while they last (core/store/alarm.h).
 
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
@@ -43,7 +43,7 @@ Alerts.__index = Alerts
 ---Steps whose norms are kept, and of how many at least something is said; the same of lines of losses.
 local NORMS, FEWEST_NORMS, LOSSES, FEWEST_LOSSES = 64, 32, 20, 4
 
----Steps with a rate of 0 at the end of a schedule, which are its rounding: so many, or a twentieth of the run.
+---Steps with a rate of 0 at the end of a schedule, due to rounding: this many, or a twentieth of the run.
 local FEWEST_IDLE = 10
 
 ---Steps before an alert of a kind is repeated, and seconds between two looks at the disk.
@@ -63,7 +63,7 @@ local function new(t)
   }, Alerts)
   local message
   if t.options.stall > 0 then self.alarm, message = t.records:alarm() end
-  if message then t.screen:warn("alerts of what does not end are not told: %s", message) end
+  if message then t.screen:warn("alerts of steps that do not end are not available: %s", message) end
   return self
 end
 
@@ -98,7 +98,7 @@ local function is_recent(self, kind, step)
   return last and step - last < QUIET
 end
 
----Tells of something, unless the same was told a few steps before.
+---Reports a problem, unless the same was reported a few steps before.
 ---@param kind string
 ---@param at { step: integer, seconds: number }
 ---@param format string
@@ -126,7 +126,7 @@ local function arm(self, kind, at, seconds, message)
     self.options.run and command_of(self, kind, at.step, message) or nil)
 end
 
----What was waited for has ended: if the alarm has told, nothing more is told, and with alert.stop the run ends.
+---The wait has ended: if the alarm has fired, nothing more is reported, and with alert.stop the run ends.
 local function disarm(self, at)
   local kind = self.waits
   self.waits = nil
@@ -152,7 +152,7 @@ function Alerts:compute(at)
   if #self.times < FEWEST_TIMES then return end
   local longest = math.max(table.unpack(self.times))
   local limit = math.max(self.options.stall, TOO_LONG * longest)
-  local format = "it has lasted %s and goes on, and those before %s at most: %s hangs or is very slow"
+  local format = "still running after %s, and earlier ones took at most %s: %s hangs or is very slow"
   arm(self, self.several and "ranks" or "step", at, limit, format:format(text.duration(limit), text.duration(longest),
     self.several and "a rank" or "the device or the machine"))
 end

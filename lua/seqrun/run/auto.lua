@@ -65,7 +65,7 @@ function auto.packs(cfg, ranks)
   local host = not (tensor.describe(tensor.device()) or {}).memory
   local rows = host and math.max(1, ROWS // max_len) or most
   local packs = math.min(most, fits, rows)
-  if packs == most then return packs, "auto: an update has no more" end
+  if packs == most then return packs, "auto: the whole update" end
   if packs == fits then return packs, ("auto: half of the %s of %s"):format(text.bytes(limit), name) end
   return packs, ("auto: %s rows, more are no faster on a CPU"):format(text.commas(packs * max_len))
 end

@@ -61,7 +61,7 @@ local OPEN = { recipe = true, task = true, name = true, keys = true, rules = tru
 ---Reads the command line and the config; nothing is written yet.
 ---@param spec { recipe: string[], task?: seqrun.Keys, name?: string, keys?: table[], rules?: table[] } recipe: the
 ---  global `arg`; name: of the output directory below runs, instead of that of the recipe;
----  task: whose keys the config has besides those of every run; keys, rules: the recipe's own, as in
+---  task: whose keys the config has in addition to those of every run; keys, rules: the recipe's own, as in
 ---  `keys = { { "top_k", sr.config.integer { default = 3, doc = "..." } } }`
 ---@return seqrun.Run
 function run.open(spec)
@@ -150,7 +150,7 @@ function Run:record(line) self.screen:record(line) end
 ---  epoch     steps of the schedule in an epoch, for eval.epochs
 ---  fresh     names of parameters that are initialized although the checkpoint of init.from has them
 ---  notes     lines about the data, to be printed
----  watch     told of evaluations: watch:evaluating() before, watch:evaluated(line) with the metrics
+---  watch     notified of evaluations: watch:evaluating() before, watch:evaluated(line) with the metrics
 ---@param parts { model: table, optimizer: table, loader?: table, loaders?: table<string, table>, rate?: function,
 ---  schedules?: table<string, seqrun.ValueSchedule>|seqrun.Schedules, objective?: table, held?: table, corpus?: table,
 ---  total?: integer, epoch?: number, fresh?: string[], notes?: string[], watch?: table }
@@ -190,7 +190,7 @@ local function saved_parts(self)
 end
 
 ---Writes a checkpoint of this step, unless it exists already; with save.background, one that is not needed at once is
----written while training goes on.
+---written while training continues.
 ---@param needed boolean whether a failure ends the run; otherwise it is a warning until there are too many
 ---@return string|nil path nil as well while it is being written
 ---@return string? message
@@ -284,7 +284,7 @@ local function after_step(self)
   if self.saves:due(self.step, self.agreement:seconds()) then self:save(false) end
 end
 
----Whether --max-steps ends the run where no evaluation is due: a run that goes on must not differ from one that never
+---Whether --max-steps ends the run where no evaluation is due: a run that continues must not differ from one that never
 ---stopped.
 local function ends_aside(self)
   local step, most = self.step, self.request.max_steps
@@ -304,7 +304,7 @@ local function finish(self)
   self.phase = "finished"
   evaluate_or_stop(self)
   self:save(true)
-  if witness.current() then failure.raise("ok", "") end -- nothing is told of a run again
+  if witness.current() then failure.raise("ok", "") end -- a repeated step prints nothing
   if not self.ranks.leads then return end
   self.milestones:finish { words = self.loaders:total("words"), steps = self.step }
   self.screen:summary {

@@ -20,7 +20,7 @@ local run_keys = require("seqrun.keys")
 local function run_several(list, kind, request, folder, best)
   local key = kind == "fold" and "data.folds" or "seeds"
   if ranks.launched() > 1 then
-    failure.raise("config", "%s: each %s is a run of its own; start it without the launcher of ranks", key, kind)
+    failure.raise("config", "%s: each %s is a separate run; start it without mpirun or srun", key, kind)
   end
   if request.force then failure.raise("config", "%s: --force does not apply; remove %s", key, folder) end
   if not request.dry_run then require("seqrun.run.seeds").run(request, folder, list, kind, best) end
@@ -38,7 +38,7 @@ end
 local function run_phases(list, request, folder)
   if not list then return end
   if ranks.launched() > 1 then
-    failure.raise("config", "phases: each phase is a run of its own; start it without the launcher of ranks, or give "
+    failure.raise("config", "phases: each phase is a separate run; start it without mpirun or srun, or set "
       .. "phases=none and the keys of one phase")
   end
   if request.force then failure.raise("config", "phases: --force does not apply; remove %s", folder) end
@@ -74,7 +74,7 @@ end
 return function(spec)
   local schema, rules = run_keys(spec.task, { keys = spec.keys, rules = spec.rules })
   local request = options.read(spec.recipe, schema)
-  if (request.explain or request.dry_run) and ranks.follows() then failure.raise("ok", "") end -- rank 0 tells
+  if (request.explain or request.dry_run) and ranks.follows() then failure.raise("ok", "") end -- rank 0 prints
   local place = directory.new(request, spec.name, table.concat(spec.recipe, " ", 0))
   local loaded = load_config {
     request = request, schema = schema, rules = rules, needs_file = true, threads = request.threads,

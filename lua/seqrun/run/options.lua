@@ -15,7 +15,7 @@ options.list = {
   { name = "--new-rate", field = "new_rate",
     doc = "with --resume: the keys rate.* may change from here on; metrics.jsonl records it" },
   { name = "--force", field = "force",
-    doc = "begin again: an earlier run in the output directory is renamed to DIR-before-N" },
+    doc = "start over: an earlier run in the output directory is renamed to DIR-before-N" },
   { name = "--dry-run", field = "dry_run", doc = "print the plan and estimates; write nothing" },
   { name = "--explain", field = "explain", doc = "print every key with its value, origin and meaning" },
   { name = "--max-steps", field = "max_steps", value = "N",

@@ -25,7 +25,7 @@ local function open_directory(self)
   self.screen:log_to(log)
   if aside then self.screen:say("the earlier run is now %s", aside) end
   if edited then
-    self.screen:warn("%s has been edited since this run was started: from here on it is not the run that it was",
+    self.screen:warn("%s has been edited since this run was started: from here on results differ from the original",
       self.request.file)
   end
   for _, change in ipairs(changed) do
@@ -62,7 +62,7 @@ local function take_parts(self, parts)
 end
 
 ---Continues at the newest checkpoint of the run, if there is one.
----@return table|nil state what it has besides the tensors
+---@return table|nil state what it has apart from the tensors
 local function resume(self)
   local state, path = resuming.load {
     directory = self.directory, ranks = self.ranks, model = self.model, optimizer = self.optimizer,

@@ -20,14 +20,14 @@ function keys.keys(t)
   local unit = t.kind == "length" and " (lengths: 8)" or ""
   local fields = {
     { "type", c.enum({ "linear", "root", "proportional", "discrete", "custom" }, { default = "linear",
-      doc = "shape of the schedule; proportional: a value holds for a share of total in proportion to it: by "
-        .. "tokens, each size of a batch has as many updates" }) },
+      doc = "shape of the schedule; proportional: each value holds for a share of total in proportion to it, so that "
+        .. "by tokens each batch size has equally many updates" }) },
     { "value", c.number { optional = true, doc = "a constant, instead of a schedule" } },
     { "min", c.number { optional = true, doc = "value at the start" } },
     { "max", c.number { optional = true, doc = "value from total on" } },
     { "total", c.number { optional = true, min = 0,
       doc = "where max is reached, in units of by; at most 1: a fraction of the run's steps" } },
-    { "quantum", c.number { optional = true, doc = "values are multiples of it" .. unit } },
+    { "quantum", c.number { optional = true, doc = "values are multiples of this" .. unit } },
     { "degree", c.number { optional = true, doc = "type root: 2 is the square root" } },
     { "values", c.list(c.number {}, { optional = true, min = 1, doc = "type discrete: the values" }) },
     { "upto", c.list(c.number {}, { optional = true, doc = "type discrete: where each value but the last ends" }) },
@@ -36,7 +36,7 @@ function keys.keys(t)
     { "by", c.enum(counters.NAMES, { default = "step", doc = "counter that the schedule is a function of" }) },
     { "down", c.boolean { default = false, doc = "from max down to min" } },
     { "faithful", c.boolean { default = false,
-      doc = "exactly as the published implementation, which may start below min or miss max" } },
+      doc = "as in the published implementation, which may start below min or miss max" } },
   }
   table.move(t.more or {}, 1, #(t.more or {}), #fields + 1, fields)
   return c.map(fields, { optional = true, scalar = "value", doc = t.doc })

@@ -36,8 +36,8 @@ local rate = c.map {
     doc = "shape of the decay; poly: by steps, see rate.power, and linear by other counters; 1-sqrt: one minus the "
       .. "square root of its part; cosine_inverse_sqrt: half a cosine, then an inverse square root" }) },
   { "last", c.number { optional = true, min = 0,
-    doc = "units of rate.by that the decay takes, before rate.total: the rate is constant until then (WSD), or follows "
-      .. "the inverse square root; none: it begins where the warmup ends" } },
+    doc = "length of the decay before rate.total, in units of rate.by; until then the rate is constant (WSD) or "
+      .. "follows the inverse square root; none: it begins where the warmup ends" } },
   { "cosine", c.number { optional = true, min = 0,
     doc = "decay=cosine_inverse_sqrt: units of rate.by from the warmup to where the inverse square root begins" } },
   { "bend", c.number { default = 0.1, min = 0, max = 1,

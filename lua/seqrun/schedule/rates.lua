@@ -36,7 +36,7 @@ end
 local function warmup_of(name, t, total)
   local warmup = number_of(name, t, "warmup", 0)
   if warmup > 0 and warmup < 1 then
-    if not total then refuse(name, "warmup is %g, a fraction, but there is no total; give steps", warmup) end
+    if not total then refuse(name, "warmup is %g, a fraction, but total is missing; give steps", warmup) end
     warmup = math.floor(warmup * total + 0.5)
   end
   if warmup ~= math.floor(warmup) then refuse(name, "warmup must be an integer number of steps, got %g", warmup) end

@@ -297,7 +297,7 @@ function Schedule:restore(state)
     refuse(self, "restore: expected what state() returned, got %s", check.show(state))
   end
   if state.latched and not latched { faithful = self.faithful, value = state.value, max = self.max } then
-    refuse(self, "restore: the saved schedule had ended at %g, but this one goes on to %g; use the same settings",
+    refuse(self, "restore: the saved schedule ended at %g, but this one continues to %g; use the same settings",
       state.value, self.max)
   end
   self.value, self.reached = state.value, state.reached

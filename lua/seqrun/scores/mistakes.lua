@@ -5,7 +5,7 @@ local items = require("seqrun.data.items")
 
 local mistakes = {}
 
----How bad an item is; nil if it is no mistake.  Wrong classes by their probability, values by their distance.
+---How bad an item is; nil if it is not a mistake.  Wrong classes by their probability, values by their distance.
 local function badness(item)
   if item.wrong == false then return nil end
   return item.error or item.p or 0
@@ -28,7 +28,7 @@ local function shown(value, head, sets)
   return #parts > 0 and table.concat(parts, ", ") or "none"
 end
 
----The text of an example: as it stood in its file, or decoded.
+---The text of an example: as in its file, or decoded.
 local function text_of(corpus, example)
   local parts, has = {}, {}
   for _, column in ipairs(corpus:columns()) do has[column.name] = true end

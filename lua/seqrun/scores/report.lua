@@ -84,7 +84,8 @@ end
 local function add_constant(lines, confusion, names)
   for i, class in ipairs(confusion:classes()) do
     if class.predicted == confusion.total and confusion.total > 1 then
-      add(lines, "  all %d predictions are '%s': the model has not learned to tell the classes apart;", confusion.total,
+      add(lines, "  all %d predictions are '%s': the model has not learned to distinguish the "
+        .. "classes;", confusion.total,
         names[i])
       add(lines, "  train longer (epochs), or with a larger rate.peak: small models need 1e-3 or so")
     end
@@ -156,7 +157,7 @@ end
 
 ---@param scoring seqrun.Scoring finished
 ---@param most integer mistakes to list for each head
----@return string # "" if there is nothing to tell
+---@return string # "" if there is nothing to report
 function report.text(scoring, most)
   local lines = {}
   for _, entry in ipairs(scoring.heads) do

@@ -33,9 +33,9 @@ local fim = c.map {
   { "spm", c.number { default = 0.5, min = 0, max = 1,
     doc = "of these, the fraction in the order SPM: suffix, then prefix and middle" } },
   { "cut", c.enum({ "token", "character" }, { default = "token",
-    doc = "where texts are cut; character: anywhere in a word, and the parts are tokenized again" }) },
+    doc = "where texts are cut; character: anywhere in a word, with the parts tokenized again" }) },
   { "tokens", c.list(c.string(), { default = { "<fim_prefix>", "<fim_suffix>", "<fim_middle>" }, min = 3, max = 3,
-    doc = "tokens that stand before prefix, suffix and middle; the tokenizer must have them" }) },
+    doc = "tokens before prefix, suffix and middle; the tokenizer must have them" }) },
 }
 
 causal.keys = {
@@ -49,7 +49,7 @@ causal.rules = {
     keys = { "model.family" },
     check = function(family)
       if families.find(family).causal then return nil end
-      return ("the family %s attends to both sides, so that each token would see what it predicts; train it with "
+      return ("the family %s is bidirectional, so each token would see the one it predicts; train it with "
         .. "recipes/pretrain.lua, or choose gpt2"):format(family)
     end,
   },

@@ -44,9 +44,9 @@ local model = model_keys("bert", { more = experts.model_keys, own = {
   { "type_vocab_size", c.integer { default = 2, min = 2, max = 65536, doc = "number of token types (segments)" } },
   { "initializer_range", c.number { default = 0.02, min = 0, doc = "standard deviation of the initial weights" } },
   { "initializer", c.enum({ "normal", "depth", "local" }, { default = "normal",
-    doc = "initial weights; normal: as published; depth: those of the matrices that add to the hidden state are "
-      .. "divided by sqrt(2 * layers); local: sinusoidal positions, and half of the heads begin at the tokens beside "
-      .. "their own: small models on little text learn in a fraction of the time" }) },
+    doc = "initial weights; normal: as published; depth: matrices that add to the hidden state are divided by sqrt(2 "
+      .. "* layers); local: sinusoidal positions, and half of the heads start by attending to neighbouring tokens: "
+      .. "small models on little text learn in a fraction of the time" }) },
   { "layer_norm_eps", c.number { default = 1e-12, min = 0, doc = "epsilon of LayerNorm" } },
 } })
 

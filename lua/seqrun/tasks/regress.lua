@@ -81,7 +81,7 @@ local function far_notes(self)
     if math.max(math.abs(mean), deviation) > NEAR then
       local column = self.size > 1 and (" %d of columns.label"):format(k) or ""
       notes[#notes + 1] = ("warning: the values%s have mean %.4g and deviation %.4g; outputs begin near 0 and need "
-        .. "many steps to come that far: train on (value - %.4g) / %.4g, and scale predictions back"):format(column,
+        .. "many steps to get there: train on (value - %.4g) / %.4g, and scale predictions back"):format(column,
         mean, deviation, mean, math.max(deviation, 1e-3 * math.abs(mean)))
     end
   end

@@ -22,7 +22,7 @@ function devices.auto(own)
   return "cuda"
 end
 
----What is wrong with the name of a device if it looks like a slip; whether the device is here, tensor.use tells.
+---What is wrong with the name of a device if it looks like a typo; tensor.use checks whether the device exists.
 ---@param name string
 ---@return string?
 function devices.problem(name)
@@ -128,7 +128,7 @@ end
 ---Ends the program if a model cannot fit on the current device, before anything is allocated.
 ---@param bytes number that it needs
 ---@param parameters number
----@param what string besides the parameters: "with gradients and moments"
+---@param what string in addition to the parameters: "with gradients and moments"
 function devices.check_fits(bytes, parameters, what)
   local limit, name = devices.memory()
   if not limit or bytes <= limit then return end

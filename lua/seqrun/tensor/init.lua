@@ -154,7 +154,7 @@ function tensor.arange(first, last, step, options)
   end
   local count = (last - first) // (step or 1) + 1
   if not (count <= MOST) then check.fail("arange: %.0f numbers are too many; at most %d", count, MOST) end
-  if first + (step or 1) == first then check.fail("arange: the step %g is lost beside %g", step or 1, first) end
+  if first + (step or 1) == first then check.fail("arange: the step %g is too small for %g", step or 1, first) end
   local list = {}
   for x = first, last, step or 1 do list[#list + 1] = x end
   if #list == 0 then return tensor.zeros(0, options) end

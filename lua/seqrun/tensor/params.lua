@@ -33,7 +33,7 @@ local params = {}
 ---@field keep? "f32" always read in f32, such as norm weights
 ---@field upcycles? string the parameter of a checkpoint without experts whose values an expert takes
 ---@field tied? string[] further names under which checkpoints repeat it
----@field blocks? integer[] rows of the matrices that stand one below the other, such as q, k and v; for optimizers
+---@field blocks? integer[] rows of the matrices that are stacked, such as q, k and v; for optimizers
 ---@field transposed? boolean checkpoints hold the matrix as (columns, rows)
 ---@field longer? { why: string, most?: integer } a checkpoint may have up to `most` more rows, which are left out
 

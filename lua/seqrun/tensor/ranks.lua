@@ -107,7 +107,7 @@ end
 ---Opens the world of the launcher on a device: of one rank if there is none.  One world is open at a time.
 ---@param device? string default: the current device
 ---@param options? { engine?: "auto"|"self"|"mpi"|"nccl", timeout?: number } timeout: seconds that a wait gives
----  the other ranks; 0: for ever
+---  the other ranks; 0: no limit
 ---@return seqrun.World
 function ranks.open(device, options)
   options = check.options("ranks.open", options, { engine = true, timeout = true })
@@ -139,7 +139,7 @@ local function linger()
   while not sys.caught() and sys.now() < last do sys.sleep(0.05) end
 end
 
----Whether this rank is to print why it ends: where all ranks fail, one speaks.  The others are told.
+---Whether this rank prints why it ends: where all ranks fail, only one does.  The others are notified.
 ---@param message string
 ---@param code string a status name
 ---@return boolean speaks

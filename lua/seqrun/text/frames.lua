@@ -5,7 +5,7 @@
 --     frame:append(ids, types, a, b)   appends a pair with its special tokens
 
 ---@class seqrun.text.Frames
----@field pad integer what stands in rows that belong to no sequence
+---@field pad integer the value of rows that belong to no sequence
 ---@field private parts table<boolean, table> of a text (false) and of a pair
 ---@field private sizes table<boolean, integer>
 local Frames = {}
@@ -83,7 +83,7 @@ end
 ---@param types integer[]
 ---@param a integer[]
 ---@param b? integer[]
----@param open? boolean without what stands at the end
+---@param open? boolean without special tokens at the end
 ---@return integer tokens
 function Frames:append(ids, types, a, b, open)
   local frame, before = self.parts[b ~= nil], #ids

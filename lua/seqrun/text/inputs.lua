@@ -47,8 +47,8 @@ local function add(found, given)
     local kind = IDS[ending] and "ids" or "text"
     found.records = found.records or RECORDS[ending] or false
     if found.kind and found.kind ~= kind then
-      return nil, ("%s and %s: token ids and text are not read together; give them one by one, with an out of "
-        .. "their own"):format(found.files[#found.files], path), "config"
+      return nil, ("%s and %s: token ids and text cannot be mixed; prepare them separately, each with its own "
+        .. "out"):format(found.files[#found.files], path), "config"
     end
     found.kind = kind
     found.files[#found.files + 1] = path
@@ -56,13 +56,13 @@ local function add(found, given)
   return true
 end
 
----What is said of a file that is there twice: by name, through a directory, a pattern or a link.
+---The message for a file listed twice: by name, through a directory, a pattern or a link.
 local function named_twice(files)
   local seen = {}
   for _, path in ipairs(files) do
     local real = sys.real_path(path) or path
-    if seen[real] == path then return ("%s is among the inputs twice; name it once"):format(path) end
-    if seen[real] then return ("%s and %s are one file; leave one out"):format(seen[real], path) end
+    if seen[real] == path then return ("%s is listed twice; list it once"):format(path) end
+    if seen[real] then return ("%s and %s are the same file; leave one out"):format(seen[real], path) end
     seen[real] = path
   end
 end

@@ -13,7 +13,7 @@ local sys = require("seqrun.core.sys")
 ---@field json boolean it is a tokenizer.json
 ---@field name string the file, for messages
 ---@field roles? table the special tokens by role, with the keys of tokenizer_config.json
----@field lowercase? boolean of a vocab.txt; of a tokenizer.json nil, unless another file tells otherwise
+---@field lowercase? boolean of a vocab.txt; of a tokenizer.json nil, unless another file sets it
 ---@field keep_accents? boolean
 local Stored = {}
 Stored.__index = Stored
@@ -37,7 +37,7 @@ local function roles_of(...)
   return roles
 end
 
----The casing that tokenizer_config.json tells: it wins over a tokenizer.json of BERT's WordPiece, as in Transformers.
+---The casing in tokenizer_config.json: it overrides a tokenizer.json of BERT's WordPiece, as in Transformers.
 local function casing_of(config)
   if type(config.do_lower_case) ~= "boolean" then return nil end
   if config.do_lower_case then return true, config.strip_accents == false end
@@ -112,7 +112,7 @@ function stored.read(folder)
   end
   if not found.content then return nil end
   if not found.json then
-    if found.lowercase == nil then -- nothing tells, but the tokens
+    if found.lowercase == nil then -- only the tokens show it
       found.lowercase, found.keep_accents = not is_cased(found.content), config.strip_accents == false
     end
     if config.tokenize_chinese_chars == false then problem = "its tokenizer does not split Chinese characters" end

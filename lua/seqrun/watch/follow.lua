@@ -1,4 +1,4 @@
--- follow.lua - runs that are watched: each is read again and again while it goes on, and nothing of it is changed.
+-- follow.lua - runs that are watched: each is read again and again while it continues, and nothing of it is changed.
 
 local ending = require("seqrun.history.ending")
 local failure = require("seqrun.base.failure")
@@ -68,7 +68,7 @@ function Run:look()
   if not is_run then
     self.state = "waiting"
     self.reason = sys.exists(self.dir) and "it has not started yet"
-      or "there is no such directory yet" .. guess.file_hint(self.dir)
+      or "the directory does not exist yet" .. guess.file_hint(self.dir)
     return
   end
   local path = self.dir .. "/metrics.jsonl"
@@ -112,7 +112,7 @@ function Run:left()
   return pace and self.steps and self.steps < 1 << 53 and pace * math.max(0, self.steps - self.step) or nil
 end
 
----Seconds without a line beyond which a run is said to be silent: so many, or so many times its usual interval.
+---Seconds without a line beyond which a run counts as silent: a minimum, and a multiple of its usual interval.
 local QUIET, TIMES = 60, 10
 
 ---Seconds since the last line of a run that usually writes them more often.

@@ -121,7 +121,7 @@ end
 
 local function figure(format, value) return type(value) == "number" and format:format(value) or nil end
 
----Parts of a line that are there, in order of importance as they stand.
+---Parts of a line, in order of importance.
 local function fitted(width, list)
   local parts, count = {}, 0
   for i = 1, list.n do
@@ -281,7 +281,7 @@ function frame.lines(watched, view)
       lines[#lines + 1] = line
     end
   elseif #list == 0 and runs[1].state ~= "waiting" then
-    lines[#lines + 1] = live.cut(("  no line has %s yet; there are %s"):format(key,
+    lines[#lines + 1] = live.cut(("  no line has %s yet; choose %s"):format(key,
       table.concat(frame.metrics(runs), ", ")), view.width)
   end
   append(lines, below)

@@ -23,7 +23,7 @@ Corpus.__name = "seqrun.Corpus"
 ---@field split? "tail"|"keyed" the last documents, or documents by a keyed coin; by default the last, with a warning
 ---  where the last examples lack a class that the others have
 ---@field seed? integer of that coin, and of folds
----@field folds? integer examples are in so many folds, equal ones in the same
+---@field folds? integer the number of folds; equal examples are in the same one
 ---@field fold? integer the one that is held out, from 1
 ---@field vocab? string|seqrun.core.text.vocab|seqrun.core.text.tokenizer another one is refused; of a vocab.txt without
 ---  its casing
@@ -31,7 +31,7 @@ Corpus.__name = "seqrun.Corpus"
 
 local OPEN = { held = true, split = true, seed = true, folds = true, fold = true, vocab = true, cache = true }
 
----Whether this is a vocabulary, which does not tell the casing.
+---Whether this is a vocabulary, which does not record the casing.
 local function is_vocabulary(given)
   if type(given) == "string" then return not given:find("%.json$") and not sys.is_dir(given) end
   return type(given) == "userdata" and not given.frame

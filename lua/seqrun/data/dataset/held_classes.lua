@@ -1,5 +1,5 @@
 -- held_classes.lua - whether the end of a labelled data set, held out, lacks classes that are before it: a file sorted
--- by label.  Which examples are held out is part of a run's contract, so this tells and changes nothing.
+-- by label.  Which examples are held out is part of a run's contract, so this only warns.
 
 local LABEL = "label"
 local SELDOM = 1e-3 -- how seldom a class may be absent by chance before it is named
@@ -13,7 +13,7 @@ local function has_classes(corpus)
 end
 
 ---How many of the examples from `first` to `last` have each label; negative ones are ignored, as targets do.
----@return table<integer, integer>? counts nil if a block cannot be read, which whoever uses it is told
+---@return table<integer, integer>? counts nil if a block cannot be read, which is an error for its users
 local function count(corpus, first, last)
   local counts = {}
   for i = first, last do
@@ -39,7 +39,7 @@ local function lacking(train, held, held_count, all)
   return found
 end
 
----A sentence about a held-out end that does not stand for its data set; nil where nothing is wrong.
+---A sentence about a held-out end that does not represent its data set; nil where nothing is wrong.
 ---@param corpus seqrun.Corpus whose last examples are held out
 ---@return string?
 return function(corpus)
@@ -52,7 +52,7 @@ return function(corpus)
   local one = only and next(train) and not next(held, only) and (next(train) ~= only or next(train, only))
   local missing = not one and lacking(train, held, last, rest + last)
   if not one and not missing then return nil end
-  return ("%s: its last %d of %d examples, held out, have %s label %s, as if sorted by label: scores on them do not "
-    .. "stand for the rest; set split=\"keyed\" to hold out examples by chance, or shuffle the file"):format(info.path,
+  return ("%s: its last %d of %d examples, held out, have %s label %s, as if sorted by label: their scores do not "
+    .. "represent the rest; set split=\"keyed\" to hold out random examples, or shuffle the file"):format(info.path,
     last, rest + last, one and "only the" or "no", name_of(corpus, one and only or missing))
 end

@@ -18,7 +18,7 @@ local commas = format.commas
 ---@field out string the .sqr file
 ---@field vocab string|seqrun.core.text.vocab|seqrun.core.text.tokenizer|table a directory, a tokenizer.json, a
 ---vocab.txt, what was read from one, or { size =, min_frequency =, tokens = } to train a vocabulary, of 30,522 tokens
----by default; tokens: a list of further ones, which stand for no text, such as those of fill-in-the-middle
+---by default; tokens: a list of further ones, which match no text, such as those of fill-in-the-middle
 ---@field vocab_out? string where a trained vocabulary goes; OUT with .vocab.txt for .sqr by default
 ---@field lowercase? boolean of a vocabulary; true
 ---@field keep_accents? boolean of a vocabulary
@@ -51,7 +51,7 @@ local function with_tokens(trained, tokens)
   for id = 0, #trained - 1 do lines[id + 1] = trained:token(id) end
   for _, token in ipairs(tokens) do
     local good = type(token) == "string" and token:find("^%S+$")
-    local wrong = not good and "is no token: it needs characters, and no spaces"
+    local wrong = not good and "is not a token: it needs characters, and no spaces"
       or trained:id(token) and "is in the trained vocabulary already"
     if wrong then return nil, ("prepare: vocab.tokens: '%s' %s"):format(tostring(token), wrong), "config" end
     lines[#lines + 1] = token

@@ -45,7 +45,7 @@ function strings.columns(columns, first)
   return all
 end
 
----A function that turns an example of strings into one of ids, and tells which of them begin a word, all of A and of B;
+---A function that turns an example of strings into one of ids, and marks which of them begin a word, all of A and of B;
 ---others pass.
 ---@param options seqrun.WriteOptions
 ---@return fun(example: table, number: integer): table, { a: boolean[], b?: boolean[] }?

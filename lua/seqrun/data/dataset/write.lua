@@ -30,7 +30,7 @@ local sys = require("seqrun.core.sys")
 ---ids is a list, or a string of tokenizer:packed(); or of { text = string, pair = string, NAME = value }.  An iterator
 ---that returns nil, message, code ends the work, and nothing is written
 ---@field labels? string[] names of classes: `label` may be such a name; else it is its number, from 0
----@field columns? table<string, seqrun.ColumnOptions> what examples have besides a and b; by default label, an i32, if
+---@field columns? table<string, seqrun.ColumnOptions> what examples have but a and b; by default label, an i32, if
 ---the first example has one
 ---@field lowercase? boolean of a vocabulary, true
 ---@field keep_accents? boolean of a vocabulary
@@ -209,7 +209,7 @@ local function append(writer, columns, example, number)
   return done, message, code
 end
 
----Appends which tokens of an example begin a word, where ids do not tell.
+---Appends which tokens of an example begin a word, where ids do not show it.
 local function append_starts(columns, starts, number)
   if not columns.starts then return true end
   if not starts then bad(number, "give { text = string }, as the first example does, or ids for all") end
@@ -269,7 +269,7 @@ local function write_all(writer, options)
     if not done then return nil, message, code end
     count = count + 1
   end
-  if count == 0 then return nil, "data.write: there are no examples; nothing was written", "data" end
+  if count == 0 then return nil, "data.write: no examples; nothing was written", "data" end
   local done, message, code = flush_all(writer, columns)
   if done and columns.starts then done, message, code = columns.starts:finish() end
   if not done then return nil, message, code end

@@ -161,7 +161,8 @@ function Loader.open(t)
     check.fail("data.loader: adjust is '%s'; it is 'batch' or 'betas'", tostring(t.adjust))
   end
   if t.by == "sequences" and (t.packs or t.adjust == "betas" or not t.sequences) then
-    local text = "data.loader: by 'sequences' an update has exactly so many sequences: set sequences, leave out %s"
+    local text = "data.loader: by 'sequences' needs the exact number of sequences of an update: set sequences, leave "
+      .. "out %s"
     check.fail("%s", text:format(t.adjust == "betas" and "adjust 'betas'" or "packs"))
   end
   check_order(t)

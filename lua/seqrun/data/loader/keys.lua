@@ -25,8 +25,8 @@ local batch = c.map {
   { "by", c.enum({ "packs", "sequences" }, { default = "packs",
     doc = "packs: whole packs of the epoch's plan; sequences: exactly batch.sequences, packed inside the update" }) },
   { "micro_packs", c.integer { default = 8, min = 1, max = MANY, word = "auto",
-    doc = "packs per micro-batch; gradients accumulate over the micro-batches of an update; auto: as many as fit the "
-      .. "memory and are of use, which the run stores" } },
+    doc = "packs per micro-batch; gradients accumulate over the micro-batches of an update; auto: as many as fit in "
+      .. "memory and make it faster, stored by the run" } },
   { "shares", c.integer { optional = true, min = 1, max = 4096,
     doc = "parts of an update of equal cost, summed in a fixed tree, which ranks share; none: one per micro-batch, "
       .. "at most 8" } },
@@ -39,7 +39,7 @@ local batch = c.map {
 local keys = {
   { "balance", c.enum({ "cost", "random" }, { default = "cost",
     removed = { lpt = "cost", snake = "cost", strided = "cost" },
-    doc = "how packs of an update are assigned to micro-batches and so to ranks: cost: longest first by tokens and "
+    doc = "assignment of an update's packs to micro-batches, and so to ranks; cost: longest first by tokens and "
       .. "squared lengths, then swaps; random: as drawn, the baseline" }) },
   { "data", data }, { "batch", batch },
 }

@@ -1,4 +1,4 @@
--- shares.lua - iterates over the micro-batches of an update and tells parameters when a share ends.
+-- shares.lua - iterates over the micro-batches of an update and notifies parameters when a share ends.
 --
 -- A share is a fixed part of an update: its micro-batches add up in order, and shares are summed in a binary
 -- tree (core/train/shares.h).  So the gradient's bits depend on the shares, not on which process computes them.

@@ -30,7 +30,7 @@ local check = require("seqrun.base.check")
 ---one token earlier
 ---@field fixed? boolean of mlm: a sequence has the same masked positions in every epoch
 ---@field fim? { rate: number, spm?: number, characters?: boolean, prefix: integer, suffix: integer, middle: integer }
----of causal: fill-in-the-middle of so many of the sequences, in the order SPM of so many of these; characters: cut
+---of causal: fill-in-the-middle: the fraction of sequences, and of these that in the order SPM; characters: cut
 ---between characters; ids of its tokens
 
 local TARGET = {

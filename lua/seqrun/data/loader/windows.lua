@@ -1,6 +1,6 @@
 -- windows.lua - decides what updates draw, a window of them at a time, `ahead` of those that are delivered.
 --
--- It stands where order.lua stands for orders of uids: pending windows, totals and the state of
+-- It does what order.lua does for orders of uids: pending windows, totals and the state of
 -- schedules are part of the loader's cursor, so a resumed run continues exactly.  Schedules see the totals
 -- at the beginning of a window, which do not depend on how far ahead that is.
 

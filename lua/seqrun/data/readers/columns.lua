@@ -22,7 +22,7 @@ local function each(given)
   return list
 end
 
----Whether the first row names the columns: as told, else if any column is asked for by name.
+---Whether the first row names the columns: as set, else if any column is given by name.
 ---@param given table columns.*
 ---@return boolean
 function columns.has_header(given)

@@ -26,7 +26,7 @@ local VERSION = 2
 ---@field train string|string[] labelled files, or one .sqr
 ---@field dev? string|string[]
 ---@field held? number of train, where there is no dev; 0
----@field folds? integer instead of held: train is in so many folds, of which one is held out
+---@field folds? integer instead of held: the number of folds of train, of which one is held out
 ---@field fold? integer that one, from 1; 1
 ---@field seed? integer of the choice of what is held out
 ---@field vocab string|seqrun.core.text.vocab|seqrun.core.text.tokenizer another tokenizer in a .sqr is refused
@@ -52,7 +52,7 @@ local PASSED = {
 
 local function list_of(files) return type(files) == "table" and files or { files } end
 
--- ---- data sets that are there already ------------------------------------------------------------
+-- ---- existing data sets --------------------------------------------------------------------------
 
 local function read_options(options, files, labels)
   local given = { task = options.task, files = files, vocab = options.vocab, labels = labels }
@@ -188,8 +188,8 @@ end
 local function tell_repeats(notes, set)
   local count = math.tointeger(tonumber(set:meta().repeats))
   if not count then return end
-  say(notes, "warning: %s of %s rows of train repeat an earlier text, so some of those held out are trained on too: "
-    .. "scores will be too good; remove them, or give data.dev", commas(count), commas(set:info().examples))
+  say(notes, "warning: %s of %s rows of train repeat an earlier text, so some held-out texts are also trained on and "
+    .. "scores will be too high; remove them, or set data.dev", commas(count), commas(set:info().examples))
 end
 
 -- ---- both ------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ local function fold_out(options, sets)
   return sets
 end
 
----Opens one of the sets, checks it and tells about it.
+---Opens one of the sets, checks it and reports on it.
 local function add_set(sets, name, options, labels)
   local set, message, code = open_set(options, options[name], labels)
   if not set then return nil, message, code end

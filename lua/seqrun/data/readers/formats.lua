@@ -10,7 +10,7 @@ local BY_ENDING = {
   csv = "csv", tsv = "tsv", jsonl = "jsonl", ndjson = "jsonl", conll = "conll", iob = "conll", bio = "conll",
 }
 
----The format of a file by its name; nil and a message if the name does not tell.
+---The format of a file by its name; nil and a message if the name is unknown.
 ---@param path string
 ---@param reader table|nil of the task: what ambiguous endings mean to it
 ---@param given? string the format, unless it is "auto"
@@ -23,7 +23,7 @@ function formats.of(path, reader, given)
   local format = (reader and reader.formats or {})[ending] or BY_ENDING[ending]
   if format then return format end
   local known = reader and reader.known or "csv, tsv or jsonl"
-  return nil, ("%s: its name does not tell its format; set data.format to %s"):format(path, known)
+  return nil, ("%s: unknown format (by its name); set data.format to %s"):format(path, known)
 end
 
 ---Bytes of a row: long documents are lines of JSON.

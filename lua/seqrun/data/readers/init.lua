@@ -84,7 +84,7 @@ end
 
 local USUAL = { separator = ",", bad = "error", max_len = 384, stride = 128, query = 64 }
 
----The columns by name: "text" and "label" unless told otherwise.
+---The columns by name: "text" and "label" by default.
 local function columns_of(options)
   local columns = {}
   for key, value in pairs(options.columns or {}) do
@@ -178,7 +178,7 @@ local function add_problem(self, record, kind, why)
   self.problems:add(kind, place, "%s", why)
 end
 
----Whether an id is new; tells if not.
+---Whether an id is new; reports it if not.
 local function check_id(self, record)
   local id = record.id
   if id == nil then return true end

@@ -8,7 +8,7 @@ local keys = {}
 ---How files are read; of runs and of recipes/prepare_labelled.lua.
 local function reading()
   return {
-    { "format", c.enum(formats.NAMES, { default = "auto", doc = "format of the files; auto: by their names" }) },
+    { "format", c.enum(formats.NAMES, { default = "auto", doc = "format of the files; auto: from their names" }) },
     { "delimiter", c.string { optional = true, doc = "character between columns; none: comma in CSV, tab in TSV" } },
     { "quotes", c.enum({ "auto", "yes", "no" }, { default = "auto",
       doc = "yes: quotes enclose cells (RFC 4180); no: quotes are text; auto: yes in CSV, no in TSV" }) },
@@ -36,14 +36,15 @@ local data = c.map(with({
   { "held", c.number { default = 0.1, min = 0, max = 0.5,
     doc = "fraction of data.train to evaluate on where data.dev is none, drawn at random by seed" } },
   { "folds", c.integer { optional = true, min = 2, max = 1000,
-    doc = "cross-validation: run once for each of so many parts of data.train, which is held out, in OUT/fold-N, and "
-      .. "report mean and deviation; equal texts are in one part" } },
+    doc = "cross-validation: split data.train into this many parts, hold out each in turn in OUT/fold-N, and report "
+      .. "mean and deviation; equal texts are in one part" } },
   { "fold", c.integer { optional = true, min = 1, max = 1000, doc = "run only the fold of this number" } },
   { "max_len", c.integer { default = 128, min = 8, max = 65535,
     doc = "maximum tokens of a sequence, [CLS] and [SEP] included, and length of a pack" } },
   { "too_long", c.enum({ "truncate", "error" }, { default = "truncate",
     doc = "longer sequences: truncate them (pairs: the longer text first) and count them, or error" }) },
-  { "folder", c.path { default = "runs/data", doc = "where data sets made from files are kept and found again" } },
+  { "folder", c.path { default = "runs/data", doc = "directory of the data sets made from files, which later runs "
+    .. "reuse" } },
 }, reading()))
 
 local columns = c.map {
@@ -66,7 +67,7 @@ keys.rules = {
     keys = { "data.folds", "data.fold", "data.dev" },
     check = function(folds, fold, dev)
       if fold and not folds then return "data.fold needs data.folds, the number of folds" end
-      if fold and fold > folds then return ("data.fold is %d, but there are %d folds"):format(fold, folds) end
+      if fold and fold > folds then return ("data.fold is %d, but data.folds is %d"):format(fold, folds) end
       if folds and dev then return "data.folds holds out parts of data.train; leave out data.dev, or data.folds" end
     end,
   },

@@ -6,7 +6,7 @@ local shown = require("seqrun.base.one_line")
 
 local labels = {}
 
-local FEW = 10 -- with fewer classes, one that occurs once is no surprise in a small file
+local FEW = 10 -- with fewer classes, one that occurs once is not a surprise in a small file
 
 ---@class seqrun.readers.Labels
 ---@field names string[] in the order of their ids, which count from 0
@@ -159,7 +159,7 @@ function labels.id_of(map, given)
   local id = map.ids[name]
   if id then return id end
   if name == "-" then
-    return nil, "unlabelled", "the label is '-', which stands for none; name it in data.labels if it is a class"
+    return nil, "unlabelled", "the label is '-', which means no label; list it in data.labels if it is a class"
   end
   return nil, "unknown", ("unknown label '%s'; the labels are %s"):format(shown(name), labels.list(map.names))
 end

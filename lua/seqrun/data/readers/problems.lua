@@ -54,7 +54,7 @@ end
 
 ---Whether the problems end the work: all of them under "error", too many under "skip".
 ---@param kept integer rows that can be used
----@return string? message nil to go on
+---@return string? message nil to continue
 function Problems:verdict(kept)
   if self.total == 0 then return nil end
   local rest = others(self)
@@ -63,7 +63,7 @@ function Problems:verdict(kept)
     return ("%s%s; correct the file, or set data.bad=skip to leave such rows out"):format(self.earliest, more)
   end
   if self.total <= kept then return nil end
-  return ("%s%s; %s rows are bad and %s good, so the file is probably not what data.* and columns.* say it is"):format(
+  return ("%s%s; %s rows are bad and %s good, so the file probably does not match data.* and columns.*"):format(
     self.earliest, more, text.commas(self.total), text.commas(kept))
 end
 

@@ -97,7 +97,7 @@ end
 
 local ROLES = { "text", "pair", "label", "id", "choices" }
 
----The value of a key that a column names; false after a problem, which the record then tells.
+---The value of a key that a column names; false after a problem, which the record then reports.
 local function value_of(self, object, role, key)
   local value = scalar(object[key])
   if type(value) == "table" then

@@ -16,7 +16,7 @@
 --   names        of parameters, after the prefix: nn/parameters.lua
 --   like         name of a family: what this one does not have is taken from there
 --   rename       patterns that turn names of other programs into these
---   heads(c, design)  what stands between the encoder's output and the last layer of each head: nn/heads
+--   heads(c, design)  the layers between the encoder's output and the last layer of each head: nn/heads
 --
 -- A family of your own is such a table: sr.nn.bert { family = mine }, or sr.nn.family(mine).
 

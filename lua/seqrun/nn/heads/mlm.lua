@@ -14,7 +14,7 @@ local ROWS = 1024
 ---@class seqrun.MaskedLM: seqrun.Head
 ---@field factor? number of its loss in the total
 ---@field perplexity? boolean it is reported
----@field chunks? boolean it has so many rows that their logits are never stored whole
+---@field chunks? boolean too many rows to store their logits at once
 local MaskedLM = part.class()
 
 ---What a family says about its masked-LM head.
@@ -70,8 +70,8 @@ end
 local function causal(encoder, prefix)
   local names = encoder.heads.causal
   if not names then
-    check.fail("heads.causal: the family %s attends to both sides, so that a token would see itself; choose a causal "
-      .. "one, such as gpt2", encoder.family.name)
+    check.fail("heads.causal: the family %s is bidirectional, so a token would see itself; choose a causal one, such "
+      .. "as gpt2", encoder.family.name)
   end
   encoder.whole = true -- nearly all rows are read
   local head = make("causal", names, encoder, prefix)
@@ -80,7 +80,7 @@ local function causal(encoder, prefix)
 end
 
 ---What turns a causal head's model into one that is trained on masked sequences too: the same logits, as the target
----`mlm`, whose labels stand one row after what they are read from.
+---`mlm`, whose labels are one row after the rows they are predicted from.
 ---@param head seqrun.MaskedLM
 ---@return seqrun.MaskedLM
 local function masked_too(head)

@@ -10,7 +10,7 @@ local transform = require("seqrun.nn.heads.transform")
 ---@field factor? number of its loss in the total
 local ReplacedTokens = part.class()
 
----The head that tells replaced tokens.
+---The head that detects replaced tokens.
 ---@param encoder seqrun.Encoder
 ---@param prefix? string of parameter names; default none, as in Hugging Face's files
 ---@return seqrun.ReplacedTokens

@@ -2,7 +2,7 @@
 --
 --     sr.nn.bert { heads = { sr.nn.heads.classify { labels = { "no", "yes" } } } }
 --
--- Names and shapes of parameters are those of Transformers' task models; what stands before the last layer is the
+-- Names and shapes of parameters are those of Transformers' task models; the layers before the last one are the
 -- family's.
 
 local check = require("seqrun.base.check")
@@ -73,7 +73,7 @@ end
 ---@field tokens seqrun.HeadPlace
 ---@field spans? seqrun.HeadPlace
 
----Where a head stands in a family: as its class of Transformers has it, or, without one, as such a class would.
+---The place of a head in a family: as in its class of Transformers, or, without one, as in such a class.
 ---@param heads seqrun.FamilyHeads
 ---@param kind table
 ---@return seqrun.HeadPlace
@@ -122,7 +122,7 @@ function Maker:wants_pooler(heads) return place_of(heads, self.kind).pooler or f
 ---  layer              name of the last layer, if it is another than the family's
 ---  pooler             without `place`: it reads sequences, not tokens
 ---  outputs            their number, if it is fixed; else `counts` says what they are, `fewest` how many at least
----  architecture, problem_type  of Transformers; "TokenClassification" stands for BertForTokenClassification, ...
+---  architecture, problem_type  of Transformers; "TokenClassification" means BertForTokenClassification, ...
 ---  loss, logits, flops_of, predict, ...   methods that replace those below
 ---@param kind table
 ---@return table class with `new(options)`, the constructor

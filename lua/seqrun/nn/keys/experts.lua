@@ -109,8 +109,8 @@ function experts.settle(whole, design)
     if rule.kind == "number" then whole[name] = whole[name] + 0.0 end -- config.json has the same text after a resume
   end
   if whole.experts_capacity > 0 and whole.experts_capacity < 1 then
-    return ("experts_capacity is %g: experts take that many times an even share of the tokens, so that at least %g %% "
-      .. "of the choices would be dropped; choose 1 or more, or 0 for no limit"):format(whole.experts_capacity,
+    return ("experts_capacity is %g, in even shares of the tokens, so at least %g %% of the choices would be "
+      .. "dropped; choose 1 or more, or 0 for no limit"):format(whole.experts_capacity,
       100 * (1 - whole.experts_capacity))
   end
   local counts = type(given) == "table" and given or { given }

@@ -32,7 +32,7 @@ end
 function goals.words_lost(cfg, known)
   local key = not known and words_key(cfg)
   return key and ("%s: the checkpoint is of a version that did not count words, so the number so far is not known; "
-    .. "leave it out, or start the run anew"):format(key) or nil
+    .. "leave it out, or start a new run"):format(key) or nil
 end
 
 ---Why a run cannot count words; nil if it can, or need not.

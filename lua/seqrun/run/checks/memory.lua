@@ -21,7 +21,7 @@ local memory = {}
 local SUMS = "sums of gradients" -- of shares that wait; not made yet in a dry run
 local BUFFERS = "work space of products and uploads" -- of the device, beside its tensors
 
----Elements of gradients besides the store itself: sums of this rank's shares that wait, and of others' for this
+---Elements of gradients apart from the store itself: sums of this rank's shares that wait, and of others' for this
 ---rank's part.
 local function waiting_sums(t, loader, stored)
   local micro = math.ceil((loader.packs or 1) / loader.micro_packs)
@@ -60,7 +60,7 @@ local function averages(t)
   return o ~= nil and (o.average or 0) > 0
 end
 
----What is known before anything has run: the activations are a lower bound, 0 for a model that does not tell.
+---What is known before anything has run: the activations are a lower bound, 0 for a model that does not know.
 ---@param t seqrun.MemoryParts
 ---@return { name: string, bytes: integer }[] # the largest first
 ---@return integer total

@@ -68,7 +68,7 @@ function sanity.schedules(schedules, ends)
     local by = type(schedule) == "table" and schedule.by or "step"
     local upto = last and ends[by]
     if upto and upto < last and schedule:at(upto) ~= schedule:at(last) then
-      list[#list + 1] = ("%s ends at %s %s, after the run, which ends at %s: it comes to %g, not to %g; give an end "
+      list[#list + 1] = ("%s ends at %s %s, after the run, which ends at %s: it reaches %g, not %g; set an end "
         .. "within the run, such as total: 50%%"):format(schedule.name or "a schedule", by, text.commas(last),
         text.commas(upto), schedule:at(upto), schedule:at(last))
     end
@@ -203,7 +203,7 @@ function sanity.loop(norm, tallied)
   return list
 end
 
----Tokens that are looked at, and documents or examples; the share of unknown ones that is told.
+---Tokens that are looked at, and documents or examples; the share of unknown ones that is reported.
 local TOKENS, UNITS, SHARE = 100000, 400, 0.1
 
 ---Why the texts of a data set are not those that its tokenizer was made for; nil if most tokens are known.

@@ -19,7 +19,7 @@ local train = require("seqrun.core.train")
 ---@field words string[] the recipe and its settings
 ---@field again boolean the run resumes
 ---@field found? table what `newest` returns
----@field force boolean an earlier run that is there makes room
+---@field force boolean rename an earlier run
 ---@field lock? userdata while this process holds the directory
 ---@field started boolean the files of the start are there, so the end is written too
 local Directory = {}
@@ -55,7 +55,7 @@ end
 ---@return seqrun.RunDirectory
 local function new(request, name, command)
   if request.new_rate and not request.resume then
-    failure.raise("config", "--new-rate goes with --resume: a new run takes the keys of the rate as they are")
+    failure.raise("config", "--new-rate needs --resume: a new run can set the keys of the rate")
   end
   return setmetatable({
     path = path_of(request, name), again = request.resume ~= nil, force = request.force or false, started = false,
@@ -73,7 +73,7 @@ end
 
 ---Fails if a new run would write into the directory of another.
 local function check_free(folder, resuming, force)
-  if resuming and force then failure.raise("config", "--resume continues, --force begins again; give one of them") end
+  if resuming and force then failure.raise("config", "--resume continues, --force starts over; give one of them") end
   if resuming or not sys.exists(folder) then return end
   if not sys.is_dir(folder) then failure.raise("config", "%s is not a directory; choose another with --out", folder) end
   if is_empty(folder) or force and is_run(folder) then return end

@@ -210,8 +210,8 @@ local function check_encoder(t, loaded, fresh)
     if inside and not wanted[item.name] then lost[#lost + 1] = item.name end
   end
   if #lost == 0 then return end
-  failure.raise("data", "init.from: %s has no tensor '%s'%s of the encoder; with a part of its weights random, it is "
-    .. "another model: get the whole checkpoint, or name the parameters that are to be new, run:start { fresh = ... }",
+  failure.raise("data", "init.from: %s lacks the tensor '%s'%s of the encoder, which would be random; get the whole "
+    .. "checkpoint, or list the parameters to initialize, run:start { fresh = ... }",
     loaded.path, lost[1], #lost > 1 and (" and %d others"):format(#lost - 1) or "")
 end
 

@@ -1,6 +1,6 @@
 -- saves.lua - when a run writes checkpoints, the newest one, and the recipe's own values in them.
 --
--- With save.background a thread writes a copy of the state while training goes on: one checkpoint at a time, and what
+-- With save.background a thread writes a copy of the state while training continues: one checkpoint at a time, and what
 -- is needed (at the end, before a stop) is waited for.
 
 local checkpoint = require("seqrun.checkpoint")
@@ -12,7 +12,7 @@ local failure = require("seqrun.base.failure")
 ---@field screen seqrun.Screen
 ---@field kept table<string, number|string|boolean> values of the recipe
 ---@field saver? seqrun.Saver nil on a rank that writes no part of a checkpoint
----@field background boolean checkpoints are written while training goes on
+---@field background boolean checkpoints are written while training continues
 ---@field at number seconds of the run at the last one
 local Saves = {}
 Saves.__index = Saves

@@ -1,4 +1,4 @@
--- best.lua - keeps the best checkpoint by a metric of the evaluations, in RUN/best, and tells when it stops improving.
+-- best.lua - keeps the best checkpoint by a metric of the evaluations, in RUN/best, and when it stops improving.
 
 local checkpoint = require("seqrun.checkpoint")
 local counted = require("seqrun.base.format").counted

@@ -19,7 +19,7 @@ local evaluations = {}
 ---@field held? seqrun.Loader
 ---@field from? table cursor at which each evaluation starts
 ---@field baselines seqrun.Baseline[]
----@field watch? table told of evaluations
+---@field watch? table notified of evaluations
 ---@field epoch? number updates of an epoch
 ---@field ranks seqrun.RunRanks
 ---@field agreement seqrun.Agreement

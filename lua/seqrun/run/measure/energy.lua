@@ -1,4 +1,4 @@
--- energy.lua - joules that the processor packages have used, where the kernel tells it (RAPL, /sys/class/powercap).
+-- energy.lua - joules that the processor packages have used, where the kernel reports it (RAPL, /sys/class/powercap).
 --
 -- Counters are in microjoules and wrap; they count all programs of the machine.  Many systems let only root read them.
 

@@ -1,4 +1,4 @@
--- ranks - what the ranks of a run tell each other.
+-- ranks - what the ranks of a run exchange.
 --
 -- All ranks make the same calls in the same order.  Rank 0 leads: it alone writes files and prints.  What depends
 -- on the time or on signals is decided once, for all.

@@ -26,7 +26,7 @@ local repro = {}
 ---@field equal? boolean
 ---@field trusted? boolean
 
----Settings that change no bit: nobody is told again, and only the last checkpoint is written.
+---Settings that change no bit: no alerts again, and only the last checkpoint is written.
 local QUIET = { "attach=false", "save.every=0", "save.minutes=0", "budget=none", "alert.run=none" }
 
 ---The step up to which a run is repeated: that of its newest checkpoint, or of its last line.
@@ -73,7 +73,7 @@ function repro.open(run, asked, trusted)
   local last
   last, message, code = last_step(past, asked)
   if not last then return nil, message, code end
-  if last == 0 then return nil, ("%s: no step was made, so there is nothing to compare"):format(run), "data" end
+  if last == 0 then return nil, ("%s: no step was made, so nothing can be compared"):format(run), "data" end
   local folder = (past.environment or {}).folder
   return {
     run = past.dir, last = last, checks = checks.of(past, recipe[0], last), recipe = recipe,

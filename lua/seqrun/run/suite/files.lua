@@ -1,7 +1,7 @@
 -- files.lua - the tasks of suites whose files are in some directories, and how their columns are named or numbered.
 --
 -- A task is looked for in folders of its name, whatever the case and the punctuation ("SST-2", "sst2"), and its columns
--- in what the first line of the training file is: names, or so many cells.
+-- in what the first line of the training file is: names, or its number of cells.
 
 local counted = require("seqrun.base.format").counted
 local failure = require("seqrun.base.failure")
@@ -13,7 +13,7 @@ local files = {}
 ---"SST-2" -> "sst2".
 local function plain(name) return (name:lower():gsub("[^%w]", "")) end
 
----The first of these files that is there, compressed or not.
+---The first of these files that exists, compressed or not.
 ---@param folder string
 ---@param names string[]
 ---@return string|nil path
@@ -69,7 +69,7 @@ end
 
 local ROLES = { "text", "pair", "label" }
 
----Whether a first line is that of a layout: it has so many cells, or it names the columns.
+---Whether a first line is that of a layout: by its number of cells, or the names of its columns.
 local function fits(cells, layout)
   if layout.count then return layout.count == #cells end
   local seen = {}

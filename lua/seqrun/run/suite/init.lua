@@ -84,7 +84,7 @@ function suite.choose(all, names)
       end
     end
     if not found then
-      failure.raise("config", "tasks: no task '%s'; there are %s%s", name, table.concat(known, ", "),
+      failure.raise("config", "tasks: no task '%s'; choose %s%s", name, table.concat(known, ", "),
         guess.hint(name, known))
     end
   end
@@ -125,7 +125,7 @@ local function plain_of(task, paths, out)
   return nil, known.message
 end
 
----What a task's runs are told, as a trial of a sweep.
+---The settings of a task's runs, as a trial of a sweep.
 ---@param task seqrun.SuiteTask
 ---@param paths table
 ---@param t { common: string[], own: string[], plain?: string } plain: where plain files of nested ones are kept

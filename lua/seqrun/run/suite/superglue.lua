@@ -2,7 +2,7 @@
 --
 --   COPA      a choice between two sentences, after the premise and its question
 --   WiC       the word and the first sentence, and the second sentence
---   WSC       the text with its pronoun between asterisks, and what it may stand for
+--   WSC       the text with its pronoun between asterisks, and its candidate
 --   MultiRC   the passage, and a question with an answer that is right or not
 --   ReCoRD    the passage, and the query with an entity in its gap that is right or not
 --

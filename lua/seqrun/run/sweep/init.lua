@@ -46,7 +46,7 @@ Sweep.__index = Sweep
 
 local WHOLE = -1
 
----Refuses a trial that has begun with other settings, where its name does not tell them.
+---Refuses a trial that has begun with other settings, if its name does not show them.
 local function check_words(self)
   for _, trial in ipairs(self.trials) do
     local before = self.saved.words[trial.name]

@@ -48,8 +48,8 @@ end
 function results.refuse_test(path)
   local name = path and packed.bare(path):match("[^/]*$"):lower():gsub("%.%w+$", "")
   if name and (name:find("^test%f[^%w]") or name:find("[_%-%.]test$") or name == "test") then
-    failure.raise("config", "sweep: data.dev=%s is a test set by its name: what is chosen on it says nothing about new "
-      .. "data; give a development set, and score the chosen run once with seqrun eval", path)
+    failure.raise("config", "sweep: data.dev=%s is a test set by its name, and a choice made on it does not "
+      .. "generalise; use a development set, and score the chosen run once with seqrun eval", path)
   end
 end
 
@@ -106,7 +106,7 @@ function results.deciding(trials, fixed)
   return list
 end
 
----The best row, and how many others its interval does not tell it apart from.
+---The best row, and how many others its interval overlaps.
 ---@param rows seqrun.SweepRow[] sorted
 ---@return seqrun.SweepRow|nil best of those that are done
 ---@return integer alike

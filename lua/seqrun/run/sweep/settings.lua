@@ -11,7 +11,7 @@ local settings = {}
 ---@field high? number
 ---@field whole? boolean both ends are integers
 
----The parts of a text between commas that stand in no brackets.
+---The parts of a text between commas outside of brackets.
 local function parts_of(text)
   local parts, depth, from = {}, 0, 1
   for at, sign in text:gmatch("()([%[%],])") do
@@ -55,7 +55,7 @@ function settings.read(arguments)
     end
   end
   if #axes == 0 then
-    failure.raise("config", "sweep: nothing is swept; give a key several values, such as rate.peak=1e-4,3e-4")
+    failure.raise("config", "sweep: no key has several values; give one, such as rate.peak=1e-4,3e-4")
   end
   return fixed, axes
 end

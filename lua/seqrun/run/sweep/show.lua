@@ -30,7 +30,7 @@ function show.rule(sweep)
   local metric = sweep.metric or "loss"
   return ("%s (%s is better), %s"):format(metric, overview.smaller_is_better(metric) and "smaller" or "larger",
     sweep.seeds > 1 and ("mean over %d seeds, 95 %% interval of the mean"):format(sweep.seeds)
-    or "one seed, which says nothing about its spread; --seeds 3 does")
+    or "one seed, so no interval; use --seeds 3")
 end
 
 ---The rows of the table, its head first.
@@ -54,7 +54,7 @@ function show.cells(sweep, rows)
   return cells
 end
 
----What the table says in a sentence: the best trial, and what its interval does not tell it apart from.
+---The table in a sentence: the best trial, and the trials that its interval overlaps.
 ---@param sweep seqrun.Sweep
 ---@param rows seqrun.SweepRow[]
 ---@return string
@@ -69,8 +69,8 @@ function show.verdict(sweep, rows)
   end
   local deciding = results.deciding(sweep.trials, sweep.dev ~= nil)
   if #deciding > 0 then
-    line = line .. ("\nnote: the trials differ in %s, and so in what is held out or masked: their scores do not "
-      .. "compare"):format(table.concat(deciding, ", "))
+    line = line .. ("\nnote: the trials differ in %s, and so in their held-out text or masks: their scores are not "
+      .. "comparable"):format(table.concat(deciding, ", "))
   end
   return ("%s\nruns of the best: %s/%s"):format(line, sweep.folder, found.trial.name)
 end

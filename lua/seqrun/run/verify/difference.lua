@@ -13,7 +13,7 @@ local difference = {}
 ---@field element? integer of the tensor, from 0
 ---@field elements? integer that differ, of the whole state
 ---@field micro_batch? integer whose loss differs, from 1
----@field rank? integer nil: it could not be told which
+---@field rank? integer nil: unknown
 ---@field at_rest? boolean something changed between two steps
 
 ---The first micro-batch whose losses differ.

@@ -238,7 +238,7 @@ local function judge_third(self)
   local now, third = self.current, self.current.computations[3]
   for i, twin in ipairs { self.twin, self.before } do
     if not difference.of_steps(self.optimizer, self.ranks, twin, now.computations[i], third) then
-      self.screen:warn("step %d: the third computation equals the %s, and training goes on with it", now.step,
+      self.screen:warn("step %d: the third computation equals the %s; training continues with it", now.step,
         i == 1 and "first" or "second")
       return settle(self, third, i)
     end

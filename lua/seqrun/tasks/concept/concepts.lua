@@ -76,11 +76,11 @@ local function parse(content, path, count)
     local stage = word and math.tointeger(tonumber(word))
     if line:find("%S") and not line:find("^%s*#") then
       if not stage or stage < 1 or name == "" then
-        failure.raise("data", "%s:%d: '%s' is no concept; a line has the words, a tab and the stage, from 1", path,
+        failure.raise("data", "%s:%d: '%s' is not a concept; a line has the words, a tab and the stage, from 1", path,
           number, line:sub(1, 60))
       end
       if stage > count then
-        failure.raise("data", "%s:%d: stage %d of '%s', but concept.stages says when %d stages begin; add to it", path,
+        failure.raise("data", "%s:%d: stage %d of '%s', but concept.stages has %d stages; add to it", path,
           number, stage, name, count)
       end
       if known[name] then

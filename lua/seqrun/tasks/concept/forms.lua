@@ -5,7 +5,7 @@ local function_words = require("seqrun.tasks.concept.function_words")
 
 local forms = {}
 
----By the rules of English that WordNet undoes to find a noun; nil for what is no word of letters.
+---By the rules of English that WordNet undoes to find a noun; nil if it is not a word of letters.
 local function ending(name)
   if not name:find("%l$") then return nil end
   if name:find("[sxz]$") or name:find("[cs]h$") then return name .. "es" end
@@ -20,7 +20,7 @@ local function plural(name)
   return word and not function_words[word:lower()] and word or nil
 end
 
----The texts of a name for a tokenizer that tells them apart.
+---The texts of a name for a tokenizer that distinguishes them.
 ---@param name string
 ---@param tells { case: boolean, space: boolean }
 local function texts_of(name, tells)

@@ -16,21 +16,23 @@ local concept = setmetatable({ recipe = "recipes/concept.lua" }, { __index = pre
 
 local objective = c.map {
   { "share", c.number { default = 0.667, min = 0, max = 1,
-    doc = "concepts take at most this fraction of the masked tokens, other tokens the rest; 0: random masks; with 1 a "
-      .. "model hardly learns the words between concepts" } },
+    doc = "maximum fraction of the masked tokens in concepts; 0: random masks; with 1 the model hardly learns the "
+      .. "words between concepts" } },
   { "stages", c.list(c.number { min = 0 }, { default = { 0.1, 0.3, 0.5, 0.7 }, min = 1, max = 1000,
-    doc = "updates with which the stages begin, or below 1 fractions of the run; before, masks are random" }) },
+    doc = "updates at which the stages begin, or below 1 fractions of the run; before the first, masks are "
+      .. "random" }) },
   { "file", c.path { optional = true,
-    doc = "concepts, a line each: words, a tab, and the stage from which on they are masked; none: the nouns of "
+    doc = "file of concepts, one per line: words, a tab, and the stage that first masks them; none: the nouns of "
       .. "WordNet" } },
-  { "wordnet", c.path { default = "/usr/share/wordnet", doc = "where data.noun of WordNet is" } },
+  { "wordnet", c.path { default = "/usr/share/wordnet", doc = "directory of WordNet's data.noun" } },
   { "seeds", c.integer { default = 200, min = 1,
     doc = "number of concepts of the first stage: the nouns of WordNet with the most relations" } },
-  { "least", c.integer { default = 20, min = 1, doc = "how often the text must have a noun that is to be a seed" } },
+  { "least", c.integer { default = 20, min = 1, doc = "minimum number of occurrences of a seed noun in the text" } },
   { "named", c.list(c.string(), { optional = true, min = 1, one = true,
     doc = "nouns of the first stage, instead of concept.seeds" }) },
   { "hops", c.integer { default = 1, min = 1,
-    doc = "relations by which each stage goes on from the one before; the last stage has all that are left" } },
+    doc = "number of relations by which each stage extends the previous one; the last stage has all remaining "
+      .. "nouns" } },
 }
 
 concept.keys = c.merge(c.map(pretraining.keys), c.map { { "concept", objective } }).fields

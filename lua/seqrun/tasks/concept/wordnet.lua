@@ -87,7 +87,7 @@ function WordNet.open(folder, lowercase)
       failure.raise("data", "%s:%d: not a line of WordNet: %s", path, number, line:sub(1, 60))
     end
   end
-  if #self.members == 0 then failure.raise("data", "%s has no nouns; it is no data.noun of WordNet", path) end
+  if #self.members == 0 then failure.raise("data", "%s has no nouns; it is not WordNet's data.noun", path) end
   resolve(self)
   return self
 end

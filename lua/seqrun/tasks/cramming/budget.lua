@@ -27,7 +27,7 @@ local function timed(fn)
   return sys.now() - began
 end
 
----Seconds of the forward and backward pass of a sequence, in a micro-batch of so many packs.
+---Seconds of the forward and backward pass of a sequence, in a micro-batch of this many packs.
 local function of_sequence(model, loader, packs)
   local count, list, began, uids = loader:examples(), {}, sys.now(), {}
   local each = math.min(count, math.max(1, math.floor(packs * loader:plan().factor)))
@@ -58,7 +58,7 @@ local function of_step(cfg, model)
   return median(list)
 end
 
----How long things take on this machine, with so many ranks.
+---How long things take on this machine, with this many ranks.
 ---@param cfg table
 ---@param model seqrun.Bert its weights are drawn again by the caller
 ---@param options table of a loader of the training part
@@ -95,7 +95,7 @@ function budget.updates(hours, speed, t)
   local first = t.unit * speed.sequence + speed.update
   if seconds < 10 * first then
     failure.raise("config", "cramming.hours=%g is %.3g seconds, and the smallest update takes %.3g: fewer than 10 "
-      .. "updates teach nothing; give more time, or a smaller model", hours, hours * 3600, first)
+      .. "updates are of no use; give more time, or a smaller model", hours, hours * 3600, first)
   end
   return Pace.fit(seconds, speed, t)
 end

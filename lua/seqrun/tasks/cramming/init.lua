@@ -24,13 +24,13 @@ local cramming = { recipe = "recipes/cramming.lua" }
 
 local objective = c.map {
   { "hours", c.number { optional = true, min = 0, changeable = true,
-    doc = "time of the run, which becomes rate.total at its start; the run stores that. none: rate.total is given" } },
+    doc = "time of the run, converted to rate.total at its start and stored by the run; none: set rate.total" } },
   { "ramp", c.number { default = 0.6, min = 0, max = 1,
     doc = "fraction of the run in which updates grow from one micro-batch to batch.sequences" } },
   { "drop", c.number { default = 0.1, min = 0, below = 1,
-    doc = "fraction of the sequences that are left out: those that compress worst" } },
+    doc = "fraction of the sequences to leave out: those that compress worst" } },
   { "sort", c.boolean { default = true,
-    doc = "each pass has the sequences that compress best first; false: any order" } },
+    doc = "sort each pass by compressibility, most compressible first; false: any order" } },
 }
 
 local rate = c.map {

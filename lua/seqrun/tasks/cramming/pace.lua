@@ -38,7 +38,7 @@ end
 
 local function itself(size) return size end
 
----The fewest sequences with which a run has so many updates.
+---The fewest sequences with which a run has this many updates.
 local function sequences_of(updates, t)
   local low, high = 1, updates * t.full
   while low < high do

@@ -1,4 +1,4 @@
--- electra - pretraining of a discriminator, which tells the tokens that were replaced from those of the text: they are
+-- electra - pretraining of a discriminator, which detects replaced tokens: they are
 -- drawn by a generator beside it, or (SAS) from what the network itself predicted in the pass before.
 --
 -- recipes/electra.lua has its loop.
@@ -19,8 +19,8 @@ local electra = { recipe = "recipes/electra.lua", settings = { data = { nsp = fa
 
 local objective = c.map {
   { "by", c.enum({ "generator", "itself" }, { default = "generator",
-    doc = "what replaces masked tokens; generator: a smaller network, trained beside; itself: the predictions that the "
-      .. "network made of the same positions in the pass before, at first the frequencies of tokens (SAS)" }) },
+    doc = "source of replaced tokens; generator: a smaller network, trained at the same time; itself: the network's "
+      .. "predictions at the same positions in the previous pass, token frequencies at first (SAS)" }) },
   { "generator", c.number { default = 0.25, min = 0.01, max = 1,
     doc = "width of the generator, as a fraction of the discriminator's" } },
   { "weight", c.number { default = 50, min = 0, doc = "factor of the loss over replaced tokens; masked LM has 1" } },

@@ -166,7 +166,7 @@ local function with_generator(self, batch, rows)
 end
 
 ---The masked rows of each sequence of a batch: { uid, epoch, count } in order.  Where an update has the end of one
----epoch and the beginning of the next, a sequence may be there twice.
+---epoch and the beginning of the next, a sequence may occur twice.
 local function by_sequence(batch, rows)
   local layout = batch.layout
   local owners, uids, epochs, list, before = layout:owners(), layout:uids(), layout:epochs(), {}, nil

@@ -54,7 +54,7 @@ local function loss_of(cfg, found, path)
   local fits = found.parts == 0 and "mse" or found.scored and "cosent" or "mnrl"
   local wanted = cfg.embed.loss == "auto" and (cfg.embed.teacher and "mse" or fits) or cfg.embed.loss
   if wanted == "mse" and not cfg.embed.teacher then
-    failure.raise("config", "%s has single texts, which teach nothing without embed.teacher; for other losses give %s",
+    failure.raise("config", "%s has single texts, which need embed.teacher; for other losses give %s",
       path, NEEDS.mnrl)
   end
   if wanted ~= fits then
@@ -93,7 +93,7 @@ local function objective_of(cfg, data)
     failure.raise("config", "embed.directions=both goes with embed.loss=mnrl, not %s; leave it out", loss)
   end
   if loss == "mnrl" and found.rows < 2 then
-    failure.raise("data", "%s has one pair, and a single pair has no other texts to tell it from; give more", path)
+    failure.raise("data", "%s has only one pair, and so no negatives; give more", path)
   end
   return {
     loss = loss, temperature = e.temperature, learn = e.learn_temperature, both = e.directions == "both",
@@ -156,7 +156,7 @@ local function decide(cfg, data)
       .. "least 2, usual is 32 to 1,024", cfg.batch.sequences, objective.loss)
   end
   if cfg.batch.sequences <= found.rows then return end
-  table.insert(data.notes, ("batch.sequences: %d instead of %d, since there are no more rows"):format(found.rows,
+  table.insert(data.notes, ("batch.sequences: %d instead of %d, the number of rows"):format(found.rows,
     cfg.batch.sequences))
   cfg.batch.sequences = found.rows
 end
@@ -207,7 +207,7 @@ end
 
 function task:head_options() return {} end
 
----The parameters that start anew: a dense layer of another size.
+---The parameters that are initialized: a dense layer of another size.
 function task:fresh(cfg, model)
   local names = require("seqrun.tasks.shared.finetuning").fresh(self, cfg, model)
   if cfg.embed.dense then

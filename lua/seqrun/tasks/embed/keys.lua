@@ -4,21 +4,21 @@ local c = require("seqrun.config")
 
 local embed = c.map {
   { "loss", c.enum({ "auto", "mnrl", "cosent", "mse" }, { default = "auto",
-    doc = "mnrl: each anchor finds its positive among all texts of the update (InfoNCE); cosent: scored pairs in their "
-      .. "order; mse: the vectors of embed.teacher; auto: by the data" }) },
+    doc = "mnrl: each anchor finds its positive among all texts of the update (InfoNCE); cosent: the order of scored "
+      .. "pairs; mse: the vectors of embed.teacher; auto: from the data" }) },
   { "temperature", c.number { default = 0.05, min = 0.01, max = 10,
-    doc = "similarities are divided by it; 0.05 is a scale of 20" } },
+    doc = "divisor of similarities; 0.05 is a scale of 20" } },
   { "learn_temperature", c.boolean { default = false, doc = "mnrl: train the temperature, too, to at least 0.01" } },
   { "directions", c.enum({ "one", "both" }, { default = "one",
     doc = "mnrl: one: anchors find positives; both: positives find anchors as well, half of the loss each" }) },
   { "matryoshka", c.list(c.integer { min = 1 }, { optional = true, min = 1, one = true,
-    doc = "lengths of vectors: the loss is summed over their first so many numbers, so that they can be cut" }) },
+    doc = "lengths of vector prefixes over which the loss is summed, so that vectors can be truncated to them" }) },
   { "pool", c.enum({ "cls", "mean", "last" }, { optional = true,
-    doc = "what a vector is made of: the first token, the mean, the last token; none: as init.from says, or mean" }) },
+    doc = "pooling: the first token, the mean, the last token; none: as in init.from, or mean" }) },
   { "normalise", c.boolean { optional = true,
-    doc = "vectors have length 1; none: as init.from says, or yes" } },
+    doc = "normalise vectors to length 1; none: as in init.from, or yes" } },
   { "dense", c.integer { optional = true, min = 1, max = 65536,
-    doc = "numbers of a vector, by a linear layer after the pooling; none: as init.from has it" } },
+    doc = "size of a vector after a linear layer on the pooling; none: as in init.from" } },
   { "dense_activation", c.enum({ "identity", "tanh" }, { default = "identity",
     doc = "activation after a new linear layer" }) },
   { "teacher", c.path { optional = true,

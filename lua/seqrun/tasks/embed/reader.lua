@@ -76,7 +76,7 @@ local function example_of(self, record, text, part, score)
   return example
 end
 
----Counts what the notes tell.
+---Counts for the notes.
 local function count(self, list, score)
   local counts = self.counts
   counts.rows = (counts.rows or 0) + 1

@@ -1,4 +1,4 @@
--- same.lua - candidates that are not negatives of a query, though they stand for another row: the same text as its
+-- same.lua - candidates that are not negatives of a query, though they belong to another row: the same text as its
 -- positive or as the query itself, and the positives of other rows with the same query.
 
 local sorted = require("seqrun.base.sorted")

@@ -19,7 +19,7 @@ function scores.take(found, head, hidden, target, batch)
   local uids = items_of.uids(target, batch)
   for i, text in ipairs(head:texts(target)) do
     text.uid, text.vector = uids[i], bytes:sub((i - 1) * width + 1, i * width)
-    text.wrong = false -- a text by itself is no mistake
+    text.wrong = false -- a text alone is not a mistake
     found[#found + 1] = text
   end
 end

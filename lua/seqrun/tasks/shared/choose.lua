@@ -75,12 +75,12 @@ return function(tasks, words)
   if name then
     local task = failure.must(tasks.open(name))
     if task.recipe then
-      failure.raise("config", "the task %s has a loop of its own; run %s instead of %s task=%s", task.name, task.recipe,
+      failure.raise("config", "the task %s has its own loop; run %s instead of %s task=%s", task.name, task.recipe,
         words[0], task.name)
     end
     return task
   end
   if given.help then list(words[0], tasks) end
   local way = given.resume == true and "name the run (--resume=DIR), or add task=NAME" or "add task=NAME"
-  failure.raise("config", "%s: no task is given; %s: %s", words[0], way, table.concat(names_of(tasks), ", "))
+  failure.raise("config", "%s: no task given; %s: %s", words[0], way, table.concat(names_of(tasks), ", "))
 end

@@ -37,7 +37,7 @@ local function given(words, names)
     end
   end
   if #factors ~= #names then
-    failure.raise("config", "tune.class_weights has %d numbers, but there are %d classes: %s", #factors, #names,
+    failure.raise("config", "tune.class_weights has %d numbers, but the data have %d classes: %s", #factors, #names,
       labels.list(names))
   end
   return factors

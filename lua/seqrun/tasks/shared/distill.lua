@@ -24,7 +24,7 @@ distill.key = { "distill", c.map {
   { "from", c.path { optional = true,
     doc = "checkpoint whose predictions of masked tokens the model learns; none: no distillation" } },
   { "weight", c.number { default = 1, min = 0, doc = "factor of the distillation loss; masked LM has 1" } },
-  { "temperature", c.number { default = 1, min = 0.01, doc = "by which the logits of both models are divided" } },
+  { "temperature", c.number { default = 1, min = 0.01, doc = "divisor of the logits of both models" } },
   { "upto", c.number { default = 0.8, min = 0,
     doc = "last step with the teacher, or value of the counter rate.by; up to 1: a fraction of the run" } },
 } }
@@ -34,7 +34,7 @@ distill.rule = {
   keys = { "distill.from", "distill.upto", "distill.weight" },
   check = function(from, upto, weight)
     if not from or upto > 0 and weight > 0 then return nil end
-    return ("distill.%s is 0, so that the teacher would teach nothing; leave out distill.from, or raise it"):format(
+    return ("distill.%s is 0, so the teacher would have no effect; leave out distill.from, or raise it"):format(
       upto > 0 and "weight" or "upto")
   end,
 }

@@ -25,13 +25,14 @@ experts.model_keys = {
   { "experts", c.list(c.integer { min = 0, max = keys.MOST }, { default = { 0 }, one = true, min = 1,
     doc = "experts in the feed-forward block of each layer, or a number for each layer; 0: none" }) },
   { "experts_chosen", c.integer { default = default_of "experts_chosen", min = 1, max = keys.MOST,
-    doc = "experts that a token goes to" } },
+    doc = "experts per token" } },
   { "experts_capacity", c.number { default = 0, min = 0,
-    doc = "in training an expert takes at most this times an even share of the tokens of a micro-batch, and drops the "
-      .. "others, so that packing changes results; 0: no limit" } },
-  { "experts_residual", c.boolean { default = false, doc = "the experts add to a feed-forward block of all tokens" } },
+    doc = "capacity of an expert in training, as a multiple of an even share of the micro-batch's tokens; tokens "
+      .. "beyond it are dropped, so packing changes results; 0: no limit" } },
+  { "experts_residual", c.boolean { default = false, doc = "add a feed-forward block for all tokens to the "
+    .. "experts" } },
   { "experts_balance", c.number { default = default_of "experts_balance", min = 0,
-    doc = "factor of the loss that keeps the load of experts even" } },
+    doc = "factor of the load-balancing loss" } },
   { "experts_z", c.number { default = default_of "experts_z", min = 0,
     doc = "factor of the loss of large router logits" } },
 }
@@ -39,12 +40,12 @@ experts.model_keys = {
 ---The key of the gate, as a field of a schema.
 experts.key = { "gate", c.map {
   { "temperature", c.number { default = 1, min = 1,
-    doc = "of the routers of experts at the start; it falls to 1, and tokens go to ever fewer experts; 1: sparse from "
+    doc = "initial temperature of the routers; it falls to 1, and tokens use fewer and fewer experts; 1: sparse from "
       .. "the start" } },
   { "total", c.number { default = 0.3, min = 0,
     doc = "step, or value of the counter rate.by, at which the gate is sparse; up to 1: a fraction of the run" } },
   { "threshold", c.number { default = 0.5, min = 0, max = 1,
-    doc = "until then a token goes to every expert with this times an even share of its probability, or more" } },
+    doc = "until then a token uses every expert whose probability is at least this multiple of an even share" } },
 } }
 
 local function has_experts(model)

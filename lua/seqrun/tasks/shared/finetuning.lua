@@ -98,8 +98,8 @@ local function pretrained_of(cfg)
     failure.raise(code, "init.from: %s%s", message, code == "missing" and way or "")
   end
   if pretrained.family.causal then
-    failure.raise("config", "init.from: %s is a %s, a causal model: its tokens see those before them only, and the "
-      .. "heads of tasks read tokens that must have seen all; give a bidirectional one, such as bert or modernbert",
+    failure.raise("config", "init.from: %s is a %s, a causal model, but task heads need tokens that attend to both "
+      .. "sides; use a bidirectional one, such as bert or modernbert",
       pretrained.path, pretrained.family.name)
   end
   if pretrained.oversized then failure.raise("data", "init.from: %s", pretrained.oversized) end

@@ -47,7 +47,7 @@ local model = c.map {
   { "embedding_dropout", dropout "ModernBERT: embedding dropout probability" },
   { "mlp_dropout", dropout "ModernBERT: dropout probability inside the feed-forward block" },
   { "classifier_pooling", c.string { optional = true,
-    doc = "what heads of sequences read: cls or mean in ModernBERT; bos, mean or late in EuroBERT; none: as in the "
+    doc = "pooling of sequence heads: cls or mean in ModernBERT; bos, mean or late in EuroBERT; none: as in the "
       .. "checkpoint" } },
   { "recompute", c.boolean { default = false, changeable = true,
     doc = "recompute the activations of each layer in the backward pass: less memory, more time, same results" } },
@@ -55,7 +55,7 @@ local model = c.map {
 
 local eval = c.map {
   { "epochs", c.number { default = 1, min = 0, changeable = true,
-    doc = "epochs between evaluations; 0: by eval.every, and at the end" } },
+    doc = "epochs between evaluations; 0: every eval.every steps, and at the end" } },
 }
 
 local tune = c.map {
@@ -63,17 +63,17 @@ local tune = c.map {
     doc = "factor on the learning rate from each layer to the one below; 1: the same rate for all" } },
   { "freeze_embeddings", c.boolean { default = false, doc = "do not train the embeddings" } },
   { "freeze_layers", c.integer { default = 0, min = 0, max = 1024,
-    doc = "number of lowest layers that are not trained, nor are the embeddings below them; 0: train all" } },
+    doc = "number of lowest layers to freeze, together with the embeddings; 0: train all" } },
   { "freeze", c.list(c.string {}, { optional = true, min = 1, one = true,
-    doc = "parameters that are not trained: parts of their names, as in [embeddings,layer.0,LayerNorm]; * stands for "
-      .. "any characters" }) },
+    doc = "parameters to freeze: parts of their names, as in [embeddings,layer.0,LayerNorm]; * matches any "
+      .. "characters" }) },
   { "label_smoothing", c.number { default = 0, min = 0, below = 1,
-    doc = "share of each label that is spread over all classes, in the loss of training; 0: none" } },
+    doc = "share of each label spread over all classes in the training loss; 0: none" } },
   { "class_weights", c.list(c.string {}, { optional = true, min = 1, one = true,
-    doc = "factor on the loss of training of each class, in the order of the labels; balanced: the inverse of how "
-      .. "often it occurs in data.train, 1 on average; none: all the same" }) },
+    doc = "weight of each class in the training loss, in the order of the labels; balanced: the inverse of its "
+      .. "frequency in data.train, 1 on average; none: equal weights" }) },
   { "reinit_layers", c.integer { default = 0, min = 0, max = 1024,
-    doc = "initialize the pooler and this number of top layers again; 0: keep all" } },
+    doc = "reinitialize the pooler and this number of top layers; 0: keep all" } },
 }
 
 local keys = {

@@ -5,7 +5,7 @@ local failure = require("seqrun.base.failure")
 
 local freezing = {}
 
----A Lua pattern for the names that have these parts between their dots, one after the other; * stands for any
+---A Lua pattern for the names that have these parts between their dots, one after the other; * matches any
 ---characters.
 local function pattern_of(glob)
   return "%f[^%.\0]" .. glob:gsub("%p", "%%%0"):gsub("%%%*", ".*") .. "%f[%.\0]"
@@ -18,8 +18,8 @@ local function matching(glob, names)
     if name:find(pattern) then list[#list + 1] = name end
   end
   if #list > 0 then return list end
-  failure.raise("config", "tune.freeze: '%s' is no part of the name of a parameter; names are such as %s, %s, %s, and "
-    .. "* stands for any characters", glob, names[1], names[#names // 2], names[#names])
+  failure.raise("config", "tune.freeze: '%s' matches no parameter; names are such as %s, %s, %s, and * matches any "
+    .. "characters", glob, names[1], names[#names // 2], names[#names])
 end
 
 ---"3 parameters (a.weight, a.bias, b.weight)", the first and the last of many.

@@ -69,7 +69,7 @@ local function fields_of_training(spec, like)
   return {
     __index = function(task, name)
       if name == "head_class" then
-        local own = task.head_fields.class -- the module of a head that is no linear layer
+        local own = task.head_fields.class -- the module of a head that is not a linear layer
         task.head_class = own and require(own) or like and like.head_class
           or require("seqrun.nn.heads.task").class(task.head_fields)
         return task.head_class
@@ -91,7 +91,7 @@ local function check_spec(spec, like)
   end
   for _, key in ipairs(PARTS) do
     if spec[key] ~= nil and type(spec[key]) ~= "table" or not spec[key] and not like then
-      check.fail("tasks.register: task '%s' needs %s, a table, or like = the name of a task to take it from", spec.name,
+      check.fail("tasks.register: task '%s' needs %s, a table, or like = the name of a task that has it", spec.name,
         key)
     end
   end

@@ -80,7 +80,7 @@ local recompute = { "recompute", c.boolean { default = false, changeable = true,
 
 local function family_key(default)
   return { "family", c.enum(families.names(), { default = default,
-    doc = "kind of encoder; those beside bert have the keys of their config.json: docs/reference/families.md" }) }
+    doc = "kind of encoder; those other than bert have the keys of their config.json: docs/reference/families.md" }) }
 end
 
 ---The keys of a family, as c.map takes them.

@@ -6,7 +6,7 @@ local pack = require("seqrun.pack")
 
 local together = {}
 
----Whether so many sequences, none longer than the longest, fit: each pack but the last holds `each` of them.
+---Whether this many sequences, none longer than the longest, fit: each pack but the last holds `each` of them.
 local function fits_surely(lengths, options)
   local each = options.max_len // math.max(1, table.unpack(lengths))
   if options.arrange == "padded" then each = 1 end

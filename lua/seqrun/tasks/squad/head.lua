@@ -1,5 +1,5 @@
 -- head.lua - extractive question answering: the first and the last token of the answer, each a softmax over the
--- tokens of its own sequence.  [CLS], position 0, stands for "no answer in this window".
+-- tokens of its own sequence.  [CLS], position 0, means "no answer in this window".
 
 local ops = require("seqrun.tensor.ops")
 local tensor = require("seqrun.tensor")
