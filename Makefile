@@ -243,7 +243,7 @@ $(BUILD)/tests/simt-%: $(BUILD)/obj/tests/simt/%.cu.simt.o $(SIMTOBJ) $(BUILD)/l
 	@mkdir -p $(@D)
 	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(filter-out %/libseqrun.a,$^) $(BUILD)/libseqrun.a $(LDLIBS)
 
-# The host code of cuda with stand-ins for CUDA and cuBLASLt (tests/cuda), where nvcc is there.
+# The host code of cuda with stand-ins for CUDA and cuBLASLt (tests/cuda), if nvcc is found.
 FAKE     = $(BUILD)/tests/fake
 FAKES    = $(if $(NO_CUDA),,$(FAKE)/seqrun_cuda.so $(FAKE)/libcublasLt.so.13)
 CUDAINC  = $(dir $(lastword $(NVCC)))../include

@@ -1,6 +1,6 @@
 -- Checks the layers: a directory may include only itself and lower layers, and no folders form a circle.
 --
---   core/*     those before it in the list `core`; core/pack/lp stands below core/pack, and is of no use elsewhere
+--   core/*     those before it in the list `core`; core/pack/lp is below core/pack, and used by it only
 --   kernels/*  all of core, to fill the tables in core/tensor/backend.h
 --   lua/bind   core, kernels/ref and kernels/cpu; the only C that includes lua.h
 --   plug-ins   built outside, against the installed core headers
@@ -164,7 +164,7 @@ local function check_lua(file)
       if wanted and not floor[wanted] or name == "seqrun." then
         fault(file, number, ("%s names no room"):format(name))
       elseif wanted and floor[wanted] > floor[room] then
-        fault(file, number, ("%s may not require %s, which stands above it"):format(room, name))
+        fault(file, number, ("%s may not require %s, which is above it"):format(room, name))
       end
     end
     -- a module that is named elsewhere, as in pcall(require, "seqrun.run") or in a table of names
@@ -173,7 +173,7 @@ local function check_lua(file)
       local wanted, folder = floor[room_of_module(name)], folder_of_module(name)
       if folder then note_use(file, number, folder) end
       if wanted and wanted > floor[room] then
-        fault(file, number, ("%s may not name %s, which stands above it"):format(room, name))
+        fault(file, number, ("%s may not name %s, which is above it"):format(room, name))
       end
     end
   end

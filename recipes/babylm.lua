@@ -13,7 +13,7 @@
 --     seqrun score runs/babylm/chck_10M blimp/          minimal pairs, from the challenge's evaluation data
 --     seqrun export runs/babylm DIR                     the final model, to be uploaded as revision `main`
 --
--- What a full entry needs besides: the corpus itself, which is not in this repository; some hours (on 2 cores days: use
+-- What else a full entry needs: the corpus itself, which is not in this repository; some hours (on 2 cores days: use
 -- preset=tiny to try it); the challenge's zero-shot evaluation and fine-tuning of each model (babylm-eval), and an
 -- upload of each chck_ directory as the revision of its name.  Track strict: track=strict and 100 million words, with
 -- save.at.words up to 1_000_000_000, every 100 million.

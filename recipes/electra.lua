@@ -1,4 +1,4 @@
--- electra.lua - a discriminator on packed sequences: it tells which tokens were replaced, by a generator beside it, or
+-- electra.lua - a discriminator on packed sequences: it detects replaced tokens, made by a generator, or
 -- by what the network itself predicted in the pass before (SAS).
 --
 --     seqrun recipes/electra.lua

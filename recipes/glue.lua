@@ -17,9 +17,9 @@ local schema = c.map {
   { "data", c.list(c.path {}, { required = true, min = 1, one = true,
     doc = "directories with a folder for each task, such as CoLA/train.tsv and CoLA/dev.tsv" }) },
   { "tasks", c.list(c.string {}, { optional = true, min = 1, one = true,
-    doc = "tasks or suites to run; none: all that are found" }) },
+    doc = "tasks or suites to run; none: all found" }) },
   { "seeds", c.integer { default = 3, min = 1, max = 1000, doc = "runs of each task, with the seeds 1 to N" } },
-  { "budget", c.duration { optional = true, doc = "time for all runs, such as 2h; the command, repeated, goes on" } },
+  { "budget", c.duration { optional = true, doc = "time for all runs, such as 2h; the same command continues" } },
   { "retry", c.boolean { default = false, doc = "repeat runs that failed" } },
   { "format", c.enum({ "table", "csv", "markdown", "json" }, { default = "table", doc = "of the result" }) },
 }

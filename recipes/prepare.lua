@@ -29,10 +29,10 @@ local schema = c.map {
     { "keep_accents", c.boolean { default = false, doc = "with a vocabulary: keep accents when lowercasing" } },
   } },
   { "columns", c.map {
-    { "text", c.string { default = "text", doc = "of JSONL: the member with the text; a.b is b inside a" } },
+    { "text", c.string { default = "text", doc = "for JSONL: the member with the text; a.b is b inside a" } },
   } },
   { "where", c.string { optional = true,
-    doc = "of JSONL: records that are wanted, such as lang == 'en' and score > 0.5" } },
+    doc = "for JSONL: condition on records, such as lang == 'en' and score > 0.5" } },
 }
 
 local cfg, request = require("seqrun.run.settings") { recipe = arg, schema = schema }

@@ -14,12 +14,12 @@ tasks[#tasks + 1] = "none"
 
 local fields = {
   { "task", c.enum(tasks, { default = "classify",
-    doc = "what the labels are: a class, several classes, numbers, the right choice, tags of words, answers" }) },
+    doc = "kind of labels: a class, several classes, numbers, the right choice, tags of words, answers" }) },
   { "inputs", c.list(c.path {}, { required = true, min = 1, one = true, doc = "labelled files; .gz and .zst too" }) },
   { "out", c.path { required = true, doc = "data set to write" } },
   { "overwrite", c.boolean { default = false, doc = "replace an existing file" } },
-  { "model", c.path { optional = true, doc = "run, checkpoint or Hugging Face model whose tokenizer is used" } },
-  { "vocab", c.path { optional = true, doc = "if there is no model: directory, tokenizer.json or vocab.txt" } },
+  { "model", c.path { optional = true, doc = "run, checkpoint or Hugging Face model with the tokenizer to use" } },
+  { "vocab", c.path { optional = true, doc = "without a model: directory, tokenizer.json or vocab.txt" } },
   { "lowercase", c.boolean { default = true, doc = "lowercase the text, with a vocab.txt" } },
   { "max_len", c.integer { default = 384, min = 8, max = 65535, doc = "tokens of a window (question answering)" } },
   { "columns", keys.columns },

@@ -2,7 +2,7 @@
 --
 --     seqrun recipes/search.lua model=runs/embed texts=texts.txt "a question" [top=5]
 --
--- The vectors of the lines are made anew each time; `seqrun encode --out` keeps them in a file.
+-- The vectors of the lines are computed each time; `seqrun encode --out` keeps them in a file.
 
 local sr = require "seqrun"
 
@@ -16,7 +16,7 @@ for _, word in ipairs(arg) do
   if key and options[key] ~= nil then
     options[key] = value
   elseif key and not word:find("%s") or word:find("^%-%-") then
-    refuse("unknown key '%s'; there are model, texts and top", key or word)
+    refuse("unknown key '%s'; choose model, texts or top", key or word)
   elseif question then
     refuse("two questions, '%s' and '%s'; put one in quotes", question, word)
   else

@@ -20,7 +20,7 @@ local schema = c.map {
     doc = "runs, checkpoints, directories of Hugging Face or sentence-transformers" }) },
   { "data", c.list(c.path {}, { required = true, min = 1, one = true,
     doc = "files of scored pairs, and directories for retrieval" }) },
-  { "pool", c.enum({ "mean", "cls", "last" }, { optional = true, doc = "none: as the model says, or mean" }) },
+  { "pool", c.enum({ "mean", "cls", "last" }, { optional = true, doc = "none: as in the model, or mean" }) },
   { "max_len", c.integer { optional = true, min = 4, max = 65535, doc = "tokens of a text; none: the model's" } },
   { "device", c.string { default = "cpu", doc = "cpu, cuda, cuda:N, ref" } },
   { "precision", c.enum({ "f32", "bf16" }, { default = "f32", doc = "of weights and activations" }) },

@@ -38,7 +38,7 @@ for i = 1, options.repeats do
   take("waits", began)
   parts.step = 2 * i + 1
   began = sys.now()
-  if not saver:begin(parts) then common.refuse("there is no memory for a copy of the state") end
+  if not saver:begin(parts) then common.refuse("not enough memory for a copy of the state") end
   take("copies", began)
   sr.must(saver:wait())
   take("durable", began)

@@ -95,7 +95,7 @@ local function rows()
     seconds / updates * 1e3))
 end
 
----Processor time tells more on a machine that others use as well.
+---Processor time is more reliable on a busy machine.
 local now = options.clock == "cpu" and os.clock or sys.now
 
 ---Seconds of an update, from drawing it to the step, and its tokens.

@@ -26,7 +26,7 @@ assert(file:close())
 local bytes = options.times * (#text + 2)
 local tokenizer = sr.must(core.load_tokenizer(options.vocab))
 
----The times of an action, by the clock and of the processor; an action may tell the first.
+---The times of an action, by the clock and of the processor; an action may return the first.
 local function timed(action)
   local start, used = sys.now(), os.clock()
   local seconds = action() or sys.now() - start

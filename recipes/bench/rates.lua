@@ -71,7 +71,7 @@ function rates.product(m, n, k, device)
 end
 
 ---What a sequence of `n` tokens leaves of attention's rate at 512.  A tile of queries costs a visit of a block of keys
----more than it visits; in the backward pass a sequence costs one and a half, and each block of keys a half, besides
+---more than it visits; in the backward pass a sequence costs one and a half, and each block of keys a half, on top of
 ---the sums for a bias, which the rate at 512 does not have.
 ---@param kind "attention"|"attention_backward"
 ---@param n integer
@@ -83,7 +83,7 @@ function rates.share_at(kind, n)
   return share(math.ceil(n / BLOCK), SUMS) / share(512 / BLOCK, 0)
 end
 
----Seconds of all calls, and launches of each besides those that every call has.
+---Seconds of all calls, and further launches of each.
 local function attention(op, device)
   local total, seconds, lengths = 0, {}, {}
   local rate = op.kind == "attention" and device.attention or device.backward

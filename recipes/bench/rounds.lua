@@ -4,7 +4,7 @@
 local rounds = {}
 
 local TILE = 64 -- rows
-local START = 1.5 -- visits that a block costs besides its own
+local START = 1.5 -- further visits that a block costs
 local KEYS = 0.5 -- and each block of keys
 local VISIT_KEYS, VISIT_QUERIES = 4 / 5, 3 / 5 -- of a visit's 5 products, where a sequence is split
 local OF_KEYS, OF_QUERIES = 2 / 3, 1 / 3 -- of the sums for a bias

@@ -51,7 +51,7 @@ end
 local arms, sets = chosen(experiment.words(options.arms)), {}
 for i, name in ipairs(experiment.words(options.data)) do
   if not SETS[name] and not sys.exists(name) then
-    common.refuse("data=%s: there is no such file; give novels, definitions or a data set (.sqr)", name)
+    common.refuse("data=%s: no such file; give novels, definitions or a data set (.sqr)", name)
   end
   sets[i] = { name = name:match("([^/]*)%.sqr$") or name, path = name, shape = SETS[name] or OTHER }
   if SETS[name] then sets[i].path = nil end
@@ -155,7 +155,7 @@ local function print_set(set, found)
   common.print_table(rows)
 end
 
----How many steps are told of apart, since rounding grows from step to step.
+---How many steps are reported separately, since rounding grows from step to step.
 local FIRST = 50
 
 ---The largest difference of a loss of training between padded and packed, over all steps of all seeds.

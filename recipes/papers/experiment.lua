@@ -57,7 +57,7 @@ local function check_same(out, options, fixed)
   local before = text and json.decode(text)
   for _, key in ipairs(type(before) == "table" and fixed or {}) do
     if before[key] ~= nil and before[key] ~= kept[key] then
-      common.refuse("%s was begun with %s=%s, now it is %s; give the same to go on, or another out=", out, key,
+      common.refuse("%s was begun with %s=%s, now it is %s; give the same to continue, or another out=", out, key,
         tostring(before[key]), tostring(kept[key]))
     end
   end
@@ -99,7 +99,7 @@ function experiment.open(name, defaults, fixed, arguments)
   for _, seed in ipairs(options.seeds) do
     if math.type(seed) ~= "integer" or known[seed] then
       common.refuse("seeds: %s is %s; give different integers, such as seeds=1,2,3", tostring(seed),
-        known[seed] and "there twice" or "no integer")
+        known[seed] and "listed twice" or "not an integer")
     end
     known[seed] = true
   end
@@ -170,7 +170,7 @@ end
 ---@return boolean
 function experiment.finished(folder) return (ending.read(folder) or {}).state == "finished" end
 
----Trains an arm, unless it has ended, and tells that it has.
+---Trains an arm, unless it has ended, and reports it.
 ---@param options table of experiment.open
 ---@param folder string
 ---@param words string[] a recipe and its arguments

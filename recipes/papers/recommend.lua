@@ -50,7 +50,7 @@ end
 
 ---The trials of a table that ran, by study.
 local function measured_of(path)
-  if not sys.exists(path) then common.refuse("layouts=%s: there is no such file", path) end
+  if not sys.exists(path) then common.refuse("layouts=%s: no such file", path) end
   local studies = {}
   for _, t in ipairs(common.read_table(path)) do
     if t.status == "ok" then
@@ -192,7 +192,7 @@ end
 if #cases == 0 then
   local known = {}
   for i, case in ipairs(CASES) do known[i] = case.name end
-  common.refuse("cases=%s: there are %s", options.cases, table.concat(known, ","))
+  common.refuse("cases=%s: choose %s", options.cases, table.concat(known, ","))
 end
 local studies = options.layouts ~= "" and {} or nil
 if studies then

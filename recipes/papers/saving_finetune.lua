@@ -93,7 +93,7 @@ local function names_of(options)
   local names = { "baseline" }
   for _, name in ipairs(options.arms == "" and arms.TUNING or experiment.words(options.arms)) do
     if not arms.TUNING_TITLES[name] then
-      common.refuse("unknown arm '%s'; there are %s", name, table.concat(arms.TUNING, ","))
+      common.refuse("unknown arm '%s'; choose %s", name, table.concat(arms.TUNING, ","))
     end
     if name ~= "baseline" then names[#names + 1] = name end
   end
@@ -108,7 +108,7 @@ return function(options)
       local example = "part=finetune init=minilm train=MRPC/train.tsv dev=MRPC/dev.tsv"
       return print(("nothing to measure: give %s=, as in %s"):format(key, example))
     end
-    if not sys.exists(options[key]) then common.refuse("%s=%s: there is no such file", key, options[key]) end
+    if not sys.exists(options[key]) then common.refuse("%s=%s: no such file", key, options[key]) end
   end
   local most = math.max(table.unpack(experiment.numbers(options.shares)))
   return {

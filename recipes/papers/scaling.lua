@@ -66,7 +66,7 @@ local function result(width, budget)
 end
 
 local path = options.data ~= "" and options.data or nil
-if path and not sys.exists(path) then common.refuse("data=%s: there is no such file", path) end
+if path and not sys.exists(path) then common.refuse("data=%s: no such file", path) end
 path = path or options.only == "" and experiment.data(options.out, "text")
 for _, budget in ipairs(budgets) do
   for _, width in ipairs(widths) do train(path, width, budget) end

@@ -18,7 +18,7 @@ local STEPS = 6
 local plugin = program.path:gsub("[^/]*$", "tests/clock.so")
 local corpus = small.corpus(trial.folder, 40)
 
----Runs the program with jumping clocks; a failure is told.
+---Runs the program with jumping clocks; a failure is reported.
 local function run(words, seed)
   local before = seed and ("LD_PRELOAD='%s' CLOCK_SEED=%d"):format(plugin, seed) or ""
   local code, out, err = program.run(words, { before = "env " .. before .. " timeout -s KILL 120" })

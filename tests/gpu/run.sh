@@ -50,7 +50,7 @@ if [ "$device" = cuda ]; then
     lt=$(find_lt | head -1)
     [ -z "$lt" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:${lt%/*}"
 fi
-export XDG_CACHE_HOME=$logs/cache # choices by timing start anew, and come back with the results
+export XDG_CACHE_HOME=$logs/cache # choices by timing start empty, and come back with the results
 mkdir -p "$XDG_CACHE_HOME"
 small= # keys of a model that the simt device trains in seconds
 if [ "$device" != cuda ]; then

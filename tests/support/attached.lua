@@ -22,7 +22,7 @@ local function wait_for(path, log)
   error(("%s does not appear: %s"):format(path, sys.read_file(log) or "no log"), 3)
 end
 
----Starts a run of a small model that ends when it is told to, and waits until prompts can be attached.
+---Starts a run of a small model that ends on request, and waits until prompts can be attached.
 ---@param folder string
 ---@param corpus string
 ---@param name string

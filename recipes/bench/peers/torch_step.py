@@ -204,7 +204,7 @@ def seconds_of(model, optimizer, packs, how, o):
     for spans, rows, width in arrange(packs, how):
         batch = batch_of(spans, rows, MODELS[o.model]["vocabulary"])
         attend = attention_of(how, packs, spans, rows, width, o.device)
-        if o.compile:  # else each update is compiled anew, with a copy of the call for each of its sequences
+        if o.compile:  # else each update is recompiled, with a copy of the call for each of its sequences
             attend = torch.compiler.disable(attend)
         batches.append(({k: v.to(o.device) for k, v in batch.items()}, attend))
         tokens += sum(n for _, n in spans)

@@ -4,7 +4,7 @@
 --
 -- `new` leaves out what a command or recipe before has had with the same path of calls.  PART=1/2 takes half of them,
 -- PART=2/2 the others, in another process.
--- A failure is told when it is found, on stderr, with what repeats it.  LONG=1 is the long form of `make test-long`.
+-- A failure is printed when it is found, on stderr, with its command.  LONG=1 is the long form of `make test-long`.
 
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
@@ -97,7 +97,7 @@ end
 ---@return boolean
 function Frame:wants(name) return not self.only or name:find(self.only, 1, true) ~= nil end
 
----A failure; repeated ones are counted, and the first of each kind are told.
+---A failure; repeated ones are counted, and the first of each kind are printed.
 ---@param format string
 function Frame:fail(format, ...)
   self.bad = self.bad + 1

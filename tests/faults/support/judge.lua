@@ -216,7 +216,7 @@ function Judge:problem(got)
   return wrong_words(got) or wrong_file(self, got)
 end
 
----Runs the victim with a fault and tells what was wrong.
+---Runs the victim with a fault and returns what was wrong.
 ---@param trial tests.Frame
 ---@param before string words before the command, which make the fault
 ---@param fault string what it is

@@ -48,7 +48,7 @@ end
 
 ---The calls of a recorded program from the first that names `mark` on, each as { name, number, key }: it is the
 ---number-th of its name in its thread, and the key is the same for the same file and functions.  Left out are those
----that write messages, since a failure could not be told, and numbers that the loader of the program has had, since
+---that write messages, since a failure could not be reported, and numbers that the loader of the program has had, since
 ---that would fail.
 ---@param path string
 ---@param mark string

@@ -1,6 +1,6 @@
 -- victims.lua - every command and every recipe, small and quick, for the commands of tests/faults.
 --
--- "@" in a word stands for the directory that the outputs go to.
+-- "@" in a word is replaced by the directory of the outputs.
 
 local commands = require("seqrun.cli.commands")
 local files = require("tests.support.task_files")
