@@ -13,7 +13,7 @@
 -- which domain a definition belongs; the definitions that accuracy is measured on are part of the text, without their
 -- domains, for all arms alike.  data=FILE.sqr trains on that instead.  part=finetune is in saving_finetune.lua.
 --
--- With peak=2e-3 and warmup=60 some seeds collapse and predict one word for ever; at 1e-3 and 200 they learn.
+-- With peak=2e-3 and warmup=60 some seeds collapse and always predict one word; at 1e-3 and 200 they learn.
 -- Repeating the command goes on where it stopped, also in the middle of a run.
 
 local experiment = require("experiment") -- first: it says where common.lua is
@@ -47,7 +47,8 @@ local finetune = options.part == "finetune"
 if options.shares == "" then options.shares = finetune and "1" or "1,0.5" end
 local shares = experiment.numbers(options.shares)
 for _, share in ipairs(shares) do
-  if share <= 0 or share > 1 then common.refuse("shares: %g is no part of the tokens; give some like 1,0.5", share) end
+  if share <= 0 or share > 1 then common.refuse("shares: %g is not a share of the tokens; use shares such as "
+    .. "1,0.5", share) end
 end
 if not finetune and options.part ~= "pretrain" then
   common.refuse("part=%s: it is pretrain or finetune", options.part)
@@ -121,11 +122,11 @@ local function pretraining()
     or experiment.words(options.arms)
   for _, name in ipairs(names) do
     if not arms.TITLES[name] then
-      common.refuse("unknown arm '%s'; there are all,%s", name, table.concat(arms.NAMES, ","))
+      common.refuse("unknown arm '%s'; choose all,%s", name, table.concat(arms.NAMES, ","))
     end
   end
   local path = options.data ~= "" and options.data or options.only == "" and experiment.data(options.out, "text")
-  if options.data ~= "" and not sys.exists(path) then common.refuse("data=%s: there is no such file", path) end
+  if options.data ~= "" and not sys.exists(path) then common.refuse("data=%s: no such file", path) end
   return {
     names = names, titles = arms.TITLES, file = "saving", y = { key = "mlm_loss", label = "nats" }, result = result,
     about = ("%d layers, hidden size %d, %.3g effective tokens"):format(options.layers, options.hidden, tokens_of_all),

@@ -179,7 +179,7 @@ describe("a loader of causal targets", function()
   it("has tokens that prepare adds on request, once each", function()
     local tokenizer = sr.must(sr.data.open(folder .. "/fim.sqr")):tokenizer()
     assert.same(FIM, { tokenizer:id("<fim_prefix>"), tokenizer:id("<fim_suffix>"), tokenizer:id("<fim_middle>") })
-    for word, wrong in pairs { the = "'the' is in the trained vocabulary already", ["a b"] = "'a b' is no token" } do
+    for word, wrong in pairs { the = "'the' is in the trained vocabulary already", ["a b"] = "'a b' is not a token" } do
       local none, message, code = sr.data.prepare { inputs = { folder .. "/corpus.txt" }, out = folder .. "/no.sqr",
         vocab = { size = 120, tokens = { word } } }
       assert.same({ nil, "config" }, { none, code })
