@@ -102,4 +102,21 @@ function check.choice(what, value, names)
   check.fail("%s must be one of %s, got %s%s", what, table.concat(names, ", "), check.show(value), hint)
 end
 
+---Named options whose values are checked, too: an option is true (any value), the name of a type, { least, most } of an
+---integer, or a list of words.
+---@param what string the function
+---@param given? table
+---@param known table<string, true|type|integer[]|string[]>
+---@return table
+function check.typed(what, given, known)
+  for key, value in pairs(check.options(what, given, known)) do
+    local wanted, name = known[key], ("%s: %s"):format(what, key)
+    if type(wanted) == "string" then check.value(name, value, wanted) end
+    local plain = type(wanted) == "table" and type(wanted[1])
+    if plain == "number" then check.integer(name, value, wanted[1], wanted[2]) end
+    if plain == "string" then check.choice(name, value, wanted) end
+  end
+  return given or {}
+end
+
 return check

@@ -12,8 +12,10 @@
 
 local cached = require("seqrun.predict.cached")
 local check = require("seqrun.base.check")
+local failure = require("seqrun.base.failure")
 local frames = require("seqrun.text.frames")
 local masked_model = require("seqrun.predict.masked_model")
+local opening = require("seqrun.predict.opening")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
@@ -41,10 +43,7 @@ require("seqrun.base.strict").seal(Continuer, "the continuer",
 ---@field ended boolean whether the model ended the text
 ---@field error? string why the text cannot be continued
 
-local OPTIONS = {
-  tokens = true, temperature = true, top = true, seed = true, max_len = true, rows = true, precision = true,
-  average = true,
-}
+local OPTIONS = opening.with { tokens = { 1 }, temperature = true, top = { 0 }, seed = { 0 } }
 
 ---Ids that end a text: what the tokenizer puts behind one, and the end in the config.
 local function ends_of(tokenizer, config)
@@ -64,6 +63,19 @@ local function allowed_of(tokenizer, ends)
   return ids
 end
 
+local function open_model(path, o)
+  local opened = masked_model.open("continue texts", path, {
+    max_len = o.max_len, precision = o.precision, average = o.average, causal = true,
+  })
+  local core = opened.tokenizer.core
+  local ends = ends_of(core, opened.facts.config)
+  return setmetatable({
+    tokens = o.tokens or 40, top = o.top or 0, seed = o.seed or 0, temperature = o.temperature or 0, number = 0,
+    model = opened.model, tokenizer = opened.tokenizer, max_len = opened.max_len, rows = o.rows or 2048, ends = ends,
+    allowed = allowed_of(core, ends),
+  }, Continuer)
+end
+
 ---Opens a run, a checkpoint or a Hugging Face directory of a causal model.
 ---
 ---  tokens       most tokens that are added, 40
@@ -77,24 +89,12 @@ end
 ---@return string? message
 ---@return string? code
 function continue.open(path, options)
-  local o = check.options("continue.open", options, OPTIONS)
-  local self = {
-    tokens = check.integer("continue.open: tokens", o.tokens or 40, 1), top = check.integer("continue.open: top",
-      o.top or 0, 0), seed = check.integer("continue.open: seed", o.seed or 0, 0), temperature = o.temperature or 0,
-    number = 0,
-  }
-  if type(self.temperature) ~= "number" or not (self.temperature >= 0) or self.temperature == math.huge then
-    check.fail("continue.open: temperature is %s; expected a number of at least 0, such as 0.8",
-      tostring(self.temperature))
+  local o = check.typed("continue.open", options, OPTIONS)
+  local heat = o.temperature or 0
+  if type(heat) ~= "number" or not (heat >= 0) or heat == math.huge then
+    check.fail("continue.open: temperature is %s; expected a number of at least 0, such as 0.8", tostring(heat))
   end
-  local opened, message, code = masked_model.open("continue.open", "continue texts", path, {
-    max_len = o.max_len, rows = o.rows, precision = o.precision, average = o.average, causal = true,
-  })
-  if not opened then return nil, message, code end
-  self.model, self.tokenizer, self.max_len, self.rows = opened.model, opened.tokenizer, opened.max_len, o.rows or 2048
-  self.ends = ends_of(self.tokenizer.core, opened.facts.config)
-  self.allowed = allowed_of(self.tokenizer.core, self.ends)
-  return setmetatable(self, Continuer)
+  return failure.returned(open_model, path, o)
 end
 
 -- ---- one token ------------------------------------------------------------------------------------

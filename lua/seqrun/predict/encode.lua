@@ -7,6 +7,7 @@
 local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
 local encoding = require("seqrun.predict.encoding")
+local failure = require("seqrun.base.failure")
 local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
 
@@ -24,8 +25,8 @@ TextEncoder.__name = "seqrun.TextEncoder"
 require("seqrun.base.strict").seal(TextEncoder, "the text encoder",
   { "model", "tokenizer", "size", "max_len", "counts", "pool", "normalise", "prompt", "rows", "head" })
 
-local OPTIONS = { pool = true, normalise = true, max_len = true, rows = true, precision = true, prompt = true,
-  average = true,
+local OPTIONS = opening.with {
+  pool = { "mean", "cls", "last" }, normalise = "boolean", prompt = "string",
 }
 
 ---Pooling and normalisation: as the options say, else as the directory does, else the normalised mean.
@@ -53,6 +54,20 @@ function encode.heads(facts)
   return { require("seqrun.tasks.embed.head").new(require("seqrun.tasks.embed").options_of(facts)) }
 end
 
+local function open(path, options)
+  local facts = failure.must(checkpoint.pretrained(path))
+  local model, _, report = failure.must(pretrained(path, {
+    heads = encode.heads(facts), precision = options.precision, average = options.average,
+  }))
+  opening.check_whole(facts, report)
+  local self = failure.must(encode.pooling(facts, options))
+  self.max_len = opening.max_len(facts, options.max_len, facts.max_len)
+  self.tokenizer = opening.tokenizer(facts)
+  self.model, self.rows, self.head, self.counts = model, options.rows, model.heads[1], {}
+  self.size = self.head and self.head.size or model.design.hidden
+  return setmetatable(self, TextEncoder)
+end
+
 ---Opens a run, a checkpoint, or a directory of Hugging Face or sentence-transformers.
 ---@param path string
 ---@param options? { pool?: "mean"|"cls"|"last", normalise?: boolean, prompt?: string, max_len?: integer,
@@ -62,32 +77,7 @@ end
 ---@return string? message
 ---@return string? code
 function encode.open(path, options)
-  options = check.options("encode.open", options, OPTIONS)
-  if options.pool ~= nil then check.choice("encode.open: pool", options.pool, { "mean", "cls", "last" }) end
-  if options.max_len ~= nil then check.integer("encode.open: max_len", options.max_len, opening.LEAST, opening.MOST) end
-  if options.rows ~= nil then check.integer("encode.open: rows", options.rows, 1) end
-  if options.precision ~= nil then check.choice("encode.open: precision", options.precision, { "f32", "bf16" }) end
-  for key, kind in pairs { normalise = "boolean", average = "boolean", prompt = "string" } do
-    if options[key] ~= nil then check.value("encode.open: " .. key, options[key], kind) end
-  end
-  local facts, problem, status = checkpoint.pretrained(path)
-  if not facts then return nil, problem, status end
-  local model, failed, report = pretrained(path, {
-    heads = encode.heads(facts), precision = options.precision, average = options.average,
-  })
-  if not model then return nil, failed, report end
-  problem = opening.incomplete(facts, report)
-  if problem then return nil, problem, "data" end
-  local self, message, code
-  self, message, code = encode.pooling(facts, options)
-  if not self then return nil, message, code end
-  self.max_len, message, code = opening.max_len(facts, options.max_len, facts.max_len)
-  if not self.max_len then return nil, message, code end
-  self.tokenizer, message, code = opening.tokenizer(facts)
-  if not self.tokenizer then return nil, message, code end
-  self.model, self.rows, self.head, self.counts = model, options.rows, model.heads[1], {}
-  self.size = self.head and self.head.size or model.design.hidden
-  return setmetatable(self, TextEncoder)
+  return failure.returned(open, path, check.typed("encode.open", options, OPTIONS))
 end
 
 local FIELDS = { keys = { "text", "pair" }, optional = { pair = true } }

@@ -7,8 +7,10 @@
 
 local batches = require("seqrun.predict.batches")
 local check = require("seqrun.base.check")
+local failure = require("seqrun.base.failure")
 local frames = require("seqrun.text.frames")
 local masked_model = require("seqrun.predict.masked_model")
+local opening = require("seqrun.predict.opening")
 local stream = require("seqrun.predict.stream")
 local tensor = require("seqrun.tensor")
 
@@ -37,7 +39,7 @@ require("seqrun.base.strict").seal(Filler, "the filler",
 ---@field id integer
 ---@field probability number among all tokens of the vocabulary
 
-local OPTIONS = { top = true, words = true, max_len = true, rows = true, precision = true, average = true }
+local OPTIONS = opening.with { top = { 1 }, words = "boolean" }
 
 ---The text that a token adds to a text before it, which shows the space that a word begins with.
 local function added_by(tokenizer, id)
@@ -75,6 +77,20 @@ local function allowed(ids, size)
   return tensor.tensor { row }
 end
 
+local function open_model(path, options)
+  local opened = masked_model.open("fill in [MASK]", path, {
+    max_len = options.max_len, precision = options.precision, literal = false, average = options.average,
+  })
+  local core = opened.tokenizer.core
+  local self = {
+    model = opened.model, tokenizer = opened.tokenizer, max_len = opened.max_len, top = options.top or 5,
+    words = options.words ~= false, rows = options.rows, mask = core:token(core:special("mask")),
+  }
+  self.candidates = candidates(core, self.words)
+  self.allowed = allowed(self.candidates, opened.facts.design.vocabulary)
+  return setmetatable(self, Filler)
+end
+
 ---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head.
 ---
 ---  top     candidates of each [MASK], 5
@@ -88,22 +104,7 @@ end
 ---@return string? message
 ---@return string? code
 function fill.open(path, options)
-  options = check.options("fill.open", options, OPTIONS)
-  local top = check.integer("fill.open: top", options.top == nil and 5 or options.top, 1)
-  if options.words ~= nil then check.value("fill.open: words", options.words, "boolean") end
-  local opened, message, code = masked_model.open("fill.open", "fill in [MASK]", path, {
-    max_len = options.max_len, rows = options.rows, precision = options.precision, literal = false,
-    average = options.average,
-  })
-  if not opened then return nil, message, code end
-  local core = opened.tokenizer.core
-  local self = {
-    model = opened.model, tokenizer = opened.tokenizer, max_len = opened.max_len, top = top,
-    words = options.words ~= false, rows = options.rows, mask = core:token(core:special("mask")),
-  }
-  self.candidates = candidates(core, self.words)
-  self.allowed = allowed(self.candidates, opened.facts.design.vocabulary)
-  return setmetatable(self, Filler)
+  return failure.returned(open_model, path, check.typed("fill.open", options, OPTIONS))
 end
 
 ---The `top` candidates of one [MASK] from the probabilities of all tokens.

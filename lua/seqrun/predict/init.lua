@@ -5,6 +5,7 @@
 
 local batches = require("seqrun.predict.batches")
 local check = require("seqrun.base.check")
+local failure = require("seqrun.base.failure")
 local kinds = require("seqrun.base.kinds")
 local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
@@ -26,27 +27,20 @@ require("seqrun.base.strict").seal(Predictor, "the predictor", {
 })
 
 local OPTIONS = {
-  tokenizer = true, max_len = true, head = true, rows = true, stride = true, null_threshold = true,
-  longest_answer = true, nbest = true,
+  tokenizer = true, max_len = opening.OPTIONS.max_len, head = "string", rows = { 1 }, stride = { 1 },
+  null_threshold = true, longest_answer = { 1 }, nbest = { 1 },
 }
-local OPEN_OPTIONS = { precision = true, average = true }
-for key in pairs(OPTIONS) do OPEN_OPTIONS[key] = true end
+local OPEN_OPTIONS = opening.with {}
+for key, wanted in pairs(OPTIONS) do OPEN_OPTIONS[key] = wanted end
 
 ---Checks the options of the function `what`.
-local function check_options(what, t, known)
-  check.options(what, t, known)
-  local function integer(key, least, most)
-    if t[key] ~= nil then check.integer(("%s: %s"):format(what, key), t[key], least, most) end
-  end
-  integer("max_len", opening.LEAST, opening.MOST)
-  for _, key in ipairs { "rows", "stride", "longest_answer", "nbest" } do integer(key, 1) end
+local function checked(what, given, known)
+  local t = check.typed(what, given, known)
   local threshold = t.null_threshold
   if threshold ~= nil and (math.type(threshold) == nil or threshold ~= threshold) then
     check.fail("%s: null_threshold must be a number, got %s", what, check.show(threshold))
   end
-  for key, kind in pairs { head = "string", average = "boolean" } do
-    if t[key] ~= nil then check.value(("%s: %s"):format(what, key), t[key], kind) end
-  end
+  return t
 end
 
 ---A predictor of a model.
@@ -60,7 +54,7 @@ end
 ---  head: by name; default the first that has a task
 ---@return seqrun.Predictor
 function predict.new(model, t)
-  check_options("predict.new", t, OPTIONS)
+  checked("predict.new", t, OPTIONS)
   local positions = model.design.longest
   if t.max_len and t.max_len > positions then
     check.fail("predict.new: the model has %d position embeddings, fewer than max_len %d", positions, t.max_len)
@@ -77,6 +71,20 @@ function predict.new(model, t)
   return self
 end
 
+local function open(path, options)
+  local own = {}
+  for key, value in pairs(options) do own[key] = value end
+  own.precision, own.average = nil, nil
+  local model, facts, report = failure.must(pretrained(path, {
+    precision = options.precision, average = options.average,
+  }))
+  if not facts.kind then failure.raise("data", "%s: has no task head; fine-tune it first", path) end
+  opening.check_whole(facts, report)
+  own.max_len = opening.max_len(facts, own.max_len, run_config.max_len(facts))
+  own.tokenizer = own.tokenizer or opening.tokenizer(facts)
+  return predict.new(model, own)
+end
+
 ---Opens a run, a checkpoint or a Hugging Face directory.
 ---@param path string
 ---@param options? table of predict.new; and precision, and average: with the moving average of the weights
@@ -84,23 +92,7 @@ end
 ---@return string? message
 ---@return string? code
 function predict.open(path, options)
-  check_options("predict.open", options or {}, OPEN_OPTIONS)
-  local own = {}
-  for key, value in pairs(options or {}) do own[key] = value end
-  local precision, average = own.precision, own.average
-  own.precision, own.average = nil, nil
-  if precision ~= nil then check.choice("predict.open: precision", precision, { "f32", "bf16" }) end
-  local model, facts, report = pretrained(path, { precision = precision, average = average })
-  if not model then return nil, facts, report end
-  if not facts.kind then return nil, ("%s: has no task head; fine-tune it first"):format(path), "data" end
-  local problem = opening.incomplete(facts, report)
-  if problem then return nil, problem, "data" end
-  local message, code
-  own.max_len, message, code = opening.max_len(facts, own.max_len, run_config.max_len(facts))
-  if not own.max_len then return nil, message, code end
-  if not own.tokenizer then own.tokenizer, message, code = opening.tokenizer(facts) end
-  if not own.tokenizer then return nil, message, code end
-  return predict.new(model, own)
+  return failure.returned(open, path, checked("predict.open", options, OPEN_OPTIONS))
 end
 
 ---The logits of a batch as nested lists, in the order of its sequences.

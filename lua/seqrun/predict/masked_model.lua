@@ -1,23 +1,13 @@
 -- masked_model.lua - a language model and its tokenizer: a masked one for filling in [MASK] and scoring texts, a causal
 -- one for scoring and continuing them.
 
-local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
+local failure = require("seqrun.base.failure")
 local history = require("seqrun.history.runs")
 local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
 
 local masked_model = {}
-
----Checks the options that all such models have.
----@param what string the function, for messages
----@param options { max_len?: integer, rows?: integer, precision?: string, average?: boolean }
-local function check_options(what, options)
-  if options.max_len ~= nil then check.integer(what .. ": max_len", options.max_len, opening.LEAST, opening.MOST) end
-  if options.rows ~= nil then check.integer(what .. ": rows", options.rows, 1) end
-  if options.precision ~= nil then check.choice(what .. ": precision", options.precision, { "f32", "bf16" }) end
-  if options.average ~= nil then check.value(what .. ": average", options.average, "boolean") end
-end
 
 ---Why a model without the head is of no use here; a fine-tuned one names its base.
 local function headless(path, facts, purpose)
@@ -43,37 +33,30 @@ local function wrong_kind(facts, causal)
 end
 
 ---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head, or with `causal` a causal model, which
----is the only kind if it is true.
----@param what string the function, for messages: "fill.open"
+---is the only kind if it is true; raises failures.
 ---@param purpose string what it is opened for: "fill in [MASK]"
 ---@param path string
 ---@param options { max_len?: integer, rows?: integer, precision?: "f32"|"bf16", literal?: boolean, average?: boolean,
 ---  causal?: true|"too" }
 ---@return { model: seqrun.Bert, facts: seqrun.Pretrained, tokenizer: seqrun.text.Tokenizer, max_len: integer,
----  causal: boolean }|nil
----@return string? message
----@return string? code
-function masked_model.open(what, purpose, path, options)
-  check_options(what, options)
-  local known, problem, kind = checkpoint.pretrained(path)
-  if not known then return nil, problem, kind end
-  problem = wrong_kind(known, options.causal)
-  if problem then return nil, problem, "data" end
+---  causal: boolean }
+function masked_model.open(purpose, path, options)
+  local known = failure.must(checkpoint.pretrained(path))
+  local problem = wrong_kind(known, options.causal)
+  if problem then failure.raise("data", "%s", problem) end
   local causal = known.family.causal or false
-  local model, facts, report = pretrained(path, {
+  local model, facts, report = failure.must(pretrained(path, {
     heads = { causal and "causal" or "mlm" }, precision = options.precision, average = options.average,
-  })
-  if not model then return nil, facts, report end
+  }))
   for _, missing in ipairs(report.missing) do
-    if not missing.name:find(model.encoder.prefix, 1, true) then return nil, headless(path, facts, purpose), "data" end
+    if not missing.name:find(model.encoder.prefix, 1, true) then
+      failure.raise("data", "%s", headless(path, facts, purpose))
+    end
   end
-  local max_len, message, code = opening.max_len(facts, options.max_len)
-  if not max_len then return nil, message, code end
-  local self = { model = model, facts = facts, max_len = max_len, causal = causal }
-  self.tokenizer, message, code = opening.tokenizer(facts, { literal = options.literal })
-  if not self.tokenizer then return nil, message, code end
+  local self = { model = model, facts = facts, max_len = opening.max_len(facts, options.max_len), causal = causal }
+  self.tokenizer = opening.tokenizer(facts, { literal = options.literal })
   if not causal and not self.tokenizer.core:special("mask") then
-    return nil, ("%s: its tokenizer has no mask token"):format(facts.path), "data"
+    failure.raise("data", "%s: its tokenizer has no mask token", facts.path)
   end
   model.training = false
   return self

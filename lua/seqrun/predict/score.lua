@@ -14,8 +14,10 @@
 
 local batches = require("seqrun.predict.batches")
 local check = require("seqrun.base.check")
+local failure = require("seqrun.base.failure")
 local frames = require("seqrun.text.frames")
 local masked_model = require("seqrun.predict.masked_model")
+local opening = require("seqrun.predict.opening")
 local stream = require("seqrun.predict.stream")
 local tensor = require("seqrun.tensor")
 
@@ -41,7 +43,14 @@ require("seqrun.base.strict").seal(Scorer, "the scorer", { "model", "tokenizer",
 ---@field correct? boolean whether the good one is more probable; nil on a tie
 ---@field error? string why it cannot be scored
 
-local OPTIONS = { max_len = true, rows = true, precision = true, average = true }
+local function open(path, options)
+  local opened = masked_model.open("score texts", path, setmetatable({ causal = "too" }, { __index = options }))
+  local frame = frames.of(opened.tokenizer.core)
+  return setmetatable({
+    model = opened.model, tokenizer = opened.tokenizer, max_len = opened.max_len, rows = options.rows or 4096,
+    room = frame:room(opened.max_len), causal = opened.causal, lead = frame:lead(),
+  }, Scorer)
+end
 
 ---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head, or of a causal model.
 ---
@@ -52,15 +61,7 @@ local OPTIONS = { max_len = true, rows = true, precision = true, average = true 
 ---@return string? message
 ---@return string? code
 function score.open(path, options)
-  options = check.options("score.open", options, OPTIONS)
-  local opened, message, code = masked_model.open("score.open", "score texts", path,
-    setmetatable({ causal = "too" }, { __index = options }))
-  if not opened then return nil, message, code end
-  local frame = frames.of(opened.tokenizer.core)
-  return setmetatable({
-    model = opened.model, tokenizer = opened.tokenizer, max_len = opened.max_len, rows = options.rows or 4096,
-    room = frame:room(opened.max_len), causal = opened.causal, lead = frame:lead(),
-  }, Scorer)
+  return failure.returned(open, path, check.typed("score.open", options, opening.OPTIONS))
 end
 
 ---The fields of an item: a text, or a pair.

@@ -92,7 +92,7 @@ end
 ---The tokenizer of a directory; failures are raised.
 ---@param facts seqrun.Pretrained
 ---@return seqrun.text.Tokenizer
-function verb.tokenizer(facts) return (failure.must(opening.tokenizer(facts))) end
+function verb.tokenizer(facts) return opening.tokenizer(facts) end
 
 ---A line for stderr.
 verb.note = output.note
@@ -135,8 +135,7 @@ function verb.open(args, heads)
   verb.use_device(args)
   verb.note_best(args)
   local model, report = load_model(args, opened, heads, args.precision ~= "auto" and args.precision or "f32")
-  local problem = opening.incomplete(facts, report)
-  if problem then failure.raise("data", "%s", problem) end
+  opening.check_whole(facts, report)
   opened.model = faster(args, opened, heads, model)
   sys.signals("run")
   return opened
