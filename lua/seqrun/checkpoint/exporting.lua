@@ -158,7 +158,6 @@ end
 ---@field heads? string[] several heads of tasks: they are in the files, but Transformers has no class for them
 
 local function export(path, out, options)
-  out = out:gsub("(.)/+$", "%1")
   check_free(out, options.replace)
   local facts = failure.must(pretrained.read(path))
   local why = facts.design.experts and NO_EXPERTS:format(facts.path) or not options.encoder and no_class(facts)
@@ -199,5 +198,5 @@ return function(path, out, options)
   options = require("seqrun.base.check").options("checkpoint.export", options, {
     encoder = 1, dtype = 1, replace = 1, average = 1, network = 1,
   })
-  return failure.returned(export, path, out, options)
+  return failure.returned(export, path, (out:gsub("(.)/+$", "%1")), options)
 end

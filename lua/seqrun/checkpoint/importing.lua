@@ -53,7 +53,6 @@ end
 ---@field left_out { name: string, reason: string }[]
 
 local function import(path, run)
-  run = run:gsub("(.)/+$", "%1")
   if occupied(run) then failure.raise("config", "%s is not empty; choose another directory", run) end
   if not sys.exists(path) then
     failure.raise("missing", "%s: no such directory%s", path, require("seqrun.base.guess").file_hint(path))
@@ -92,5 +91,5 @@ end
 ---@return string? message
 ---@return string? code
 return function(path, run)
-  return failure.returned(import, path, run)
+  return failure.returned(import, path, (run:gsub("(.)/+$", "%1")))
 end
