@@ -41,7 +41,7 @@ static int64_t mlm_count(const sr_collator *c, const sr_site *s) {
     return limit < most ? limit : most;
 }
 
-/* Which tokens of a sequence continue a word, as the data set tells. */
+/* Which tokens of a sequence continue a word, from the data set. */
 static sr_status read_words(const uint8_t **out, const sr_site *s) {
     const sr_example *e = &s->example;
     uint8_t *goes_on = s->flags;
@@ -54,7 +54,7 @@ static sr_status read_words(const uint8_t **out, const sr_site *s) {
     return SR_OK;
 }
 
-/* Items of the rows before the masked ones; nothing stands before the first, which stays as it is.
+/* Items of the rows before the masked ones; the first has no predecessor and stays.
  * Returns their number. */
 static int32_t shift(int32_t *rows, int32_t *labels, int32_t n, int32_t *ids) {
     int32_t first = n > 0 && rows[0] == 0;

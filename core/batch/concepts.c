@@ -135,7 +135,7 @@ static range narrow(const sr_concepts *c, range r, int32_t depth, int32_t id) {
 /* Whether a word ends before token i. */
 static bool is_cut(const sr_concepts *c, const sr_wording *w, int32_t i) {
     if (i >= w->len || !sr_goes_on(w, i)) return true;
-    if (i == 0 || w->goes_on == NULL) return false; /* ## is no punctuation */
+    if (i == 0 || w->goes_on == NULL) return false; /* ## is not punctuation */
     return (c->marks[w->ids[i]] & BEGINS) != 0 || (c->marks[w->ids[i - 1]] & ENDS) != 0;
 }
 
@@ -161,7 +161,7 @@ int32_t sr_concepts_at(int64_t *form, const sr_concepts *c, const sr_wording *w,
 typedef struct scan {
     const sr_concepts *c;
     const sr_dataset *d;
-    const sr_masker *m; /* tells which ids continue a word */
+    const sr_masker *m; /* knows which ids continue a word */
     int32_t *ids;
     uint8_t *goes_on;
     uint64_t room;

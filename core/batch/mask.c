@@ -135,7 +135,7 @@ static int32_t ordinary_id(const sr_masker *m, uint32_t word) {
     return id;
 }
 
-/* A sequence, what tells which of its tokens continue a word, and its key. */
+/* A sequence, which of its tokens continue a word, and its key. */
 typedef struct words {
     sr_wording of;
     const sr_masker *m;

@@ -25,7 +25,7 @@ typedef struct piece {
 typedef struct group {
     size_t first, last; /* pieces [first, last) */
     void *ids;          /* as their column has them: u16, or u32 */
-    uint8_t *starts;    /* of words; only where ids do not tell */
+    uint8_t *starts;    /* of words; only where ids do not show them */
     size_t count, room;
 } group;
 
@@ -393,7 +393,7 @@ sr_ingest_counts sr_ingest_count(const sr_ingest *in) {
 
 /* ---- the end ---- */
 
-/* The metadata of every .sqr file of text, besides that of the tokenizer. */
+/* The metadata of every .sqr file of text, without that of the tokenizer. */
 static sr_status write_meta(sr_ingest *in) {
     sr_shard_writer *w = in->writer;
     SR_TRY(sr_shard_set_meta(w, "format", in->opts.format == SR_TEXT_LINES ? "lines" : "prose"));

@@ -1,7 +1,7 @@
-/* alarm.h - tells of work that does not end, while it does not: a thread beside it.
+/* alarm.h - reports work that takes too long, while it runs: a thread of its own.
  *
- * Before a step waits for its data, or for other ranks, the alarm is armed with what is to be told
- * if the time passes: a warning, a record for metrics.jsonl, and a command of the user's.
+ * Before a step waits for its data, or for other ranks, the alarm is armed with what is printed
+ * on timeout: a warning, a record for metrics.jsonl, and a command of the user's.
  */
 #ifndef SR_STORE_ALARM_H
 #define SR_STORE_ALARM_H
@@ -25,7 +25,7 @@ sr_status sr_alarm_new(sr_alarm **out, sr_append *file);
 sr_status sr_alarm_arm(sr_alarm *a, double seconds, const char *warning, const char *record,
                        const char *command);
 
-/* Whether it has told since it was armed.  If it is telling, waits until that is done. */
+/* Whether it has fired since it was armed.  Waits if it is firing now. */
 bool sr_alarm_disarm(sr_alarm *a);
 
 void sr_alarm_free(sr_alarm *a); /* may be NULL */

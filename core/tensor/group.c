@@ -39,8 +39,8 @@ static sr_status check_starts(const sr_tensor *starts, int64_t rows) {
         int64_t most = g > 0 ? rows : 0;
         if (start[g] < before || start[g] > most)
             return sr_fail(SR_EINVAL,
-                           "grouped_linear: starts[%lld] is %d; expected %d to %lld, as group_rows "
-                           "gives it",
+                           "grouped_linear: starts[%lld] is %d; expected %d to %lld, as returned "
+                           "by group_rows",
                            (long long)g, start[g], before, (long long)most);
         before = start[g];
     }

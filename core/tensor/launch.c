@@ -25,7 +25,7 @@ static int number(const char *variable) {
     return end != NULL && *end == '\0' && n >= 0 && n < 1 << 24 ? (int)n : -1;
 }
 
-/* Open MPI tells its processes whether it bound them, Slurm which mask it set. */
+/* Open MPI reports whether it bound its processes, Slurm which mask it set. */
 static bool is_bound(void) {
     const char *srun = getenv("SLURM_CPU_BIND_TYPE");
     return getenv("OMPI_MCA_orte_bound_at_launch") != NULL ||

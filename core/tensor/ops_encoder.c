@@ -152,7 +152,7 @@ sr_status sr_op_gated(sr_tensor **out, sr_tensor *x, sr_act act, bool gate_first
     SR_TRY(sr_front_real("gated", "x", x, 2, (int64_t[]){-1, -1}));
     if (x->shape[1] % 2 != 0)
         return sr_fail(SR_EINVAL,
-                       "gated: x has %lld columns; expected (T, 2 F), what is activated beside its "
+                       "gated: x has %lld columns; expected (T, 2 F): the activated half and its "
                        "gate",
                        (long long)x->shape[1]);
     sr_tensor *in = NULL, *y = NULL;

@@ -108,7 +108,7 @@ static sr_status check_grouped(sr_tensor *x, sr_tensor *w, sr_tensor *b, sr_tens
         return sr_fail(SR_EINVAL, "%s: starts has %lld numbers; expected one more than groups", op,
                        (long long)starts->shape[0]);
     if (w->shape[0] % groups != 0)
-        return sr_fail(SR_EINVAL, "%s: the %lld rows of w are no multiple of %lld groups", op,
+        return sr_fail(SR_EINVAL, "%s: the %lld rows of w are not a multiple of %lld groups", op,
                        (long long)w->shape[0], (long long)groups);
     if (b == NULL) return SR_OK;
     SR_TRY(sr_front_real(op, "b", b, 1, (int64_t[]){w->shape[0]}));

@@ -154,7 +154,9 @@ static sr_status check_table(const char *name, const sr_tensor *table, const cha
                              const sr_tensor *index, const sr_tensor *word,
                              const sr_layout *layout) {
     if (table == NULL && index != NULL)
-        return sr_fail(SR_EINVAL, "embed: %s are given, but there is no %s table; pass nil for %s",
+        return sr_fail(SR_EINVAL,
+                       "embed: %s are given, but the %s table is missing; pass nil for "
+                       "%s",
                        indices, name, indices);
     if (table == NULL) return SR_OK;
     SR_TRY(sr_front_real("embed", name, table, 2, (int64_t[]){-1, word->shape[1]}));

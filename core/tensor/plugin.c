@@ -163,7 +163,7 @@ sr_status sr_backend_find(int *index, const char *name) {
     if (*index >= 0) return SR_OK;
     bool plain = sr_device_parse(backend, &number, name) && strpbrk(name, ":/.") == NULL;
     sr_status st = plain ? sr_plugin_find(name) : SR_ENOENT;
-    if (st == SR_ENOENT) return sr_fail(st, "there is no device '%s'", name);
+    if (st == SR_ENOENT) return sr_fail(st, "no device '%s'", name);
     SR_TRY(st);
     *index = sr_backend_index(name);
     return *index >= 0

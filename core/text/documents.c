@@ -33,7 +33,7 @@ void sr_documents_close(sr_documents *d) {
 
 /* ---- a line to a record ---- */
 
-/* Where a record stands, for messages. */
+/* The place of a record, for messages. */
 typedef struct place {
     const char *path;
     uint64_t line;
@@ -68,7 +68,7 @@ static const char *type_of(const json_t *value) {
     return names[json_typeof(value)];
 }
 
-/* Bytes that a record may take for each of its own, and besides (docs/evidence/reliability.md). */
+/* Bytes that a record may take for each of its own, and at least (docs/evidence/reliability.md). */
 enum { MULTIPLE = 32, BESIDES = 16 << 20 };
 
 static sr_status load(json_t **out, const sr_documents *d, json_error_t *error, bool *exceeded) {

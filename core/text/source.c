@@ -401,7 +401,7 @@ static size_t cut_of(const uint8_t *bytes, size_t limit) {
     return sr_utf8_whole(bytes, limit);
 }
 
-/* The next line of the files, as it stands there. */
+/* The next line of the files, unchanged. */
 static sr_status read_line(sr_source *s, sr_line *line) {
     for (;;) {
         if (s->fd < 0) {

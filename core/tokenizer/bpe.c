@@ -53,7 +53,7 @@ static inline bool may_merge(const bpe *b, uint64_t pair) {
 
 /* ---- the byte level: tokens of bytes ---- */
 
-/* The bytes that a token stands for; false if it has a character that stands for none. */
+/* The bytes that a token encodes; false if one of its characters encodes none. */
 static bool to_bytes(uint8_t *out, size_t *count, const char *token, size_t size) {
     *count = 0;
     for (size_t i = 0; i < size;) {

@@ -45,7 +45,7 @@ static sr_status count_word(void *context, const sr_word *word) {
     return add_count(c, word->bytes, word->size, 1);
 }
 
-/* The pieces of a line, with its line feed; U+FFFD stands for invalid UTF-8. */
+/* The pieces of a line, with its line feed; U+FFFD replaces invalid UTF-8. */
 static sr_status count_pieces(sr_word_counts *c, const uint8_t *bytes, size_t size) {
     uint8_t *fixed = NULL;
     if (sr_utf8_invalid(bytes, size, NULL) > 0) {

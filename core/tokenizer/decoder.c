@@ -167,7 +167,7 @@ static sr_status put_bytes(sr_decoded *to, const uint8_t *bytes, size_t size, bo
     return SR_OK;
 }
 
-/* The byte that a character of GPT-2's byte level stands for, -1: none. */
+/* The byte that a character of GPT-2's byte level encodes, -1: none. */
 static int byte_of(int32_t cp) {
     if ((cp >= 0x21 && cp <= 0x7E) || (cp >= 0xA1 && cp <= 0xAC) || (cp >= 0xAE && cp <= 0xFF))
         return cp;

@@ -59,10 +59,10 @@ static void put_gap(void *context, int32_t first, int32_t last) {
 typedef struct named {
     uint32_t categories; /* or */
     int classes;
-    bool word; /* with the categories, those that \w has besides */
+    bool word; /* with the categories, the others that \w has */
 } named;
 
-/* What \w of Oniguruma has besides L, M, Nd, Nl and Pc: superscripts and fractions of Latin-1, but
+/* What \w of Oniguruma has but L, M, Nd, Nl and Pc: superscripts and fractions of Latin-1, but
  * not in a class, and letters in circles and squares. */
 static const int32_t more_words[][2] = {{0xB2, 0xB3},       {0xB9, 0xB9},       {0xBC, 0xBE},
                                         {0x24B6, 0x24E9},   {0x1F130, 0x1F149}, {0x1F150, 0x1F169},
@@ -147,7 +147,7 @@ static sr_status put_property(translation *t, bool inside) {
     if (close == NULL) return refuse(t, "\\p{ without }");
     if (*name == '^') negated = !negated, name++;
     uint32_t mask = categories_of(name, (size_t)(close - name));
-    if (mask == 0) return refuse(t, "a property that is no general category");
+    if (mask == 0) return refuse(t, "a property that is not a general category");
     put_named(t, (named){.categories = mask}, negated, inside);
     t->i = (size_t)(close - t->from) + 1;
     return t->st;
@@ -203,7 +203,7 @@ static sr_status put_escape(translation *t, bool inside) {
 
 /* ---- [..] ---- */
 
-/* One character as it stands: everything that PCRE2 could read otherwise is written as a number. */
+/* One literal character: everything that PCRE2 could read otherwise is written as a number. */
 static void put_literal(translation *t) {
     int32_t cp;
     int length = sr_utf8_decode(&cp, (const uint8_t *)t->from + t->i, t->length - t->i);

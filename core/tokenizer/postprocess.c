@@ -1,4 +1,4 @@
-/* postprocess.c - post-processors: which special tokens stand around a text and around a pair. */
+/* postprocess.c - post-processors: which special tokens surround a text and a pair. */
 #include <string.h>
 
 #include "core/tokenizer/pieces.h"
@@ -32,7 +32,7 @@ static sr_status add_special(sr_frame_part *part, const sr_json *at, const sr_js
         if (!json_is_integer(id.value)) return sr_json_refuse(&id, "is not a whole number");
         json_int_t value = json_integer_value(id.value);
         if (value < 0 || value >= SR_TOKENIZER_ID_LIMIT)
-            return sr_json_refuse(&id, "is %lld, which is no id", (long long)value);
+            return sr_json_refuse(&id, "is %lld, which is not an id", (long long)value);
         SR_TRY(add(part, at, (int32_t)value, type));
     }
     return SR_OK;

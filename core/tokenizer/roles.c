@@ -33,7 +33,7 @@ static sr_status take_role(sr_tokenizer *t, int role, const json_t *root, const 
     if (token == NULL || t->roles[role] >= 0) return SR_OK;
     t->roles[role] = sr_tokenizer_id(t, token, strlen(token));
     if (t->roles[role] >= 0) return SR_OK;
-    return sr_fail(SR_EDATA, "%s: %s is '%.64s', which is no token of the tokenizer", name, key,
+    return sr_fail(SR_EDATA, "%s: %s is '%.64s', which is not a token of the tokenizer", name, key,
                    token);
 }
 

@@ -43,7 +43,7 @@ static sr_status read_entry(unigram *u, sr_pieces *pieces, const sr_json *at, in
         return sr_json_refuse(at, "has a token of %zu bytes; it must have 1 to %d", size,
                               SR_TOKENIZER_TOKEN_LIMIT);
     u->scores[id] = sr_score(json_number_value(score));
-    if (!isfinite(u->scores[id])) return sr_json_refuse(at, "has a score that is no number");
+    if (!isfinite(u->scores[id])) return sr_json_refuse(at, "has a score that is not a number");
     SR_TRY(sr_pieces_add(pieces, json_string_value(token), size, id, &known));
     if (known >= 0) return sr_json_refuse(at, "repeats the token of id %d", known);
     *key = (sr_trie_key){json_string_value(token), size, id};

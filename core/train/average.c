@@ -49,8 +49,7 @@ static sr_status swap_chunk(sr_optim *o, const sr_chunk *c, sr_tensor *room) {
 sr_status sr_optim_swap_average(sr_optim *o) {
     sr_tensor *room;
     SR_TRY(sr_optim_read_results(o));
-    if (o->averaged == 0)
-        return sr_fail(SR_EINVAL, "optimizer: there is no average of the weights yet");
+    if (o->averaged == 0) return sr_fail(SR_EINVAL, "optimizer: no average of the weights yet");
     SR_TRY(sr_params_sync_bf16(o->params));
     SR_TRY(sr_params_flat(&room, o->params->device, SR_CHUNK));
     sr_params_before_step(o->params);

@@ -49,7 +49,7 @@ static sr_status find(void *function, const char *name) {
 
 static sr_status check(const char *call, int result) {
     if (result == NCCL_SUCCESS || result == NCCL_IN_PROGRESS) return SR_OK;
-    return sr_fail(SR_EDEVICE, "%s: NCCL failed: %s; NCCL_DEBUG=WARN tells more", call,
+    return sr_fail(SR_EDEVICE, "%s: NCCL failed: %s; set NCCL_DEBUG=WARN for details", call,
                    nccl.GetErrorString(result));
 }
 

@@ -18,7 +18,7 @@
 enum { FAILED = 1, WAITING, GOES_ON, SPOKE }; /* tags of notes */
 static const double TELL_SECONDS = 5;         /* how long a failed rank waits to be heard */
 static const double LAST_WORDS = 0.1; /* how long a note of a dead process may take to appear */
-static const double MOST_QUIET = 5;   /* seconds of a wait before the others are told */
+static const double MOST_QUIET = 5;   /* seconds of a wait before the others are notified */
 
 typedef struct note {
     int status;

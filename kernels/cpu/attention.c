@@ -263,7 +263,7 @@ static int64_t long_sequences(const sr_layout *l) {
 
 /* As many as leave every thread PARTS tasks of the longest sequence's size: each but the first
  * finds its rows in the cache.  Query heads that share keys do not ask for them.  Tasks that are
- * recorded stand for those on more threads. */
+ * recorded predict those on more threads. */
 static int units_together(const job *j, const sr_device *device) {
     const sr_layout *l = j->layout;
     if (j->cpu->jobs != NULL || j->opts->heads != j->opts->kv_heads || l->longest == 0) return 1;

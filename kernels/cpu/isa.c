@@ -171,8 +171,7 @@ sr_status sr_cpu_use(sr_device *device, const char *name) {
                        name);
     const char *problem = lack_of(isa);
     if (problem == NULL) problem = problem_of(isa);
-    if (problem != NULL)
-        return sr_fail(SR_EDEVICE, "cpu: no %s instructions here: %s", name, problem);
+    if (problem != NULL) return sr_fail(SR_EDEVICE, "cpu: no %s instructions: %s", name, problem);
     sr_weight_drop_all(device); /* of the other instruction set */
     cpu->simd = sets[isa];
     return SR_OK;

@@ -1,7 +1,7 @@
 /* strips.c - products of bf16 on tiles: both operands packed once, blocks of B shared by the
  * threads.
  *
- * B         panels of 32 columns, always packed.  A is read where it stands if its rows are
+ * B         panels of 32 columns, always packed.  A is read in place if its rows are
  *           contiguous in k; if its columns are, as in a weight gradient, it is packed as tiles,
  * and k is cut into parts of at most DEEPEST, which are added to C one after the other. Tasks     a
  * block of B, at most BLOCK bytes, which stays in a second-level cache, and some rows of A.

@@ -247,7 +247,7 @@ static int analysis_step(lua_State *L) {
 }
 
 /* analysis:append(values: number[], next: integer) -> true done | nil, message, code
- * Appends values of the next sequences, and a number to go on from. */
+ * Appends values of the next sequences, and a number to continue from. */
 static int analysis_append(lua_State *L) {
     sr_progress *p = check_progress(L);
     luaL_checktype(L, 2, LUA_TTABLE);

@@ -321,7 +321,7 @@ static int world_abort(lua_State *L) {
 }
 
 /* world:set_timeout(seconds: number)
- * Sets how many seconds a wait gives the other ranks; 0: for ever. */
+ * Sets how many seconds a wait gives the other ranks; 0: no limit. */
 static int world_set_timeout(lua_State *L) {
     lsr_checkworld(L, 1)->timeout = luaL_checknumber(L, 2);
     return 0;

@@ -22,7 +22,7 @@ int luaopen_seqrun_core_json(lua_State *L);
 #define ROOT "seqrun.core.Json"
 enum { MAX_DEPTH = 64, MULTIPLE = 160, BASE = 1 << 20 };
 
-/* A text of so many bytes stays below BASE: those of rows and records are not watched. */
+/* A text of this many bytes stays below BASE: those of rows and records are not watched. */
 enum { SHORT = BASE / MULTIPLE / 2 };
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -66,7 +66,7 @@ static int socket_folder(lua_State *L) {
 }
 
 /* listen(path: string) -> Listener | nil, message, code
- * Listens at a path, with mode 0600; a socket that is there already is replaced. */
+ * Listens at a path, with mode 0600; an existing socket is replaced. */
 static int socket_listen(lua_State *L) {
     int fd;
     const char *path = luaL_checkstring(L, 1);

@@ -192,7 +192,7 @@ static int sys_remove(lua_State *L) {
     return lsr_done(L, sr_file_remove_tree(luaL_checkstring(L, 1)));
 }
 
-/* Whether there is something of this name.  Raises where the system cannot tell: what it then does
+/* Whether this name exists.  Raises where the system does not know: what it then does
  * not show is not missing (lua/seqrun/base/failure.lua knows the words). */
 static bool examine(lua_State *L, struct stat *st) {
     bool there;
@@ -281,7 +281,7 @@ static int sys_hash(lua_State *L) {
 
 /* key(bytes: string, seed?: integer) -> integer
  * XXH3-64 of some bytes, for tables in memory.
- *   seed  0; the key of what stands before these bytes */
+ *   seed  0; the key of the bytes before these */
 static int sys_key(lua_State *L) {
     size_t size;
     const char *bytes = luaL_checklstring(L, 1, &size);

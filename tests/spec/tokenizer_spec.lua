@@ -87,7 +87,7 @@ describe("a directory", function()
     local none, message, code = core.load_tokenizer(folder)
     assert.is_nil(none)
     assert.equal("data", code)
-    assert.matches("tokenizer_config.json: mask_token is '<nothing>', which is no token", message, 1, true)
+    assert.matches("tokenizer_config.json: mask_token is '<nothing>', which is not a token", message, 1, true)
   end)
 
   it("is refused without a tokenizer", function()
