@@ -77,7 +77,7 @@ return function()
   table.move({
     ".SH EXIT STATUS", list_of(require("seqrun.cli.exits")), ".SH ENVIRONMENT", list_of(ENVIRONMENT),
     ".SH SIGNALS", plain("SIGINT, SIGTERM and SIGUSR1 end a run after the current step, with a checkpoint and exit "
-      .. "code 75; a second SIGINT ends it at once.  A run goes on after SIGHUP."),
+      .. "code 75; a second SIGINT ends it at once.  A run continues after SIGHUP."),
     ".SH EXAMPLES", verbatim(table.concat({
       "seqrun recipes/prepare.lua inputs=[my/texts] out=runs/data/mine.sqr vocab.size=30000",
       "seqrun recipes/bert_phase1.lua preset=base data.file=runs/data/mine.sqr --dry-run",

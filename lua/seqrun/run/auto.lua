@@ -67,7 +67,7 @@ function auto.packs(cfg, ranks)
   local packs = math.min(most, fits, rows)
   if packs == most then return packs, "auto: the whole update" end
   if packs == fits then return packs, ("auto: half of the %s of %s"):format(text.bytes(limit), name) end
-  return packs, ("auto: %s rows, more are no faster on a CPU"):format(text.commas(packs * max_len))
+  return packs, ("auto: %s rows, more are not faster on a CPU"):format(text.commas(packs * max_len))
 end
 
 -- ---- precision ---------------------------------------------------------------------------------
