@@ -287,6 +287,8 @@ sr_status sr_cpu_strips(const sr_tensor *t, const sr_product *p);
 /* The panels of a weight, for sr_cpu_strips(): see backend.h. */
 sr_status sr_cpu_weight_build(sr_weight *weight, const sr_tensor *w);
 void sr_cpu_weight_free(sr_weight *weight);
+/* What the panels of a bf16 weight take once it was read forward and backward; 0 without tiles. */
+int64_t sr_cpu_weight_bytes(const sr_cpu_state *cpu, int64_t rows, int64_t cols);
 /* Scratch bytes per worker that suffice for any product. */
 size_t sr_cpu_product_room(void);
 

@@ -106,6 +106,11 @@ static sr_status panels_bytes(size_t *bytes, int64_t k, int64_t n) {
                        (size_t)round_up(k, UNIT) * sizeof(sr_bf16));
 }
 
+int64_t sr_cpu_weight_bytes(const sr_cpu_state *cpu, int64_t rows, int64_t cols) {
+    if (!cpu->simd->tiles) return 0;
+    return 2 * round_up(rows, UNIT) * round_up(cols, UNIT) * (int64_t)sizeof(sr_bf16);
+}
+
 static sr_status pack_b(job *j, const sr_tensor *t) {
     const sr_product *p = j->p;
     if (p->b_row == 1) return sr_cpu_run_whole(t, columns_task, j, sr_blocks(p->n, UNIT));

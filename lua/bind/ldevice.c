@@ -127,6 +127,17 @@ static int element_size(lua_State *L) {
     return 1;
 }
 
+/* layout_bytes(rows: integer, columns: integer) -> integer
+ * Bytes that the current device keeps, besides the values, of a bf16 weight that products read
+ * forward and backward. */
+static int layout_bytes(lua_State *L) {
+    lua_Integer rows = luaL_checkinteger(L, 1), columns = luaL_checkinteger(L, 2);
+    const sr_device *device = lsr_device(L);
+    bool cpu = device->backend == &sr_backend_cpu;
+    lua_pushinteger(L, cpu ? sr_cpu_weight_bytes(device->state, rows, columns) : 0);
+    return 1;
+}
+
 /* memory(device?: string) -> { used: integer, held: integer, peak: integer, allocations: integer }
  * Bytes in live tensors (used), with the pool (held), and at the peak; blocks allocated from the
  * system. */
@@ -417,6 +428,7 @@ static const luaL_Reg functions[] = {
     {"devices", lsr_device_names},
     {"describe", lsr_device_describe},
     {"element_size", element_size},
+    {"layout_bytes", layout_bytes},
     {"memory", memory},
     {"trim", trim},
     {"poison", poison},

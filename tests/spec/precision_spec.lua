@@ -1,5 +1,6 @@
 -- bf16: what ops take and give, parameters with masters, and a BERT that trains in it.
 
+local core = require("seqrun.core.tensor")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sr = require("seqrun")
@@ -88,6 +89,17 @@ describe("parameters in bf16", function()
       assert.equal(bytes(plain:get(name):to(p:get(name):dtype())), bytes(p:get(name)))
       assert.equal("f32", p:get(name):grad():dtype())
     end
+  end)
+
+  it("have a layout of the device's own where it multiplies tiles: of matrices that linear reads", function()
+    local whole = core.layout_bytes(32, 32) -- sides are rounded up to 32
+    assert.is_true(whole == 0 or whole == 4 * 32 * 32)
+    assert.equal(2 * whole, core.layout_bytes(33, 5))
+    assert.equal(whole, new():layout_bytes())
+    assert.equal(0, sr.params.new(SPECS):layout_bytes())
+    local model = sr.nn.bert { vocab_size = 50, hidden_size = 16, num_hidden_layers = 2, num_attention_heads = 2,
+      intermediate_size = 32, max_position_embeddings = 128, precision = "bf16" }
+    assert.equal((2 * 6 + 3) * whole, model.params:layout_bytes()) -- six in a layer; pooler, transform, NSP
   end)
 
   it("are written through set()", function()

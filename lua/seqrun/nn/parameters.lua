@@ -113,13 +113,13 @@ end
 
 local function add_embeddings(add, d, names, prefix)
   add.weight(prefix .. names.words .. ".weight", { d.vocabulary, d.embedding }, {
-    pad_rows_to = parameters.VOCAB_MULTIPLE, longer = parameters.PADDED, tied = {},
+    pad_rows_to = parameters.VOCAB_MULTIPLE, longer = parameters.PADDED, tied = {}, looked_up = true,
   })
   if d.position_rows then
     add.weight(prefix .. names.positions .. ".weight", { d.position_rows, d.embedding },
-      { longer = { why = "the model is shorter" } })
+      { longer = { why = "the model is shorter" }, looked_up = true })
   end
-  if d.types > 0 then add.weight(prefix .. names.types .. ".weight", { d.types, d.embedding }) end
+  if d.types > 0 then add.weight(prefix .. names.types .. ".weight", { d.types, d.embedding }, { looked_up = true }) end
   if d.embedding_norm then add.norm(prefix .. names.embedding_norm, d.embedding, d.bias.norm) end
   if d.embedding ~= d.hidden then add.linear(prefix .. names.project, d.hidden, d.embedding) end
 end

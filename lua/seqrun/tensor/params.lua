@@ -34,6 +34,7 @@ local params = {}
 ---@field upcycles? string the parameter of a checkpoint without experts whose values an expert takes
 ---@field tied? string[] further names under which checkpoints repeat it
 ---@field blocks? integer[] rows of the matrices that are stacked, such as q, k and v; for optimizers
+---@field looked_up? boolean its rows are looked up or decoded, not multiplied by `linear`
 ---@field transposed? boolean checkpoints hold the matrix as (columns, rows)
 ---@field longer? { why: string, most?: integer } a checkpoint may have up to `most` more rows, which are left out
 
@@ -49,7 +50,7 @@ require("seqrun.base.strict").seal(Params, "params", { "core", "precision", "lis
 local KNOWN = {
   name = "string", shape = "table", init = "string", std = "number", pad_rows_to = "number", fuse = "string",
   group = "string", keep = "string", tied = "table", longer = "table", blocks = "table",
-  transposed = "boolean", upcycles = "string",
+  transposed = "boolean", upcycles = "string", looked_up = "boolean",
 }
 local OPTIONS = { precision = true }
 
@@ -104,7 +105,7 @@ function params.new(list, options)
     self.list[i] = {
       name = spec.name, shape = { table.unpack(spec.shape) }, group = spec.group or "decay",
       fuse = spec.fuse, tied = spec.tied, longer = spec.longer, blocks = spec.blocks, transposed = spec.transposed,
-      upcycles = spec.upcycles,
+      upcycles = spec.upcycles, linear = #spec.shape == 2 and not (spec.keep or spec.looked_up or spec.upcycles),
     }
     self.index[spec.name] = i
   end
@@ -159,6 +160,16 @@ function Params:shape(name) return { table.unpack(self.list[index_of(self, name)
 ---Number of elements, without padding.
 ---@return integer
 function Params:count() return (self.core:elements()) end
+
+---Bytes that the device keeps of the matrices in a layout of its own, after the first pass forward and backward.
+---@return integer
+function Params:layout_bytes()
+  local sum = 0
+  for _, param in ipairs(self.precision == "bf16" and self.list or {}) do
+    sum = sum + (param.linear and core.layout_bytes(param.shape[1], param.shape[2]) or 0)
+  end
+  return sum
+end
 
 ---Writes the initial values, a function of the seed and each parameter's name, not of their order.
 ---@param seed integer

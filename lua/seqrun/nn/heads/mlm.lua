@@ -25,7 +25,7 @@ local MaskedLM = part.class()
 
 ---Adds the decoder: its bias, and its weights if they are not the word embeddings.
 local function add_decoder(add, encoder, names, prefix)
-  local d, rows = encoder.design, { pad_rows_to = encoder.VOCAB_MULTIPLE, longer = encoder.PADDED }
+  local d, rows = encoder.design, { pad_rows_to = encoder.VOCAB_MULTIPLE, longer = encoder.PADDED, looked_up = true }
   if names.weight then add.weight(prefix .. names.weight, { d.vocabulary, d.embedding }, rows) end
   local again = names.repeats and prefix .. names.repeats
   if names.bias then

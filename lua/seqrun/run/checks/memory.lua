@@ -19,7 +19,9 @@ local memory = {}
 ---@field ranks? seqrun.RunRanks
 
 local SUMS = "sums of gradients" -- of shares that wait; not made yet in a dry run
+local PANELS = "panels of weights" -- a layout of the device's own, not in its pool
 local BUFFERS = "work space of products and uploads" -- of the device, beside its tensors
+local UNPOOLED = { activations = true, [SUMS] = true, [PANELS] = true, [BUFFERS] = true }
 
 ---Elements of gradients apart from the store itself: sums of this rank's shares that wait, and of others' for this
 ---rank's part.
@@ -75,6 +77,7 @@ function memory.owners(t)
     { name = "moments", bytes = 2 * real * moments },
     { name = "average of the weights", bytes = averages(t) and real * moments or 0 },
     { name = "bf16 copy", bytes = params.precision == "bf16" and 2 * count or 0 },
+    { name = PANELS, bytes = params:layout_bytes() },
     { name = SUMS, bytes = waiting_sums(t, loader, count) * real },
     { name = "activations", bytes = activations },
     { name = BUFFERS, bytes = (tensor.describe(tensor.device()) or {}).reserved or 0 },
@@ -164,8 +167,7 @@ function memory.text(t, rows)
   local used, known = tensor.memory().peak, 0
   if rows then used = used + activations_of(t, rows_of(t.loader:summary())) - activations_of(t, rows) end
   for _, owner in ipairs(owners) do
-    local pooled = owner.name ~= "activations" and owner.name ~= SUMS and owner.name ~= BUFFERS
-    if pooled then known = known + owner.bytes end
+    if not UNPOOLED[owner.name] then known = known + owner.bytes end
   end
   local total = 0
   for _, owner in ipairs(owners) do
