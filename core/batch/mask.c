@@ -212,8 +212,9 @@ static int32_t choose_concepts(int32_t *positions, int32_t limit, int32_t stage,
     const sr_concepts *table = w->m->concepts.table;
     int32_t found = 0, count = 0, len;
     memset(w->roles, IN_NONE, (size_t)w->of.len);
-    for (int32_t i = 0; i<w->of.len; i += len> 0 ? len : 1) {
+    for (int32_t i = 0, step; i < w->of.len; i += step) {
         len = sr_concepts_at(NULL, table, &w->of, i, stage);
+        step = len > 0 ? len : 1;
         if (len > 0) start[found++] = i;
     }
     for (int32_t j = 0; j < found && count < limit; j++) {

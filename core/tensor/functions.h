@@ -4,9 +4,9 @@
  * what these are, doubles, floats or vectors of floats, by three macros, and gets the functions
  * below from SR_DEFINE_FUNCTIONS:
  *
- *   FN(name)      its function `name`: less, equal and select, which is (condition, yes, no); abs,
- * sqrt, exp, log, sin, cos, tanh, erf, floor, pow, fma; gelu and gelu_derivative N(c)          the
- * constant c
+ *   FN(name)   its function `name`: less, equal and select, which is (condition, yes, no); abs,
+ *              sqrt, exp, log, sin, cos, tanh, erf, floor, pow, fma; gelu and gelu_derivative
+ *   N(c)       the constant c
  *
  * NaN propagates.  The derivative where there is none, as of relu at 0, is 0.
  */

@@ -33,7 +33,7 @@ static sr_status sort_long(sr_changes *out, size_t first) {
         places[class_of(out->list[first + i].cp) + 1]++;
         SR_TRY(sr_changes_add(out, 0, 0));
     }
-    for (int class = 0; class < 256; class ++) places[class + 1] += places[class];
+    for (int rank = 0; rank < 256; rank++) places[rank + 1] += places[rank];
     sr_change *list = out->list + first;
     for (size_t i = 0; i < count; i++) list[count + places[class_of(list[i].cp)]++] = list[i];
     for (size_t i = 0; i < count; i++) list[i] = list[count + i];

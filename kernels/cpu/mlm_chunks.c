@@ -3,11 +3,11 @@
  * Shapes    x (M, H), word (V, H), bias (V), dlogits (M, V)
  * Work      2 M V H flops
  * Chunk     a task takes some words: their logits of all rows in f32, which stay in the
- * second-level cache, and per row the maximum and the sum of exponentials, which are left in
- * dlogits. Once all sums are known, a pass over dlogits scales them. Traffic   the word table, and
- * dlogits written once and scaled once: 2 V H + 6 M V bytes in bf16 Numerics  logits and sums of a
- * chunk are f32, chunks are added in f64; an element of dlogits is rounded twice.  Chunks depend on
- * V and the instruction set alone, not on threads or M.
+ *           second-level cache, and per row the maximum and the sum of exponentials, which are left
+ *           in dlogits.  Once all sums are known, a pass over dlogits scales them.
+ * Traffic   the word table, and dlogits written once and scaled once: 2 V H + 6 M V bytes in bf16
+ * Numerics  logits and sums of a chunk are f32, chunks are added in f64; an element of dlogits is
+ *           rounded twice.  Chunks depend on V and the instruction set alone, not on threads or M.
  */
 #include <math.h>
 

@@ -229,12 +229,11 @@ static inline int64_t sr_drop_room(int64_t n) {
     /* rows */                                                                                     \
     F(void, softmax_row, float *y, const float *x, int64_t n, bool log)                            \
     F(void, softmax_row_backward, float *dx, const float *dy, const float *y, int64_t n, bool log) \
-    /* if `grad`, x = weight (softmax(x) - onehot(label)); *best: index of the maximum             \
-     */                                                                                            \
+    /* if `grad`, x = weight (softmax(x) - onehot(label)); *best: index of the maximum */          \
     F(float, entropy_row, float *x, int64_t n, int64_t label, float weight, bool grad,             \
       int64_t *best)                                                                               \
-    /* x += bias; *most: its maximum; the sum of e = exp(x - *most), which are stored, as f32 or   \
-     * (bf16) bf16, if not NULL */                                                                 \
+    /* x += bias; *most: its maximum; the sum of e = exp(x - *most), */                            \
+    /* which are stored, as f32 or (bf16) bf16, if not NULL */                                     \
     F(float, exponentials, void *e, bool bf16, float *x, const float *bias, int64_t n,             \
       float *most)                                                                                 \
     F(void, scale_bf16, sr_bf16 *x, int64_t n, float factor)                                       \
@@ -253,8 +252,8 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(int64_t, attention_bf16_room, const sr_attention_unit *longest, bool backward)               \
     F(void, attention_bf16, const sr_attention_unit *u)                                            \
     F(void, attention_bf16_backward, const sr_attention_unit *u)                                   \
-    /* optimizer; lamb: ||w||^2 and ||u||^2 of the run; the other moments return what the slot     \
-     * `moments` sums; muon: v is the direction */                                                 \
+    /* optimizer; lamb: ||w||^2 and ||u||^2 of the run; */                                         \
+    /* the other moments return what the slot `moments` sums; muon: v is the direction */          \
     F(void, adamw, float *w, float *m, float *v, const float *g, int64_t n, const sr_adam *s)      \
     F(void, lamb_moments, double norms[2], const float *w, float *m, float *v, const float *g,     \
       int64_t n, const sr_adam *s)                                                                 \
@@ -265,8 +264,7 @@ static inline int64_t sr_drop_room(int64_t n) {
     F(void, muon_direction, float *v, int64_t n, float norm)                                       \
     F(void, muon_apply, float *w, const float *v, int64_t n, const sr_adam *s)                     \
     F(void, average, float *a, const float *w, int64_t n, float share)                             \
-    /* multiply-adds (of bf16: bf16) in registers; returns their flops, 0 if it has none for bf16  \
-     */                                                                                            \
+    /* multiply-adds (of bf16: bf16) in registers; returns their flops, 0 if it has none */        \
     F(double, burst, float *sink, int64_t rounds, bool bf16)
 
 #define SR_SIMD_MEMBER(type, name, ...) type (*name)(__VA_ARGS__);

@@ -3,11 +3,11 @@
  *
  * B         panels of 32 columns, always packed.  A is read in place if its rows are
  *           contiguous in k; if its columns are, as in a weight gradient, it is packed as tiles,
- * and k is cut into parts of at most DEEPEST, which are added to C one after the other. Tasks     a
- * block of B, at most BLOCK bytes, which stays in a second-level cache, and some rows of A.
- * Neighbouring tasks have the same block, so that a thread rarely changes it. Numerics  parts of k
- * depend on k alone; blocks and rows of tasks change no bit (simd/strips.c). Work      2 m n k
- * flops.  Packing takes 0.15 ns an element.
+ *           and k is cut into parts of at most DEEPEST, which are added to C one after the other.
+ * Tasks     a block of B, at most BLOCK bytes, which stays in a second-level cache, and some rows
+ *           of A.  Neighbouring tasks have the same block, so that a thread rarely changes it.
+ * Numerics  parts of k depend on k alone; blocks and rows of tasks change no bit (simd/strips.c).
+ * Work      2 m n k flops.  Packing takes 0.15 ns an element.
  */
 #include "core/base/mem.h"
 #include "core/tensor/weight.h"
