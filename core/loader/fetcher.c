@@ -8,7 +8,6 @@
 #include "core/base/system.h"
 #include "core/base/thread.h"
 #include "core/loader/assign.h"
-#include "core/loader/window.h"
 
 static sr_status check(const sr_fetcher *f) {
     const sr_loader_opts *o = &f->opts;
@@ -323,7 +322,8 @@ static sr_status fill(sr_update *u, const sr_fetcher *f, const sr_order *order) 
     return st;
 }
 
-static sr_status make(sr_update **out, const sr_fetcher *f, const sr_order *order) {
+sr_status sr_fetcher_make(sr_update **out, const sr_fetcher *f, const sr_order *order) {
+    *out = NULL;
     sr_update *u;
     SR_TRY(sr_new(&u, 1));
     u->imbalance = 1;
@@ -340,16 +340,6 @@ static sr_status make(sr_update **out, const sr_fetcher *f, const sr_order *orde
     sr_update_weigh(u);
     *out = u;
     return SR_OK;
-}
-
-sr_status sr_fetcher_make(sr_update **out, const sr_fetcher *f, const sr_order *order) {
-    *out = NULL;
-    if (order->window == NULL) return make(out, f, order);
-    sr_order own;
-    SR_TRY(sr_window_order(&own, order->window, order->index, &f->opts));
-    sr_status st = make(out, f, &own);
-    sr_order_free(&own);
-    return st;
 }
 
 /* ---- picks ---- */

@@ -22,6 +22,13 @@ typedef struct slot {
     char message[1024];
 } slot;
 
+/* An order from outside. */
+typedef struct pushed {
+    sr_order order;
+    sr_window *window; /* retained: the order is that of its update number `index`; or NULL */
+    int64_t index;
+} pushed;
+
 struct sr_loader {
     sr_fetcher fetcher;
     sr_cursor start; /* before anything was drawn */
@@ -34,8 +41,8 @@ struct sr_loader {
     sr_cursor next;      /* where the next update to be ordered begins */
     sr_cursor delivered; /* where the next update to be returned begins */
     int64_t ordered, given;
-    bool pushes;      /* orders come from sr_loader_push() */
-    sr_order **order; /* (pending) pushed and not given out yet; the oldest first */
+    bool pushes;     /* orders come from sr_loader_push() */
+    pushed **pushed; /* (pending) not given out yet; the oldest first */
     int64_t pending, room;
     bool ordering; /* a worker is ordering an update */
     bool ended;    /* nothing is left to order, or ordering failed */
@@ -79,22 +86,32 @@ static sr_status order_next(sr_loader *l, sr_order *order) {
     return st;
 }
 
+static sr_status make(sr_update **out, const sr_loader *l, const pushed *p) {
+    *out = NULL;
+    if (p->window == NULL) return sr_fetcher_make(out, &l->fetcher, &p->order);
+    sr_order order;
+    SR_TRY(sr_window_order(&order, p->window, p->index, &l->fetcher.opts));
+    sr_status st = sr_fetcher_make(out, &l->fetcher, &order);
+    sr_order_free(&order);
+    return st;
+}
+
 /* Takes the next update and makes it.  The lock is held on entry and on return, not in between. */
 static void work_once(sr_loader *l) {
     slot *s = &l->slot[l->ordered % l->slots];
-    sr_order own = {0}, *order = l->pushes ? l->order[l->ordered - l->given] : &own;
+    pushed own = {0}, *p = l->pushes ? l->pushed[l->ordered - l->given] : &own;
     sr_update *update = NULL;
     sr_status st = SR_OK;
     s->state = SLOT_BUSY;
     l->ordered++;
     l->busy++;
-    if (order == &own) st = order_next(l, order);
-    if (st == SR_OK && (order->groups > 0 || order->window != NULL)) {
+    if (p == &own) st = order_next(l, &own.order);
+    if (st == SR_OK && (p->order.groups > 0 || p->window != NULL)) {
         pthread_mutex_unlock(&l->lock);
-        st = sr_fetcher_make(&update, &l->fetcher, order);
+        st = make(&update, l, p);
         pthread_mutex_lock(&l->lock);
     }
-    sr_order_free(&own);
+    sr_order_free(&own.order);
     finish_slot(s, update, st);
     l->busy--;
     pthread_cond_broadcast(&l->changed);
@@ -221,14 +238,17 @@ static void drop_slots(sr_loader *l) {
     }
 }
 
+static void pushed_free(pushed *p) {
+    sr_window_release(p->window);
+    sr_order_free(&p->order);
+    sr_free(p);
+}
+
 /* Forgets the oldest of the pushed orders. */
 static void drop_orders(sr_loader *l, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
-        sr_order_free(l->order[i]);
-        sr_free(l->order[i]);
-    }
+    for (int64_t i = 0; i < n; i++) pushed_free(l->pushed[i]);
     l->pending -= n;
-    if (l->pending > 0) memmove(l->order, l->order + n, (size_t)l->pending * sizeof *l->order);
+    if (l->pending > 0) memmove(l->pushed, l->pushed + n, (size_t)l->pending * sizeof *l->pushed);
 }
 
 void sr_loader_close(sr_loader *l) {
@@ -236,7 +256,7 @@ void sr_loader_close(sr_loader *l) {
     stop_workers(l);
     if (l->slot != NULL) drop_slots(l);
     drop_orders(l, l->pending);
-    sr_free(l->order);
+    sr_free(l->pushed);
     sr_fetcher_close(&l->fetcher);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
@@ -256,7 +276,7 @@ static void restart(sr_loader *l, const sr_cursor *cursor) {
     pause_workers(l);
     drop_slots(l);
     l->delivered = *cursor;
-    l->next = l->pending > 0 ? l->order[l->pending - 1]->end : *cursor;
+    l->next = l->pending > 0 ? l->pushed[l->pending - 1]->order.end : *cursor;
     l->masked = cursor->drawn.masked_tokens;
     l->words = cursor->drawn.words;
     l->ordered = l->given = 0;
@@ -361,18 +381,18 @@ sr_status sr_loader_seek(sr_loader *l, const sr_cursor *cursor) {
 /* ---- orders from elsewhere ---- */
 
 /* Takes orders over. */
-static sr_status append(sr_loader *l, sr_order **order, int64_t n) {
+static sr_status append(sr_loader *l, pushed **p, int64_t n) {
     sr_status st = SR_OK;
     pthread_mutex_lock(&l->lock);
     if (l->pending + n > l->room) {
         int64_t room = l->room * 2 + n;
-        st = sr_grow(&l->order, room);
+        st = sr_grow(&l->pushed, room);
         if (st == SR_OK) l->room = room;
     }
     if (st == SR_OK) {
-        memcpy(l->order + l->pending, order, (size_t)n * sizeof(sr_order *));
+        memcpy(l->pushed + l->pending, p, (size_t)n * sizeof *p);
         l->pending += n;
-        l->next = order[n - 1]->end;
+        l->next = p[n - 1]->order.end;
         pthread_cond_broadcast(&l->changed);
     }
     pthread_mutex_unlock(&l->lock);
@@ -386,17 +406,14 @@ static sr_status check_pushes(const sr_loader *l) {
 
 sr_status sr_loader_push(sr_loader *l, const sr_given *given) {
     sr_epoch *e;
-    sr_order *order;
+    pushed *p;
     SR_TRY(check_pushes(l));
     SR_TRY(sr_fetcher_epoch(&e, &l->fetcher, l->start.epoch, 0, NULL));
     sr_status st;
-    SR_GO(done, st, sr_new(&order, 1));
-    st = sr_order_given(order, e, given, &l->next); /* only this thread changes next */
-    if (st == SR_OK) st = append(l, &order, 1);
-    if (st != SR_OK) {
-        sr_order_free(order);
-        sr_free(order);
-    }
+    SR_GO(done, st, sr_new(&p, 1));
+    st = sr_order_given(&p->order, e, given, &l->next); /* only this thread changes next */
+    if (st == SR_OK) st = append(l, &p, 1);
+    if (st != SR_OK) pushed_free(p);
 done:
     sr_epoch_release(e);
     return st;
@@ -404,21 +421,16 @@ done:
 
 static sr_status push_updates(sr_loader *l, sr_window *w, int64_t from) {
     int64_t n = sr_window_updates(w) - from;
-    sr_order **order;
-    SR_TRY(sr_new(&order, n));
+    pushed **p;
+    SR_TRY(sr_new(&p, n));
     sr_status st = SR_OK;
     for (int64_t i = 0; st == SR_OK && i < n; i++) {
-        st = sr_new(&order[i], 1);
-        if (st == SR_OK)
-            *order[i] = (sr_order){
-                .window = sr_window_retain(w), .index = from + i, .end = sr_window_end(w)};
+        st = sr_new(&p[i], 1);
+        if (st == SR_OK) *p[i] = (pushed){{.end = sr_window_end(w)}, sr_window_retain(w), from + i};
     }
-    if (st == SR_OK) st = append(l, order, n);
-    for (int64_t i = 0; st != SR_OK && i < n && order[i] != NULL; i++) {
-        sr_order_free(order[i]);
-        sr_free(order[i]);
-    }
-    sr_free(order);
+    if (st == SR_OK) st = append(l, p, n);
+    for (int64_t i = 0; st != SR_OK && i < n && p[i] != NULL; i++) pushed_free(p[i]);
+    sr_free(p);
     return st;
 }
 

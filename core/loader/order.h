@@ -21,10 +21,8 @@ typedef struct sr_order {
     int64_t *group_end; /* (groups) group g ends before pick[group_end[g]] */
     sr_epoch **epoch;   /* (epochs) retained: the picks point into them */
     int64_t sequences, groups, epochs;
-    bool packs;               /* each group is a pack */
-    int64_t *rows;            /* (groups) rows of each group, which is a batch; NULL: not batches */
-    struct sr_window *window; /* retained: the order is that of its update number `index` */
-    int64_t index;
+    bool packs;    /* each group is a pack */
+    int64_t *rows; /* (groups) rows of each group, which is a batch; NULL: not batches */
     sr_cursor begin, end;
 } sr_order;
 
