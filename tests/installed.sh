@@ -41,6 +41,10 @@ check() { # WHERE PREFIX
         "$prefix/include/seqrun/core/seqrun.h" "$recipes/demo.sh"; do
         [ -s "$f" ] || fail "$where: $f is missing"
     done
+    for f in core/seqrun.h core/tensor/plugin.h; do # with what they include, and nothing else
+        "${CC:-cc}" -std=c11 -D_GNU_SOURCE -fsyntax-only -I"$prefix/include/seqrun" -x c "$prefix/include/seqrun/$f" >"$log" 2>&1 || fail "$where: $f does not compile"
+    done
+    [ ! -e "$prefix/include/seqrun/core/loader/fetcher.h" ] || fail "$where: internal headers are installed"
     while IFS=: read -r page f; do # links between the documents
         [ -e "$(dirname "$page")/$f" ] || fail "$where: $page links to $f, which is not there"
     done < <(cd "$doc" && grep -roE '\]\([A-Za-z_./]+\.(md|svg)' --include=*.md . | sed "s#^\./#$doc/#; s#:\](#:#")
