@@ -11,6 +11,9 @@
 -- needs of those above it is a hook (base/hook.lua), which the program provides, in cli/init.lua only.
 -- recipes/papers may require what its README lists.
 --
+-- A type or a function is defined by one header; headers of one folder may announce each other's types.  (Names without
+-- sr_ are those of one file, or of one build.)
+--
 -- Prints every violation and exits with 1 if there is any.
 
 local core = { "base", "unicode", "text", "tokenizer", "data", "pack", "batch", "loader", "tensor", "train", "store" }
@@ -79,10 +82,33 @@ local function check(file)
   end
 end
 
+local defined = {}
+local function define(file, name, whole)
+  local before = defined[name]
+  if not name:find("^l?sr_") then return end
+  if before and before.file ~= file and (whole and before.whole or folder_of(before.file) ~= folder_of(file)) then
+    fault(file, 1, ("%s is defined in %s too; rename one of them"):format(name, before.file))
+  elseif not before or whole then
+    defined[name] = { file = file, whole = whole }
+  end
+end
+
+local function check_names(file)
+  local handle <close> = assert(io.open(file))
+  local text = "\n" .. handle:read("a"):gsub("/%*.-%*/", "")
+  for what, name in text:gmatch("\ntypedef ([^;{}]-)([%w_]+);") do
+    define(file, name, what ~= "struct " .. name .. " ")
+  end
+  for name in text:gmatch("\n} ([%w_]+);") do define(file, name, true) end
+  for name in text:gmatch("\nstruct ([%w_]+) {") do define(file, name, true) end
+  for name in text:gmatch("\n[%w_][%w_ %*]-([%w_]+)%(") do define(file, name, true) end
+end
+
 local pipe = assert(io.popen("find core kernels lua/bind -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh'"))
 for file in pipe:lines() do
   if allowed[folder_of(file)] then
     check(file)
+    if file:find("%.c?u?h$") then check_names(file) end
   else
     fault(file, 1, ("unknown folder %s; add it to .make/layers.lua"):format(folder_of(file)))
   end

@@ -147,7 +147,7 @@ sr_status sr_measure_of(double *out, const sr_measure *m, sr_measuring *s, const
 /* ---- a step ---- */
 
 typedef struct worker {
-    sr_window window;
+    sr_stream_part window;
     sr_measuring scratch;
 } worker;
 
@@ -165,7 +165,7 @@ typedef struct step {
 } step;
 
 /* Lengths need no tokens. */
-static sr_status measure_lengths(double *out, const sr_window *w) {
+static sr_status measure_lengths(double *out, const sr_stream_part *w) {
     for (size_t i = 0; i < w->drawn.count; i++) out[i] = sr_example_length(&w->drawn.example[i]);
     return SR_OK;
 }
@@ -215,7 +215,7 @@ sr_status sr_measure_step(bool *done, const sr_measure *m, const sr_stream *s, s
     if (st == SR_OK) st = append_all(p, &now, parts);
     for (int64_t i = 0; i < parts; i++) sr_free(now.of[i].value);
     for (int i = 0; i < workers; i++) {
-        sr_window_close(&now.worker[i].window);
+        sr_stream_part_close(&now.worker[i].window);
         sr_measuring_close(&now.worker[i].scratch);
     }
     sr_free(now.worker);

@@ -50,7 +50,7 @@ static sr_status read_ids(int32_t **ids, size_t *room, const sr_dataset *d, uint
     return sr_dataset_ids(d, *ids, first, count);
 }
 
-sr_status sr_stream_read(sr_window *w, const sr_stream *s, int64_t part) {
+sr_status sr_stream_read(sr_stream_part *w, const sr_stream *s, int64_t part) {
     int64_t first = part == 0 ? 0 : s->end[part - 1], end = s->end[part];
     w->drawn.count = 0;
     for (int64_t i = first; i < end; i++) SR_TRY(sr_examples_draw(&w->drawn, s->d, &s->opts, i));
@@ -59,12 +59,12 @@ sr_status sr_stream_read(sr_window *w, const sr_stream *s, int64_t part) {
     return SR_OK;
 }
 
-static bool holds(const sr_window *w, uint64_t first, int32_t count) {
+static bool holds(const sr_stream_part *w, uint64_t first, int32_t count) {
     return first >= w->first && first - w->first + (uint64_t)count <= w->count;
 }
 
 /* Makes the window hold tokens first .. first + count - 1, and what follows them. */
-static sr_status hold(sr_window *w, const sr_stream *s, uint64_t first, int32_t count) {
+static sr_status hold(sr_stream_part *w, const sr_stream *s, uint64_t first, int32_t count) {
     if (holds(w, first, count)) return SR_OK;
     uint64_t n = w->end - first < SR_STREAM_TOKENS ? w->end - first : SR_STREAM_TOKENS;
     w->count = 0;
@@ -74,7 +74,7 @@ static sr_status hold(sr_window *w, const sr_stream *s, uint64_t first, int32_t 
     return SR_OK;
 }
 
-sr_status sr_stream_tokens(sr_segments *out, sr_window *w, const sr_stream *s, size_t i) {
+sr_status sr_stream_tokens(sr_segments *out, sr_stream_part *w, const sr_stream *s, size_t i) {
     const sr_example *e = &w->drawn.example[i];
     uint64_t b = sr_example_b(e);
     SR_TRY(hold(w, s, sr_example_a(e), e->a_tokens));
@@ -92,17 +92,17 @@ sr_status sr_stream_tokens(sr_segments *out, sr_window *w, const sr_stream *s, s
     return SR_OK;
 }
 
-void sr_window_close(sr_window *w) {
+void sr_stream_part_close(sr_stream_part *w) {
     sr_free(w->drawn.example);
     sr_free(w->ids);
     sr_free(w->b);
-    *w = (sr_window){0};
+    *w = (sr_stream_part){0};
 }
 
 /* ---- counting ---- */
 
 typedef struct counter {
-    sr_window window;
+    sr_stream_part window;
     uint64_t *count;
     int64_t sequences, tokens;
 } counter;
@@ -165,7 +165,7 @@ sr_status sr_stream_counts(uint64_t *count, int64_t *sequences, int64_t *tokens,
         for (int32_t id = 0; st == SR_OK && id < size; id++) count[id] += c.of[i].count[id];
         *sequences += c.of[i].sequences;
         *tokens += c.of[i].tokens;
-        sr_window_close(&c.of[i].window);
+        sr_stream_part_close(&c.of[i].window);
         sr_free(c.of[i].count);
     }
     sr_free(c.of);

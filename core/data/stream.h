@@ -28,13 +28,13 @@ sr_status sr_stream_open(sr_stream *s, const sr_dataset *d, const sr_examples_op
 void sr_stream_close(sr_stream *s); /* all zero is allowed */
 
 /* The tokens of a part; zero-initialised, it is used again for other parts. */
-typedef struct sr_window {
+typedef struct sr_stream_part {
     sr_drawn drawn;             /* the examples */
     int32_t *ids;               /* (count) tokens of the file from `first` on */
     uint64_t first, count, end; /* end: of the part's units */
     int32_t *b;                 /* of a B from elsewhere */
     size_t room, b_room;
-} sr_window;
+} sr_stream_part;
 
 /* One sequence without its frame. */
 typedef struct sr_segments {
@@ -43,11 +43,11 @@ typedef struct sr_segments {
 } sr_segments;
 
 /* Draws the examples of a part and reads their tokens; any thread. */
-sr_status sr_stream_read(sr_window *w, const sr_stream *s, int64_t part);
+sr_status sr_stream_read(sr_stream_part *w, const sr_stream *s, int64_t part);
 
 /* The tokens of example i of the window, valid until the next call. */
-sr_status sr_stream_tokens(sr_segments *out, sr_window *w, const sr_stream *s, size_t i);
-void sr_window_close(sr_window *w);
+sr_status sr_stream_tokens(sr_segments *out, sr_stream_part *w, const sr_stream *s, size_t i);
+void sr_stream_part_close(sr_stream_part *w);
 
 /* count[id] += occurrences in all examples, special tokens included; *sequences and *tokens are
  * their numbers.  Integer sums: the same on any number of threads.

@@ -18,7 +18,7 @@ static int32_t choose_slots(const sr_stock *s, int32_t max_seqs) {
 }
 
 /* Fills one pack from the stock; returns its number of sequences. */
-static size_t fill_pack(sr_stock *s, int32_t max_seqs, sr_part *parts) {
+static size_t fill_pack(sr_stock *s, int32_t max_seqs, sr_plan_part *parts) {
     int32_t space = s->capacity, slots = choose_slots(s, max_seqs);
     size_t n = 0;
     while (n < (size_t)max_seqs && space > 0) {
@@ -28,7 +28,7 @@ static size_t fill_pack(sr_stock *s, int32_t max_seqs, sr_part *parts) {
         if (l == 0) l = sr_stock_above(s, 1);
         if (l == 0 || l > space) break;
         sr_stock_take(s, l, 1);
-        parts[n++] = (sr_part){(uint16_t)l, 1};
+        parts[n++] = (sr_plan_part){(uint16_t)l, 1};
         space -= l;
     }
     return n;
@@ -37,7 +37,7 @@ static size_t fill_pack(sr_stock *s, int32_t max_seqs, sr_part *parts) {
 sr_status sr_solve_bpcc(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts) {
     sr_builder b;
     sr_stock s = {0};
-    sr_part *parts = NULL;
+    sr_plan_part *parts = NULL;
     int32_t max_seqs = opts->max_seqs > 0 ? opts->max_seqs : h->capacity;
     SR_TRY(sr_build_begin(&b, h, opts->max_seqs, "bpcc"));
     sr_status st;

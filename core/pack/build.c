@@ -35,7 +35,7 @@ void sr_build_drop(sr_builder *b) {
     memset(b, 0, sizeof *b);
 }
 
-static uint64_t hash_parts(const sr_part *part, size_t n) {
+static uint64_t hash_parts(const sr_plan_part *part, size_t n) {
     uint64_t h = n;
     for (size_t i = 0; i < n; i++) {
         h = (h ^ ((uint64_t)part[i].length << 16 | part[i].copies)) * 0x9E3779B97F4A7C15u;
@@ -45,11 +45,11 @@ static uint64_t hash_parts(const sr_part *part, size_t n) {
 }
 
 /* The slot of this pattern in the table, or the empty slot where it would be inserted. */
-static size_t find_slot(const sr_builder *b, const sr_part *part, size_t n) {
+static size_t find_slot(const sr_builder *b, const sr_plan_part *part, size_t n) {
     const sr_plan *p = b->plan;
     size_t mask = b->table_size - 1, at = hash_parts(part, n) & mask;
     for (; b->table[at] != 0; at = (at + 1) & mask) {
-        const sr_pattern *q = &p->pattern[b->table[at] - 1];
+        const sr_plan_pattern *q = &p->pattern[b->table[at] - 1];
         if (q->parts == n && memcmp(p->part + q->first, part, n * sizeof *part) == 0) break;
     }
     return at;
@@ -62,7 +62,7 @@ static sr_status grow_table(sr_builder *b) {
     b->table_size *= 2;
     const sr_plan *p = b->plan;
     for (size_t i = 0; i < p->strategies; i++) {
-        const sr_pattern *q = &p->pattern[i];
+        const sr_plan_pattern *q = &p->pattern[i];
         b->table[find_slot(b, p->part + q->first, q->parts)] = (uint32_t)i + 1;
     }
     sr_free(old);
@@ -87,7 +87,7 @@ static sr_status make_room(sr_builder *b, size_t n) {
 }
 
 /* scratch = the parts by descending length, equal ones merged; returns their number. */
-static sr_status canonical(sr_builder *b, const sr_part *parts, size_t n, size_t *out) {
+static sr_status canonical(sr_builder *b, const sr_plan_part *parts, size_t n, size_t *out) {
     if (n > b->scratch_room) {
         size_t room = n < 64 ? 64 : n * 2;
         SR_TRY(sr_grow(&b->scratch, room));
@@ -109,7 +109,7 @@ static sr_status canonical(sr_builder *b, const sr_part *parts, size_t n, size_t
     return SR_OK;
 }
 
-sr_status sr_build_add(sr_builder *b, int64_t count, const sr_part *parts, size_t n) {
+sr_status sr_build_add(sr_builder *b, int64_t count, const sr_plan_part *parts, size_t n) {
     if (count == 0) return SR_OK;
     SR_TRY(canonical(b, parts, n, &n));
     SR_TRY(make_room(b, n));
@@ -121,7 +121,7 @@ sr_status sr_build_add(sr_builder *b, int64_t count, const sr_part *parts, size_
             return sr_fail(SR_EDATA, "pack: integer overflow in the packs of a pattern");
         return SR_OK;
     }
-    p->pattern[p->strategies] = (sr_pattern){count, (uint32_t)p->parts, (uint32_t)n};
+    p->pattern[p->strategies] = (sr_plan_pattern){count, (uint32_t)p->parts, (uint32_t)n};
     memcpy(p->part + p->parts, b->scratch, n * sizeof *parts);
     p->parts += n;
     p->strategies++;

@@ -17,7 +17,7 @@ typedef struct sr_builder {
     size_t pattern_room, part_room;
     uint32_t *table; /* hash of patterns -> index + 1 */
     size_t table_size;
-    sr_part *scratch; /* one pattern, sorted */
+    sr_plan_part *scratch; /* one pattern, sorted */
     size_t scratch_room;
     double began;
 } sr_builder;
@@ -27,7 +27,7 @@ sr_status sr_build_begin(sr_builder *b, const sr_histogram *hist, int32_t max_se
                          const char *solver);
 
 /* Adds `count` packs of these parts, in any order, with or without repeated lengths. */
-sr_status sr_build_add(sr_builder *b, int64_t count, const sr_part *parts, size_t n);
+sr_status sr_build_add(sr_builder *b, int64_t count, const sr_plan_part *parts, size_t n);
 
 /* The finished plan, owned by the caller.  SR_EINTERNAL if it is invalid. */
 sr_status sr_build_end(sr_plan **out, sr_builder *b);

@@ -117,13 +117,13 @@ static sr_status place(ffd *f, int32_t length, int64_t *n) {
 }
 
 static sr_status build(sr_builder *b, const ffd *f) {
-    sr_part *parts;
+    sr_plan_part *parts;
     SR_TRY(sr_new(&parts, f->capacity));
     sr_status st = SR_OK;
     for (int32_t i = 0; i < f->used && st == SR_OK; i++) {
         size_t n = 0;
         for (int32_t k = i; k >= 0; k = f->run[k].parent)
-            parts[n++] = (sr_part){f->run[k].length, f->run[k].copies};
+            parts[n++] = (sr_plan_part){f->run[k].length, f->run[k].copies};
         st = sr_build_add(b, f->run[i].count, parts, n);
     }
     sr_free(parts);

@@ -108,15 +108,15 @@ sr_status sr_groups_place(sr_groups *g, int32_t space, int64_t count, int32_t le
 }
 
 sr_status sr_groups_build(sr_builder *b, const sr_groups *g) {
-    sr_part *parts;
+    sr_plan_part *parts;
     SR_TRY(sr_new(&parts, g->capacity));
     sr_status st = SR_OK;
     for (int32_t i = 0; i < g->used && st == SR_OK; i++) {
         size_t n = 0;
         for (int32_t k = i; k >= 0; k = g->group[k].parent)
-            parts[n++] = (sr_part){g->group[k].length, g->group[k].copies};
+            parts[n++] = (sr_plan_part){g->group[k].length, g->group[k].copies};
         for (size_t a = 0, z = n; a + 1 < z; a++) { /* the chain starts with the shortest */
-            sr_part swap = parts[a];
+            sr_plan_part swap = parts[a];
             parts[a] = parts[--z];
             parts[z] = swap;
         }

@@ -233,7 +233,7 @@ sr_status sr_histogram_save(const sr_histogram *h, const char *path) {
     return st;
 }
 
-sr_status sr_lengths_split(sr_piece **out, int64_t *count, const sr_lengths *lengths,
+sr_status sr_lengths_split(sr_split_piece **out, int64_t *count, const sr_lengths *lengths,
                            int64_t capacity) {
     *out = NULL;
     sr_histogram h;
@@ -248,7 +248,7 @@ sr_status sr_lengths_split(sr_piece **out, int64_t *count, const sr_lengths *len
         for (uint64_t start = 0; start < length; start += (uint64_t)capacity) {
             uint32_t left = length - (uint32_t)start;
             uint16_t take = (uint16_t)(left < capacity ? left : capacity);
-            (*out)[at++] = (sr_piece){(uint32_t)uid, (uint32_t)start, take};
+            (*out)[at++] = (sr_split_piece){(uint32_t)uid, (uint32_t)start, take};
         }
     }
     *count = at;

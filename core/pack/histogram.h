@@ -82,14 +82,14 @@ sr_status sr_histogram_save(const sr_histogram *h, const char *path);
 sr_status sr_histogram_shuffled(uint16_t **out, const sr_histogram *h, uint64_t seed);
 
 /* A piece of a sequence under SR_LONG_SPLIT: `length` tokens from `start` of sequence uid. */
-typedef struct sr_piece {
+typedef struct sr_split_piece {
     uint32_t uid, start;
     uint16_t length;
-} sr_piece;
+} sr_split_piece;
 
 /* The pieces of all sequences, sorted by (uid, start), freed by sr_free(): new sequences, whose
  * lengths can be packed. */
-sr_status sr_lengths_split(sr_piece **out, int64_t *count, const sr_lengths *lengths,
+sr_status sr_lengths_split(sr_split_piece **out, int64_t *count, const sr_lengths *lengths,
                            int64_t capacity);
 
 #ifdef __cplusplus

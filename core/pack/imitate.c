@@ -29,7 +29,7 @@ typedef struct imitation {
     sr_grid grid;
     slot *slot;
     int32_t slots;
-    sr_part *parts;
+    sr_plan_part *parts;
     size_t taken;
     double *surplus; /* by node: share of its slots that are for a shorter node, and that so far */
     double cell;     /* tokens */
@@ -115,7 +115,7 @@ static int32_t matching(const sr_stock *s, double want, int32_t space) {
 
 static void take(imitation *m, int32_t length, int32_t *space) {
     sr_stock_take(&m->stock, length, 1);
-    m->parts[m->taken++] = (sr_part){(uint16_t)length, 1};
+    m->parts[m->taken++] = (sr_plan_part){(uint16_t)length, 1};
     *space -= length;
 }
 
@@ -197,7 +197,7 @@ static sr_status rest_greedily(imitation *m, int32_t max_seqs) {
         best = other, other = swap;
     }
     for (size_t i = 0; st == SR_OK && i < best->strategies; i++) {
-        const sr_pattern *q = &best->pattern[i];
+        const sr_plan_pattern *q = &best->pattern[i];
         st = sr_build_add(&m->builder, q->count, best->part + q->first, q->parts);
     }
 done:
@@ -211,7 +211,7 @@ done:
 static sr_status pack_alone(imitation *m) {
     for (int32_t l = m->grid.longest + 1; l <= m->stock.capacity; l++) {
         int64_t n = m->stock.left[l];
-        SR_TRY(sr_build_add(&m->builder, n, &(sr_part){(uint16_t)l, 1}, 1));
+        SR_TRY(sr_build_add(&m->builder, n, &(sr_plan_part){(uint16_t)l, 1}, 1));
         if (n > 0) sr_stock_take(&m->stock, l, n);
     }
     return SR_OK;

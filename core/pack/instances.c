@@ -44,12 +44,12 @@ static sr_status lay_out_slots(sr_packing *k, const sr_plan *plan) {
     int64_t packs = 0, *used;
     SR_TRY(sr_new(&used, plan->capacity + 1));
     for (size_t p = 0; p < plan->strategies; p++) {
-        const sr_pattern *q = &plan->pattern[p];
+        const sr_plan_pattern *q = &plan->pattern[p];
         k->pack[p] = (uint32_t)packs;
         k->part[p] = q->first;
         packs += q->count;
         for (uint32_t j = q->first; j < q->first + q->parts; j++) {
-            sr_part part = plan->part[j];
+            sr_plan_part part = plan->part[j];
             k->slot[j] = (slot_part){part.length, part.copies, (uint32_t)used[part.length]};
             used[part.length] += part.copies * q->count;
         }

@@ -52,7 +52,7 @@ void sr_pattern_list_cut(sr_pattern_list *list, size_t count) {
 
 sr_status sr_pattern_list_add(sr_pattern_list *list, const sr_plan *plan) {
     for (size_t i = 0; i < plan->strategies; i++) {
-        const sr_pattern *q = &plan->pattern[i];
+        const sr_plan_pattern *q = &plan->pattern[i];
         SR_TRY(sr_vectors_reserve(&list->parts, q->parts));
         for (uint32_t k = 0; k < q->parts; k++)
             sr_vectors_push(&list->parts, plan->part[q->first + k].length,

@@ -109,12 +109,12 @@ static sr_status mix_well(double **x, int64_t *left, const partitions *q, const 
 }
 
 static sr_status add_rounded(sr_builder *b, const partitions *q, const double *x) {
-    sr_part part[64];
+    sr_plan_part part[64];
     for (int64_t j = 0; j < q->count; j++) {
         int64_t packs = (int64_t)nearbyint(x[j]);
         const uint16_t *row = q->row + j * q->width;
         int32_t n = 0;
-        for (; packs > 0 && n < q->width && row[n] > 0; n++) part[n] = (sr_part){row[n], 1};
+        for (; packs > 0 && n < q->width && row[n] > 0; n++) part[n] = (sr_plan_part){row[n], 1};
         SR_TRY(sr_build_add(b, packs, part, (size_t)n));
     }
     return SR_OK;
@@ -124,7 +124,7 @@ static sr_status add_rounded(sr_builder *b, const partitions *q, const double *x
  * whether or not such a sequence exists. */
 static sr_status add_pairs(sr_builder *b, const int64_t *left, const sr_histogram *h, bool alone) {
     for (int32_t l = 1; l <= h->capacity; l++) {
-        sr_part pair[2] = {{(uint16_t)l, 1}, {(uint16_t)(h->capacity - l), 1}};
+        sr_plan_part pair[2] = {{(uint16_t)l, 1}, {(uint16_t)(h->capacity - l), 1}};
         if (left[l] > 0) SR_TRY(sr_build_add(b, left[l], pair, alone || l == h->capacity ? 1 : 2));
     }
     return SR_OK;

@@ -157,13 +157,13 @@ sr_status sr_online_flush(sr_online *o, sr_online_pack *left) {
 
 /* ---- whole streams ---- */
 
-static sr_status add_pack(sr_builder *b, sr_part *parts, const sr_online_pack *p) {
-    for (int32_t k = 0; k < p->n; k++) parts[k] = (sr_part){p->lengths[k], 1};
+static sr_status add_pack(sr_builder *b, sr_plan_part *parts, const sr_online_pack *p) {
+    for (int32_t k = 0; k < p->n; k++) parts[k] = (sr_plan_part){p->lengths[k], 1};
     return p->n > 0 ? sr_build_add(b, 1, parts, (size_t)p->n) : SR_OK;
 }
 
 /* Adds one sequence, in pieces if the policy splits it. */
-static sr_status push_by_policy(sr_builder *b, sr_online *o, sr_part *parts, uint32_t uid,
+static sr_status push_by_policy(sr_builder *b, sr_online *o, sr_plan_part *parts, uint32_t uid,
                                 uint32_t length, sr_long_policy policy) {
     const uint32_t capacity = (uint32_t)o->capacity;
     if (length > capacity && policy == SR_LONG_TRUNCATE) length = capacity;
@@ -179,7 +179,7 @@ static sr_status push_by_policy(sr_builder *b, sr_online *o, sr_part *parts, uin
 
 static sr_status stream(sr_builder *b, sr_online *o, const sr_lengths *lengths,
                         sr_long_policy policy) {
-    sr_part *parts;
+    sr_plan_part *parts;
     sr_online_pack left;
     SR_TRY(sr_new(&parts, o->capacity));
     sr_status st = SR_OK;

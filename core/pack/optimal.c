@@ -114,14 +114,14 @@ static sr_status round_packs(search *s) {
 }
 
 static sr_status build_list(sr_builder *b, const sr_pattern_list *list) {
-    sr_part *parts;
+    sr_plan_part *parts;
     SR_TRY(sr_new(&parts, b->plan->capacity));
     sr_status st = SR_OK;
     const sr_vectors *v = &list->parts;
     for (size_t j = 0; j < v->count && st == SR_OK; j++) {
         size_t n = 0;
         for (size_t k = v->start[j]; k < v->start[j + 1]; k++)
-            parts[n++] = (sr_part){(uint16_t)v->entry[k].at, (uint16_t)v->entry[k].value};
+            parts[n++] = (sr_plan_part){(uint16_t)v->entry[k].at, (uint16_t)v->entry[k].value};
         st = sr_build_add(b, (int64_t)list->weight[j], parts, n);
     }
     sr_free(parts);

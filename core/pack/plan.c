@@ -44,7 +44,7 @@ void sr_plan_sum(sr_plan *plan) {
     uint64_t packs = 0, slots = 0;
     plan->deepest = 0;
     for (size_t i = 0; i < plan->strategies; i++) {
-        const sr_pattern *q = &plan->pattern[i];
+        const sr_plan_pattern *q = &plan->pattern[i];
         uint32_t depth = 0;
         for (uint32_t k = 0; k < q->parts; k++) depth += plan->part[q->first + k].copies;
         packs += (uint64_t)q->count;
@@ -58,12 +58,12 @@ void sr_plan_sum(sr_plan *plan) {
 /* Checks a pattern: lengths descending, within capacity and depth; adds its slots to slots[length].
  */
 static sr_status check_pattern(int64_t *slots, const sr_plan *p, size_t i) {
-    const sr_pattern *q = &p->pattern[i];
+    const sr_plan_pattern *q = &p->pattern[i];
     int64_t tokens = 0, depth = 0, before = p->capacity + 1;
     if (q->count < 1 || q->parts < 1)
         return sr_fail(SR_EDATA, "pattern %zu is empty or unused", i + 1);
     for (uint32_t k = 0; k < q->parts; k++) {
-        sr_part part = p->part[q->first + k];
+        sr_plan_part part = p->part[q->first + k];
         int64_t more;
         if (part.length < 1 || part.length >= before || part.copies < 1)
             return sr_fail(SR_EDATA, "pattern %zu: the lengths are not in descending order", i + 1);

@@ -24,15 +24,15 @@ extern "C" {
 #endif
 
 /* `copies` slots of `length` tokens in a pattern. */
-typedef struct sr_part {
+typedef struct sr_plan_part {
     uint16_t length, copies;
-} sr_part;
+} sr_plan_part;
 
-typedef struct sr_pattern {
+typedef struct sr_plan_pattern {
     int64_t count;  /* number of packs, at least 1 */
     uint32_t first; /* its parts: part[first .. first + parts), lengths descending */
     uint32_t parts;
-} sr_pattern;
+} sr_plan_pattern;
 
 typedef enum sr_bound_kind {
     SR_BOUND_TOKENS, /* tokens / capacity */
@@ -51,8 +51,8 @@ typedef struct sr_plan {
     int32_t capacity; /* tokens per pack */
     int32_t max_seqs; /* maximum sequences per pack; 0: no limit */
     sr_histogram histogram;
-    sr_pattern *pattern;
-    sr_part *part;
+    sr_plan_pattern *pattern;
+    sr_plan_part *part;
     size_t strategies, parts; /* patterns, all different; all their parts */
     int64_t packs;            /* sum of pattern[].count */
     int64_t unfilled;         /* slots without a sequence */

@@ -67,10 +67,10 @@ static sr_status put_lengths(text *t, const sr_histogram *h) {
 static sr_status put_patterns(text *t, const sr_plan *p) {
     SR_TRY(put(t, "patterns %zu\n", p->strategies));
     for (size_t i = 0; i < p->strategies; i++) {
-        const sr_pattern *q = &p->pattern[i];
+        const sr_plan_pattern *q = &p->pattern[i];
         SR_TRY(put(t, "%" PRId64, q->count));
         for (uint32_t k = 0; k < q->parts; k++) {
-            sr_part part = p->part[q->first + k];
+            sr_plan_part part = p->part[q->first + k];
             SR_TRY(part.copies == 1 ? put(t, " %u", part.length)
                                     : put(t, " %ux%u", part.length, part.copies));
         }
@@ -242,7 +242,7 @@ static sr_status scan_lengths(scan *s, sr_histogram *h) {
     return SR_OK;
 }
 
-static sr_status scan_parts(scan *s, sr_plan *p, sr_pattern *q, size_t *room) {
+static sr_status scan_parts(scan *s, sr_plan *p, sr_plan_pattern *q, size_t *room) {
     for (int64_t length, copies; next_is(s, ' '); q->parts++) {
         copies = 1;
         SR_TRY(scan_int(s, &length, 1, p->capacity));
@@ -251,7 +251,7 @@ static sr_status scan_parts(scan *s, sr_plan *p, sr_pattern *q, size_t *room) {
             SR_TRY(sr_grow(&p->part, *room * 2));
             *room *= 2;
         }
-        p->part[p->parts++] = (sr_part){(uint16_t)length, (uint16_t)copies};
+        p->part[p->parts++] = (sr_plan_part){(uint16_t)length, (uint16_t)copies};
     }
     return scan_newline(s);
 }
@@ -264,7 +264,7 @@ static sr_status scan_patterns(scan *s, sr_plan *p) {
     SR_TRY(sr_new(&p->pattern, rows));
     SR_TRY(sr_new(&p->part, room));
     for (; (int64_t)p->strategies < rows; p->strategies++) {
-        sr_pattern *q = &p->pattern[p->strategies];
+        sr_plan_pattern *q = &p->pattern[p->strategies];
         SR_TRY(scan_int(s, &q->count, 1, INT64_MAX));
         q->first = (uint32_t)p->parts;
         SR_TRY(scan_parts(s, p, q, &room));

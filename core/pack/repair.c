@@ -10,7 +10,7 @@ enum {
 };
 
 static bool is_full(const sr_plan *p, size_t i) {
-    const sr_pattern *q = &p->pattern[i];
+    const sr_plan_pattern *q = &p->pattern[i];
     int64_t tokens = 0;
     for (uint32_t k = 0; k < q->parts; k++)
         tokens += (int64_t)p->part[q->first + k].length * p->part[q->first + k].copies;
@@ -39,9 +39,9 @@ static bool choose_loose(int64_t *loose, const sr_plan *p) {
 static sr_status count_loose(sr_histogram *h, const sr_plan *p, const int64_t *loose) {
     SR_TRY(sr_histogram_new(h, p->capacity));
     for (size_t i = 0; i < p->strategies; i++) {
-        const sr_pattern *q = &p->pattern[i];
+        const sr_plan_pattern *q = &p->pattern[i];
         for (uint32_t k = 0; k < q->parts && loose[i] > 0; k++) {
-            const sr_part *part = &p->part[q->first + k];
+            const sr_plan_part *part = &p->part[q->first + k];
             SR_TRY(sr_histogram_add(h, part->length, loose[i] * part->copies, SR_LONG_ERROR));
         }
     }
@@ -50,7 +50,7 @@ static sr_status count_loose(sr_histogram *h, const sr_plan *p, const int64_t *l
 
 static sr_status add_patterns(sr_builder *b, const sr_plan *p, const int64_t *loose) {
     for (size_t i = 0; i < p->strategies; i++) {
-        const sr_pattern *q = &p->pattern[i];
+        const sr_plan_pattern *q = &p->pattern[i];
         int64_t n = q->count - (loose != NULL ? loose[i] : 0);
         SR_TRY(sr_build_add(b, n, p->part + q->first, q->parts));
     }

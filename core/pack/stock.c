@@ -68,7 +68,7 @@ int32_t sr_stock_below(const sr_stock *s, int32_t length) {
     return 0;
 }
 
-static size_t merge_parts(sr_part *parts, size_t n) {
+static size_t merge_parts(sr_plan_part *parts, size_t n) {
     size_t m = 0;
     for (size_t i = 0; i < n; i++) {
         size_t at = 0;
@@ -81,7 +81,7 @@ static size_t merge_parts(sr_part *parts, size_t n) {
     return m;
 }
 
-int64_t sr_stock_repeat(sr_stock *s, sr_part *parts, size_t *n, int64_t most) {
+int64_t sr_stock_repeat(sr_stock *s, sr_plan_part *parts, size_t *n, int64_t most) {
     *n = merge_parts(parts, *n);
     for (size_t k = 0; k < *n; k++) {
         int64_t there = s->left[parts[k].length] / parts[k].copies;

@@ -30,7 +30,7 @@ int32_t sr_stock_above(const sr_stock *s, int32_t length);
 
 /* Takes up to `most` packs more like one that was taken, whose *n parts are merged by length.
  * Returns how many there are. */
-int64_t sr_stock_repeat(sr_stock *s, sr_part *parts, size_t *n, int64_t most);
+int64_t sr_stock_repeat(sr_stock *s, sr_plan_part *parts, size_t *n, int64_t most);
 
 #ifdef __cplusplus
 }

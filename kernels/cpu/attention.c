@@ -274,7 +274,7 @@ static int units_together(const job *j, const sr_device *device) {
 }
 
 static void clear_slack(const sr_tensor *t, const sr_layout *layout) {
-    sr_rows rows = sr_rows_of(t);
+    sr_float_rows rows = sr_rows_of(t);
     for (int64_t r = 0; r < layout->rows; r++)
         if (layout->owner[r] < 0) sr_row_clear(rows, r);
 }

@@ -174,25 +174,25 @@ sr_status sr_cpu_need_f32_or_bf16(const char *op, const sr_tensor *const *t, int
 
 /* A contiguous tensor whose rows an op reads or writes as floats: in place, or through room for one
  * row if it is bf16.  data is NULL for an absent tensor. */
-typedef struct sr_rows {
+typedef struct sr_float_rows {
     void *data;
     bool bf16;
     int64_t cols;
-} sr_rows;
+} sr_float_rows;
 
-static inline sr_rows sr_rows_of(const sr_tensor *t) {
-    if (t == NULL) return (sr_rows){NULL, false, 0};
-    return (sr_rows){sr_tensor_data(t), t->dtype == SR_BF16, t->shape[t->ndim - 1]};
+static inline sr_float_rows sr_rows_of(const sr_tensor *t) {
+    if (t == NULL) return (sr_float_rows){NULL, false, 0};
+    return (sr_float_rows){sr_tensor_data(t), t->dtype == SR_BF16, t->shape[t->ndim - 1]};
 }
 
 /* Row r in the tensor's dtype, declared as floats; NULL for an absent tensor. */
-static inline float *sr_row_at(sr_rows x, int64_t r) {
+static inline float *sr_row_at(sr_float_rows x, int64_t r) {
     if (x.data == NULL) return NULL;
     return (float *)((char *)x.data + (size_t)(r * x.cols) * (x.bf16 ? 2 : 4));
 }
 
 /* Row r, converted into `room` if necessary; NULL for an absent tensor. */
-static inline const float *sr_row_in(const sr_simd *simd, sr_rows x, int64_t r, float *room) {
+static inline const float *sr_row_in(const sr_simd *simd, sr_float_rows x, int64_t r, float *room) {
     if (x.data == NULL) return NULL;
     if (!x.bf16) return (const float *)x.data + r * x.cols;
     simd->widen(room, (const sr_bf16 *)x.data + r * x.cols, x.cols);
@@ -200,14 +200,14 @@ static inline const float *sr_row_in(const sr_simd *simd, sr_rows x, int64_t r, 
 }
 
 /* Where to write row r: the tensor itself, or `room`; sr_row_done() then rounds it. */
-static inline float *sr_row_out(sr_rows y, int64_t r, float *room) {
+static inline float *sr_row_out(sr_float_rows y, int64_t r, float *room) {
     if (y.data == NULL) return NULL;
     return y.bf16 ? room : (float *)y.data + r * y.cols;
 }
-static inline void sr_row_done(const sr_simd *simd, sr_rows y, int64_t r, const float *from) {
+static inline void sr_row_done(const sr_simd *simd, sr_float_rows y, int64_t r, const float *from) {
     if (y.data != NULL && y.bf16) simd->narrow((sr_bf16 *)y.data + r * y.cols, from, y.cols);
 }
-static inline void sr_row_clear(sr_rows y, int64_t r) {
+static inline void sr_row_clear(sr_float_rows y, int64_t r) {
     size_t row = (size_t)y.cols * (y.bf16 ? sizeof(sr_bf16) : sizeof(float));
     if (y.data != NULL) memset((char *)y.data + (size_t)r * row, 0, row);
 }

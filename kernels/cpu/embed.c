@@ -58,7 +58,7 @@ static sr_status check_indices(const part parts[PARTS], const sr_layout *layout)
 
 typedef struct job {
     const sr_cpu_state *cpu;
-    sr_rows y, sum;
+    sr_float_rows y, sum;
     float *mean, *rstd;
     part parts[PARTS];
     const float *gamma, *beta;
@@ -207,7 +207,7 @@ static sr_status sum_gradient(const float **d, const sr_tensor *dy, sr_norm_job 
     SR_TRY(sr_cpu_reserve(cpu, (size_t)(j->cols + sr_drop_room(j->cols)) * sizeof(float),
                           dsum + (norm ? sr_cpu_norm_room(j) : 0)));
     *d = cpu->shared.data;
-    j->dsum = (sr_rows){.data = cpu->shared.data, .cols = j->cols};
+    j->dsum = (sr_float_rows){.data = cpu->shared.data, .cols = j->cols};
     j->partial = (float *)j->dsum.data + j->rows * j->cols;
     if (norm) return sr_cpu_norm_backward(dy, j);
     return sr_cpu_run(dy, undropped_task, j, sr_blocks(j->rows, ROWS));

@@ -10,14 +10,14 @@ enum { ROWS = 16 };
 
 typedef struct job {
     const sr_simd *simd;
-    sr_rows x, y, dx; /* y is dy in backward, dx NULL in forward */
+    sr_float_rows x, y, dx; /* y is dy in backward, dx NULL in forward */
     int64_t rows, cols;
     sr_act act;
     bool gate_first, bf16;
 } job;
 
 /* The halves of row r of x or dx. */
-static void halves(const job *j, sr_rows x, int64_t r, void **activated, void **gate) {
+static void halves(const job *j, sr_float_rows x, int64_t r, void **activated, void **gate) {
     char *row = (char *)sr_row_at(x, r), *second = row + j->cols * (j->bf16 ? 2 : 4);
     *activated = j->gate_first ? second : row;
     *gate = j->gate_first ? row : second;

@@ -15,7 +15,7 @@
 enum { ROWS = 64, VECTOR = 16 };
 
 /* Whether a row can be processed as vectors of bf16; true for an absent row. */
-static bool bf16_or_absent(sr_rows x) {
+static bool bf16_or_absent(sr_float_rows x) {
     return x.data == NULL || (x.bf16 && x.cols % VECTOR == 0);
 }
 
@@ -23,7 +23,7 @@ static bool bf16_or_absent(sr_rows x) {
 
 typedef struct job {
     const sr_cpu_state *cpu;
-    sr_rows y, sum, x, residual;
+    sr_float_rows y, sum, x, residual;
     float *mean, *rstd;
     const float *gamma, *beta;
     int64_t rows, cols;

@@ -14,7 +14,7 @@ extern "C" {
  * Slack rows of the layout get zeros and contribute nothing; layout may be NULL. */
 typedef struct sr_norm_job {
     const sr_cpu_state *cpu;
-    sr_rows dx, dsum, dy, more, sum;
+    sr_float_rows dx, dsum, dy, more, sum;
     float *dgamma, *dbeta;
     const float *gamma, *mean, *rstd;
     int64_t rows, cols;

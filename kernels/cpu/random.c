@@ -66,7 +66,7 @@ sr_key sr_cpu_key(const sr_layout *layout, int32_t s, sr_dropout drop, uint32_t 
 
 typedef struct job {
     const sr_cpu_state *cpu;
-    sr_rows y, x;
+    sr_float_rows y, x;
     const sr_layout *layout;
     sr_dropout drop;
 } job;

@@ -11,7 +11,7 @@ enum { ROWS = 64 };
 
 typedef struct job {
     const sr_simd *simd;
-    sr_rows x, y;
+    sr_float_rows x, y;
     const float *table;
     const int32_t *at; /* position of each row */
     const sr_layout *layout;

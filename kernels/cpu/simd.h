@@ -22,10 +22,10 @@ extern "C" {
 
 /* Which part of a matrix in panels is B: from this row and column on.  Rows are a multiple of
  * bf16_k in bf16, columns of 16. */
-typedef struct sr_part {
+typedef struct sr_slab {
     int64_t rows, columns; /* of the whole matrix; 0: it is B */
     int64_t row, column;
-} sr_part;
+} sr_slab;
 
 /* What becomes of C in bf16: y = act(C + bias), rounded, and pre = C + bias. */
 typedef struct sr_rounded {
@@ -41,7 +41,7 @@ typedef struct sr_rounded {
 typedef struct sr_gemm {
     float *c;
     const void *a, *b; /* floats, or bf16 for gemm_bf16 */
-    sr_part part;
+    sr_slab part;
     const sr_bf16 *tail; /* gemm_bf16_rows on tiles: the last k % bf16_k columns of A, as
                             pack_a_bf16 lays them out; NULL: rows of A have zeros up to bf16_k */
     sr_rounded rounded;  /* for sets that have bf16_rounds: C is only read, if `add` */

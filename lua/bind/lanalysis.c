@@ -16,7 +16,7 @@ typedef struct analysis {
     sr_threads *threads;
     sr_measure measure;
     sr_progress *progress;
-    sr_window window;
+    sr_stream_part window;
 } analysis;
 
 static analysis *check_analysis(lua_State *L) {
@@ -42,7 +42,7 @@ static int analysis_close(lua_State *L) {
     sr_threads_free(a->threads);
     sr_measure_free(&a->measure);
     sr_progress_close(a->progress);
-    sr_window_close(&a->window);
+    sr_stream_part_close(&a->window);
     *a = (analysis){0};
     return 0;
 }

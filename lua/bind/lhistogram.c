@@ -49,10 +49,10 @@ static int pack_count(lua_State *L) {
     return lsr_give(L, sr_histogram_count(h, &lengths, capacity, policy));
 }
 
-static void push_piece_field(lua_State *L, const sr_piece *piece, int64_t n, int field) {
+static void push_piece_field(lua_State *L, const sr_split_piece *piece, int64_t n, int field) {
     lua_createtable(L, n < INT32_MAX ? (int)n : 0, 0);
     for (int64_t i = 0; i < n; i++) {
-        const sr_piece *p = &piece[i];
+        const sr_split_piece *p = &piece[i];
         lua_pushinteger(L, field == 0 ? p->length : field == 1 ? p->uid : p->start);
         lua_rawseti(L, -2, i + 1);
     }
@@ -65,7 +65,7 @@ static void push_piece_field(lua_State *L, const sr_piece *piece, int64_t n, int
 static int pack_split(lua_State *L) {
     int64_t n, capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
     sr_lengths lengths = lsr_pack_lengths(L, 1);
-    sr_piece **box = lsr_newbytes(L);
+    sr_split_piece **box = lsr_newbytes(L);
     sr_status st = sr_lengths_split(box, &n, &lengths, capacity);
     if (st != SR_OK) return lsr_result(L, st);
     for (int field = 0; field < 3; field++) push_piece_field(L, *box, n, field);

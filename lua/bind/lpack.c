@@ -79,7 +79,7 @@ static int builder_free(lua_State *L) {
 }
 
 /* The list of lengths on top of the stack as parts of one copy each. */
-static size_t read_parts(lua_State *L, sr_part *parts, int32_t capacity, lua_Integer pattern) {
+static size_t read_parts(lua_State *L, sr_plan_part *parts, int32_t capacity, lua_Integer pattern) {
     size_t n = (size_t)lua_rawlen(L, -1);
     if (n == 0 || n > (size_t)capacity)
         lsr_error(L, "pack: pattern %I has %I lengths; expected 1 to %d", pattern, (lua_Integer)n,
@@ -88,7 +88,7 @@ static size_t read_parts(lua_State *L, sr_part *parts, int32_t capacity, lua_Int
     snprintf(what, sizeof what, "pack: pattern %lld", (long long)pattern);
     for (size_t k = 0; k < n; k++) {
         int64_t length = lsr_checkelement(L, lua_gettop(L), (int64_t)k + 1, what, 1, capacity);
-        parts[k] = (sr_part){(uint16_t)length, 1};
+        parts[k] = (sr_plan_part){(uint16_t)length, 1};
     }
     return n;
 }
@@ -101,7 +101,7 @@ static int pack_plan(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     sr_pack_opts o = lsr_pack_options(L, 3);
     sr_builder *b = lsr_newbox(L, sizeof *b, BUILDER);
-    sr_part *parts = lsr_scratch(L, h->capacity, sizeof *parts);
+    sr_plan_part *parts = lsr_scratch(L, h->capacity, sizeof *parts);
     lsr_check(L, sr_build_begin(b, h, o.max_seqs, o.solver != NULL ? o.solver : "lua"));
     lua_Integer n = (lua_Integer)lua_rawlen(L, 2);
     for (lua_Integer i = 1; i <= n; i++) {
@@ -193,7 +193,7 @@ static int plan_histogram(lua_State *L) {
 static int plan_pattern(lua_State *L) {
     const sr_plan *p = lsr_pack_plan(L, 1);
     lua_Integer i = lsr_checkrange(L, 2, 1, (int64_t)p->strategies);
-    const sr_pattern *q = &p->pattern[i - 1];
+    const sr_plan_pattern *q = &p->pattern[i - 1];
     lua_newtable(L);
     lsr_set_integer(L, "count", q->count);
     lua_Integer at = 0;

@@ -31,7 +31,7 @@ static void stream(const sr_dataset *d, const sr_examples_opts *opts) {
     static int32_t ids[SR_EXAMPLES_MOST], types[SR_EXAMPLES_MOST];
     sr_examples *all;
     sr_stream s;
-    sr_window w = {0};
+    sr_stream_part w = {0};
     int64_t uid = 0, wrong = 0;
     CHECK_OK(sr_examples_build(&all, d, opts, NULL));
     CHECK_OK(sr_stream_open(&s, d, opts));
@@ -46,7 +46,7 @@ static void stream(const sr_dataset *d, const sr_examples_opts *opts) {
         }
     }
     CHECK(uid == all->count && wrong == 0);
-    sr_window_close(&w);
+    sr_stream_part_close(&w);
     sr_stream_close(&s);
     sr_examples_free(all);
 }
@@ -98,7 +98,7 @@ static void rarity(const sr_dataset *d, const sr_examples_opts *opts) {
     uint64_t *count;
     int64_t sequences, tokens;
     sr_stream s;
-    sr_window w = {0};
+    sr_stream_part w = {0};
     sr_measure m, whole, both;
     sr_measuring scratch = {0};
     CHECK_OK(sr_new(&count, size));
@@ -127,7 +127,7 @@ static void rarity(const sr_dataset *d, const sr_examples_opts *opts) {
     sr_measure_free(&m);
     sr_measure_free(&whole);
     sr_measure_free(&both);
-    sr_window_close(&w);
+    sr_stream_part_close(&w);
     sr_stream_close(&s);
     sr_free(count);
 }

@@ -57,7 +57,7 @@ static void lengths(void) {
     CHECK_OK(sr_histogram_count(&h, &b, 60000, SR_LONG_SPLIT));
     CHECK(h.sequences == 6 && h.count[10000] == 1 && h.count[60000] == 1);
     sr_histogram_free(&h);
-    sr_piece *pieces;
+    sr_split_piece *pieces;
     int64_t n;
     CHECK_OK(sr_lengths_split(&pieces, &n, &b, 60000));
     CHECK(n == 6 && pieces[3].uid == 2 && pieces[3].start == 60000 && pieces[3].length == 10000);

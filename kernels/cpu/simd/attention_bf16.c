@@ -172,7 +172,7 @@ INLINE vf dot_bf16(const sr_bf16 *a, const sr_bf16 *b, int64_t n) {
 /* c (rows, n) = alpha a b: rows of a are lda apart, b is a part of panels, c has room for whole
  * tiles. */
 static void multiply_strip(float *c, int64_t ldc, const sr_bf16 *a, int64_t lda, const sr_bf16 *b,
-                           sr_part part, int64_t rows, int64_t n, int64_t k, float alpha) {
+                           sr_slab part, int64_t rows, int64_t n, int64_t k, float alpha) {
     sr_gemm g = {.c = c,
                  .a = a,
                  .b = b,
@@ -210,14 +210,14 @@ static void forward_strip(const sr_attention_unit *u, const bf16_room *r, int64_
         drop_words(r->words, rule.stride, &u->key, u->position, q, rows, words_from(keys), groups);
     for (int64_t i = 0; i < rows; i += PART) {
         int64_t some = rows - i < PART ? rows - i : PART;
-        multiply_strip(r->s, ld, q_rows + i * q_ld, q_ld, r->kt, (sr_part){d, n, 0, keys.from},
+        multiply_strip(r->s, ld, q_rows + i * q_ld, q_ld, r->kt, (sr_slab){d, n, 0, keys.from},
                        some, width, d, early_scale(u));
         hide_keys(u, r->s, ld, keys, q + i, some);
         score_rows s = {r->s, ld, width, groups, r->words + i * groups, r->p + i * p_ld, p_ld};
         softmax_rows(&s, &rule, some, true, u->lse + q + i, factor + i, next);
     }
     clear_behind(r->p, p_ld, rows, width);
-    multiply_strip(r->result, padded(d), r->p, p_ld, r->v, (sr_part){n, d, keys.from, 0}, rows, d,
+    multiply_strip(r->result, padded(d), r->p, p_ld, r->v, (sr_slab){n, d, keys.from, 0}, rows, d,
                    width, 1);
     for (int64_t i = 0; i < rows; i++)
         round_row((sr_bf16 *)u->out + (q + i) * u->ldo, r->result + i * padded(d), d, factor[i]);
@@ -299,7 +299,7 @@ INLINE void keep_sum(float *x, const float *sum, int64_t d, bool first) {
 static void give_rows(const sr_attention_unit *u, const bf16_room *r, const strip *t, sr_bf16 *to,
                       float *sums, const sr_bf16 *p, const sr_bf16 *b, float factor) {
     int64_t ld = padded(u->d);
-    multiply_strip(r->result, ld, p, r->p_ld, b, (sr_part){u->queries, u->d, t->queries.from, 0},
+    multiply_strip(r->result, ld, p, r->p_ld, b, (sr_slab){u->queries, u->d, t->queries.from, 0},
                    t->rows, u->d, t->width, 1);
     for (int64_t i = 0; i < t->rows; i++) {
         float *sum = r->result + i * ld;
@@ -316,7 +316,7 @@ static void give_rows(const sr_attention_unit *u, const bf16_room *r, const stri
 static void strip_products(const sr_attention_unit *u, const bf16_room *r, const strip *t,
                            int64_t row, int64_t rows) {
     int64_t d = u->d, key = t->key + row, at = key * u->ld, k_ld = u->ld, v_ld = u->ld;
-    sr_part part = {d, u->queries, 0, t->queries.from};
+    sr_slab part = {d, u->queries, 0, t->queries.from};
     const sr_bf16 *keys = rows_to_read(r->rows, bf16_at(u->k, at), &k_ld, rows, d);
     multiply_strip(r->s, r->ld, keys, k_ld, r->qt, part, rows, t->width, d, early_scale(u));
     const sr_bf16 *values = rows_to_read(r->rows, bf16_at(u->v, at), &v_ld, rows, d);
