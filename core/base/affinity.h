@@ -1,12 +1,9 @@
 /* affinity.h - the processors that this process may run on. */
-#ifndef SR_BASE_AFFINITY_H
-#define SR_BASE_AFFINITY_H
+#pragma once
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_MOST_PROCESSORS = 1024 };
 
@@ -19,7 +16,4 @@ int sr_affinity_get(int cpus[SR_MOST_PROCESSORS]);
  * Errors: SR_EINVAL  none of them is one that the process may use */
 sr_status sr_affinity_set(const int *cpus, int count);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

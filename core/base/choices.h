@@ -16,17 +16,14 @@
  *     KEY<tab>HEXADECIMAL                as in the file, each key once
  *     end COUNT
  */
-#ifndef SR_BASE_CHOICES_H
-#define SR_BASE_CHOICES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_choices sr_choices;
 
@@ -73,7 +70,4 @@ uint64_t sr_choices_pins(const sr_choices *choices);
  * which is created; freed by sr_free().  *out is NULL when there is none. */
 sr_status sr_cache_path(char **out, const char *name);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

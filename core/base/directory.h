@@ -1,6 +1,5 @@
 /* directory.h - makes, lists, syncs and removes directories, and builds paths into them. */
-#ifndef SR_BASE_DIRECTORY_H
-#define SR_BASE_DIRECTORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,9 +8,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* fsync of a directory, so that names in it survive a power cut. */
 sr_status sr_file_sync_dir(const char *path);
@@ -43,7 +40,4 @@ sr_status sr_file_tree_size(uint64_t *bytes, const char *path);
  * a path that does not exist is SR_OK.  Stops at the first failure. */
 sr_status sr_file_remove_tree(const char *path);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -1,14 +1,11 @@
 /* draft.h - files that appear whole or not at all. */
-#ifndef SR_BASE_DRAFT_H
-#define SR_BASE_DRAFT_H
+#pragma once
 
 #include <stddef.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* A file that is written piece by piece and appears whole or not at all: sr_file_write() to
  * draft.fd, then commit.  sr_file_replace() is open, write, commit; its guarantees hold here. */
@@ -32,7 +29,4 @@ void sr_draft_drop(sr_draft *d);
  * their name may not survive a power cut. */
 sr_status sr_file_replace(const char *path, const void *bytes, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

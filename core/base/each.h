@@ -1,7 +1,6 @@
 /* each.h - SR_EACH(M, A(x), B(y), ...) is MA(x) MB(y) ..., and SR_EACH_COMMA the same with commas
  * between; at most 16 items. */
-#ifndef SR_BASE_EACH_H
-#define SR_BASE_EACH_H
+#pragma once
 
 /* clang-format off */
 #define SR_EACH_1(m, a) m##a
@@ -47,5 +46,3 @@
 #define SR_EACH(m, ...) SR_EACH_JOIN(SR_EACH_, SR_EACH_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
 #define SR_EACH_COMMA(m, ...) SR_EACH_JOIN(SR_COMMA_, SR_EACH_COUNT(__VA_ARGS__))(m, __VA_ARGS__)
 /* clang-format on */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * EINTR and short counts are handled here, so that callers need not.
  */
-#ifndef SR_BASE_FILE_H
-#define SR_BASE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,9 +10,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Opens a regular file of at most `limit` bytes for reading; the caller closes *fd (-1 on failure)
  * through sr_io_now.  SR_ENOENT, SR_EDATA (a directory, a pipe, too large), SR_EIO. */
@@ -60,7 +57,4 @@ sr_status sr_file_probe_lock(int fd, const char *path);
 /* SR_EIO when fewer than `bytes` are free on the file system of `path`. */
 sr_status sr_file_check_space(const char *path, uint64_t bytes);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

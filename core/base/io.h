@@ -3,8 +3,7 @@
  * Every such call goes through sr_io_now, a table that tests replace to inject errors, record the
  * order of writes, or simulate a power cut.
  */
-#ifndef SR_BASE_IO_H
-#define SR_BASE_IO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,9 +12,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* The storage calls; same meaning, arguments and errno as the POSIX ones. */
 typedef struct sr_io {
@@ -52,7 +49,4 @@ sr_status sr_io_failed(const char *verb, const char *path);
  * storage (SR_EIO), not of the input. */
 sr_status sr_io_failed_to_create(const char *verb, const char *path);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,16 +3,13 @@
  * When its buffer cannot grow, jansson 2.14 goes on with a text that lacks bytes, and then may
  * write beyond a block.  So an allocation that fails while a text is read leaves jansson at once.
  */
-#ifndef SR_BASE_JSON_H
-#define SR_BASE_JSON_H
+#pragma once
 
 #include <jansson.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Reads a text like json_loadb().  If an integer is beyond 64 bits, such as the 1e30 that stands
  * for "no limit" in files of others, all its numbers are real.  The caller releases *out with
@@ -22,7 +19,4 @@ sr_status sr_json_load(json_t **out, const char *text, size_t size, size_t flags
 
 void sr_json_free(void *block); /* what json_dumps() returned; may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -1,13 +1,12 @@
 /* limit.h - limits on the memory that this thread allocates. */
-#ifndef SR_BASE_LIMIT_H
-#define SR_BASE_LIMIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 /* The sum of this thread's further sr_alloc() and sr_alloc_aligned() is at most `bytes`; a larger
  * one fails with SR_ENOMEM.  What is freed does not count again.  -1: no limit. */
@@ -24,7 +23,4 @@ typedef struct sr_mem_count {
 void sr_mem_watch(sr_mem_count *count, int64_t limit);
 void sr_mem_watch_end(sr_mem_count *count); /* the last one that has begun */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,12 +3,11 @@
  * core/ never prints.  A warning that has no caller to return to (a checkpoint that failed its
  * check and was skipped, say) goes to the sink, which the program sets.
  */
-#ifndef SR_BASE_LOG_H
-#define SR_BASE_LOG_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 typedef enum sr_log_level { SR_LOG_DEBUG, SR_LOG_INFO, SR_LOG_WARN, SR_LOG_ERROR } sr_log_level;
 
@@ -23,7 +22,4 @@ __attribute__((format(printf, 2, 3)))
 #endif
 void sr_log(sr_log_level level, const char *format, ...);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

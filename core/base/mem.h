@@ -3,8 +3,7 @@
  * Every allocation of seqrun, Lua and jansson goes through here, so that a test can make one
  * fail (sr_mem_refuse_by) and count the blocks in use (sr_mem_live).
  */
-#ifndef SR_BASE_MEM_H
-#define SR_BASE_MEM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,9 +11,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* *out = a * b (a + b); SR_ENOMEM with both numbers when it does not fit in size_t. */
 sr_status sr_mul_size(size_t *out, size_t a, size_t b);
@@ -63,7 +60,4 @@ void sr_zlib_free(void *opaque, void *block);
 void sr_mem_refuse_by(bool (*refuse)(void));
 int64_t sr_mem_live(void); /* blocks in use */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

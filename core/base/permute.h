@@ -4,14 +4,12 @@
  * is Philox; results >= n are permuted again (rare: a b exceeds n by less than a).  Counter: row =
  * round, uid = other half, layer|head = `variant`; see core/base/rng.h.
  */
-#ifndef SR_BASE_PERMUTE_H
-#define SR_BASE_PERMUTE_H
+#pragma once
 
+#include "core/base/extern.h"
 #include "core/base/rng.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* A permutation of 0..n-1 works on pairs (x < a, y < b), a * b >= n. */
 typedef struct sr_domain {
@@ -24,7 +22,4 @@ sr_domain sr_domain_of(uint32_t n);
 uint32_t sr_permute(const sr_domain *d, uint32_t i, uint64_t seed, sr_purpose purpose,
                     uint32_t variant, uint32_t epoch);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -4,8 +4,7 @@
  * multiplies numbers from a file.  A reader never reads past its end; the first failure sticks, so
  * a parser may check once at the end of a group of reads.
  */
-#ifndef SR_BASE_READER_H
-#define SR_BASE_READER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,9 +12,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_reader {
     const unsigned char *bytes; /* borrowed */
@@ -38,7 +35,4 @@ sr_status sr_read_claim(sr_reader *r, const void **out, uint64_t count, size_t s
 /* SR_EDATA when bytes remain. */
 sr_status sr_read_end(sr_reader *r);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

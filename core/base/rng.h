@@ -11,8 +11,7 @@
  *
  * Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3" (Philox4x32).
  */
-#ifndef SR_BASE_RNG_H
-#define SR_BASE_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -110,5 +109,3 @@ SR_HD double sr_sample_at(const int32_t *key, uint64_t seed) {
 SR_HD float sr_unit(uint32_t x) {
     return (float)(x >> 8) * (1.0f / 16777216.0f);
 }
-
-#endif

@@ -2,17 +2,14 @@
  *
  * Reads and writes never block: what cannot be done now is left for the next call.
  */
-#ifndef SR_BASE_SOCKET_H
-#define SR_BASE_SOCKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Room for the path of a socket, its zero byte included: the kernel's limit. */
 enum { SR_SOCKET_PATH = 108 };
@@ -44,7 +41,4 @@ bool sr_socket_wait(int fd, bool writes, double seconds);
 
 void sr_socket_close(int fd); /* -1: nothing */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -4,12 +4,11 @@
  * sentence names the operation, what was given, what was expected and what to do.  Nothing in core/
  * or kernels/ prints or exits; the program turns a status into an exit code with sr_exit_code().
  */
-#ifndef SR_BASE_STATUS_H
-#define SR_BASE_STATUS_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 typedef enum sr_status {
     SR_OK = 0,
@@ -24,8 +23,7 @@ typedef enum sr_status {
     SR_ENUMERIC,  /* the numeric guard stopped the run                               exit 1 */
     SR_EPEER,     /* a rank died or hung                                             exit 8 */
     SR_ESTOP,     /* stopped on request                                              exit 75 */
-    SR_EINTERNAL, /* internal error: an invariant is violated                              exit 70
-                   */
+    SR_EINTERNAL, /* internal error: an invariant is violated                        exit 70 */
     SR_STATUS_COUNT
 } sr_status;
 
@@ -58,7 +56,4 @@ int sr_exit_code(sr_status status);
         if (((st) = (expr)) != SR_OK) goto label;                                                  \
     } while (0)
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,17 +3,14 @@
  * Nothing here decides anything: kernels choose their instructions themselves, and wall-clock time
  * goes into logs only, never into names, order or results.
  */
-#ifndef SR_BASE_SYSTEM_H
-#define SR_BASE_SYSTEM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 double sr_time_monotonic(void); /* seconds from an arbitrary start; never jumps */
 double sr_time_wall(void);      /* seconds since 1970 UTC */
@@ -47,7 +44,4 @@ uint64_t sr_hash_key(const void *bytes, uint64_t size, uint64_t seed);
 void sr_hash_bytes(char hex[33], const void *bytes, uint64_t size);
 sr_status sr_hash_file(char hex[33], const char *path);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

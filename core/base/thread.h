@@ -5,17 +5,14 @@
  * of threads.  Tasks are taken in order, one at a time; a reduction over tasks writes one partial
  * result per task and sums them in index order afterwards.
  */
-#ifndef SR_BASE_THREAD_H
-#define SR_BASE_THREAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_threads sr_threads;
 
@@ -43,7 +40,4 @@ void sr_stop_request(void); /* async-signal-safe */
 void sr_stop_clear(void);
 bool sr_stop_requested(void);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

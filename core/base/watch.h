@@ -2,16 +2,13 @@
  *
  * A thread waits beside the work and sets the stop flag (thread.h), which long functions poll.
  */
-#ifndef SR_BASE_WATCH_H
-#define SR_BASE_WATCH_H
+#pragma once
 
 #include <stdbool.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_watch sr_watch;
 
@@ -31,7 +28,4 @@ sr_status sr_watch_start(sr_watch **out, int fd, double seconds, bool (*asked)(v
 /* Ends the watch, clears the stop flag and frees the watch. */
 sr_watch_end sr_watch_finish(sr_watch *w);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -1,15 +1,12 @@
 /* batch.h - sequences collated into one buffer of tokens, masked, with their targets: the input of
  * one forward and backward pass.
  */
-#ifndef SR_BATCH_BATCH_H
-#define SR_BATCH_BATCH_H
+#pragma once
 
 #include "core/batch/collate.h"
 #include "core/batch/layout.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_ROWS_UNIT = 128 }; /* T is a multiple of it */
 
@@ -96,7 +93,4 @@ typedef struct sr_target_count {
 sr_status sr_batch_count_targets(sr_target_count *count, int64_t *masked, const sr_dataset *d,
                                  const sr_collators *collators, const sr_pick *pick, int64_t n);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -12,17 +12,14 @@
  *              of a span
  *     deferred nothing: sr_batch_set_target() is called when the update is delivered
  */
-#ifndef SR_BATCH_COLLATE_H
-#define SR_BATCH_COLLATE_H
+#pragma once
 
 #include "core/batch/fim.h"
 #include "core/batch/mask.h"
 #include "core/batch/target.h"
 #include "core/data/examples.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_TARGET_NAME = 64 }; /* bytes of a name at most */
 
@@ -113,7 +110,4 @@ void sr_collators_close(sr_collators *c);
  * "label" of fixed examples. */
 int sr_targets_usual(sr_target_opts *out, const sr_dataset *d, bool mask, bool nsp, sr_mean mean);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

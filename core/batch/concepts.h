@@ -8,17 +8,14 @@
  * Source: Lee et al. 2022, "Efficient Pre-training of Masked Language Model via Concept-based
  * Curriculum Masking", EMNLP.
  */
-#ifndef SR_BATCH_CONCEPTS_H
-#define SR_BATCH_CONCEPTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/data/dataset.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_CONCEPT_STAGES = 65535 };
 
@@ -91,7 +88,4 @@ int32_t sr_concept_masks_at(const sr_concept_masks *m, int64_t update);
 sr_status sr_concept_masks_copy(sr_concept_masks *out, const sr_concept_masks *m);
 void sr_concept_masks_free(sr_concept_masks *m); /* resets it to none */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -12,17 +12,14 @@
  * Source: Bavarian et al. 2022, arXiv:2207.14255; rearranged here is the text of one sequence,
  * which never spans documents (their context level).
  */
-#ifndef SR_BATCH_FIM_H
-#define SR_BATCH_FIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/tokenizer/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_fim {
     double rate;     /* fraction of the sequences; 0: none */
@@ -43,7 +40,4 @@ sr_status sr_fim_check(const sr_fim *f, const sr_tokenizer *t);
 sr_status sr_fim_apply(const sr_fim *f, int32_t *ids, int32_t len, const sr_tokenizer *t,
                        uint64_t seed, uint32_t uid, uint32_t epoch, int32_t *scratch);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -12,17 +12,14 @@
  * Slack: attention writes zeros there, forward and backward; the results of row-wise ops there are
  * unspecified, never read by rows of sequences, and have a zero gradient.
  */
-#ifndef SR_BATCH_LAYOUT_H
-#define SR_BATCH_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* A copy of a layout's arrays elsewhere: attached to the layout by its maker, dropped with it. */
 typedef struct sr_mirror {
@@ -88,7 +85,4 @@ void sr_layout_add_mirror(const sr_layout *layout, sr_mirror *mirror);
 sr_layout *sr_layout_retain(sr_layout *layout);
 void sr_layout_release(sr_layout *layout); /* may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -14,8 +14,7 @@
  *
  * Source: Devlin et al. 2018, arXiv:1810.04805; concepts: see concepts.h.
  */
-#ifndef SR_BATCH_MASK_H
-#define SR_BATCH_MASK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,9 +22,7 @@
 #include "core/batch/concepts.h"
 #include "core/data/dataset.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_MASK_FRAME = 5 * SR_FRAME_LIMIT }; /* ids of two frames at most */
 
@@ -75,7 +72,4 @@ void sr_mask_draw_concepts(int32_t *positions, int32_t *labels, int32_t *count, 
                            int32_t len, const uint8_t *goes_on, uint32_t uid, uint32_t epoch,
                            const sr_masker *m, int32_t stage, int32_t *scratch, uint8_t *roles);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

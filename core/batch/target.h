@@ -8,15 +8,14 @@
  *
  * The weights of an update's targets carry the denominators of the whole update (update.h).
  */
-#ifndef SR_BATCH_TARGET_H
-#define SR_BATCH_TARGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 typedef enum sr_reads { SR_READS_ROWS, SR_READS_SEQUENCES, SR_READS_SPANS } sr_reads;
 
@@ -46,7 +45,4 @@ static inline int sr_rows_each(sr_reads reads) {
     return reads == SR_READS_SPANS ? 2 : 1;
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -8,17 +8,14 @@
  * One list serves all layers, both passes and all devices.  It is made once per layout.  Kernels
  * read the structs below directly: SR_TILES_VERSION is their version.
  */
-#ifndef SR_BATCH_TILES_H
-#define SR_BATCH_TILES_H
+#pragma once
 
 #include <stdint.h>
 
 #include "core/base/status.h"
 #include "core/batch/layout.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum {
     SR_TILES_VERSION = 1,
@@ -91,7 +88,4 @@ typedef struct sr_split {
 sr_status sr_tiles_split(sr_split *out, const sr_tiles *tiles, int heads, int kv_heads, int slots,
                          int64_t reach);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -6,14 +6,11 @@
  *
  * Source: Yao et al. 2022, arXiv:2211.11586 (random-LTD).
  */
-#ifndef SR_BATCH_TOKEN_DROP_H
-#define SR_BATCH_TOKEN_DROP_H
+#pragma once
 
 #include "core/batch/layout.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_token_drop_opts {
     double fraction;  /* of each sequence, in (0, 1] */
@@ -43,7 +40,4 @@ sr_status sr_token_drop_layers(sr_layout **out, int32_t **rows, const sr_layout 
                                const uint8_t *forced, const sr_token_drop_opts *opts,
                                uint32_t layers, int64_t unit);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -5,15 +5,12 @@
  * would wait for the slower one.  Shares are runs of batches, so that the content of a share
  * depends on options and lengths alone.  Internal to core/loader.
  */
-#ifndef SR_LOADER_ASSIGN_H
-#define SR_LOADER_ASSIGN_H
+#pragma once
 
 #include "core/loader/loader.h"
 #include "core/loader/order.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Batch b has pick[b == 0 ? 0 : end[b - 1]] to pick[end[b] - 1]. */
 typedef struct sr_assignment {
@@ -38,7 +35,4 @@ static inline int32_t sr_assignment_share(const sr_assignment *a, int64_t batch)
     return (int32_t)(((batch + 1) * a->shares - 1) / a->batches);
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -1,6 +1,5 @@
 /* cursor.h - the position of a loader: what it draws next, and totals of what it has drawn. */
-#ifndef SR_LOADER_CURSOR_H
-#define SR_LOADER_CURSOR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ typedef struct sr_cursor {
     int64_t packs;    /* packs per update, by packs; 0: undetermined */
     sr_counters drawn;
 } sr_cursor;
-
-#endif

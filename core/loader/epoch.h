@@ -3,8 +3,7 @@
  * Text has new examples every epoch, and so a new plan; fixed examples keep both.  Once an epoch is
  * built, any of its packs can be accessed directly.
  */
-#ifndef SR_LOADER_EPOCH_H
-#define SR_LOADER_EPOCH_H
+#pragma once
 
 #include "core/loader/stage.h"
 #include "core/data/examples.h"
@@ -12,9 +11,7 @@
 #include "core/pack/instances.h"
 #include "core/pack/pack.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Immutable except for the reference count, which is thread-safe. */
 typedef struct sr_epoch {
@@ -53,7 +50,4 @@ sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_epoch_opt
 sr_epoch *sr_epoch_retain(sr_epoch *e);
 void sr_epoch_release(sr_epoch *e); /* may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -4,17 +4,14 @@
  * The options, the masker and the collators are constant once it is open; epochs are built when
  * first needed and cached.
  */
-#ifndef SR_LOADER_FETCHER_H
-#define SR_LOADER_FETCHER_H
+#pragma once
 
 #include <pthread.h>
 
 #include "core/loader/loader.h"
 #include "core/loader/order.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_FETCHER_EPOCHS = 3 }; /* cached: current, next, and one for inspection */
 
@@ -55,7 +52,4 @@ sr_status sr_fetcher_make(sr_update **out, const sr_fetcher *f, const sr_order *
 sr_status sr_fetcher_pick(sr_update **out, const sr_fetcher *f, const sr_pick *pick, int64_t n,
                           sr_arrange arrange);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -10,8 +10,7 @@
  * plan have the same sequences with the same masks.  Conventional padding is the plan of the solver
  * "none".
  */
-#ifndef SR_LOADER_LOADER_H
-#define SR_LOADER_LOADER_H
+#pragma once
 
 #include "core/loader/schedule.h"
 #include "core/loader/epoch.h"
@@ -19,9 +18,7 @@
 #include "core/loader/update.h"
 #include "core/pack/assign.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Flops of attention for each len^2 over those of all products for each token: 4 H / 24 H^2, at the
  * hidden size of BERT-base. */
@@ -123,7 +120,4 @@ sr_status sr_loader_epoch(sr_epoch **out, sr_loader *l, uint32_t epoch);
 const sr_loader_opts *sr_loader_options(const sr_loader *l);
 double sr_loader_waited(const sr_loader *l); /* total seconds that sr_loader_next() has waited */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

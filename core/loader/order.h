@@ -4,16 +4,13 @@
  * any order.  A group is either a pack, filled by a plan, or sequences that must stay together (the
  * choices of a question): they are packed when the update is made, into one micro-batch.
  */
-#ifndef SR_LOADER_ORDER_H
-#define SR_LOADER_ORDER_H
+#pragma once
 
 #include "core/batch/batch.h"
 #include "core/loader/cursor.h"
 #include "core/loader/epoch.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Zero-initialised: empty. */
 typedef struct sr_order {
@@ -58,7 +55,4 @@ static inline int64_t sr_order_group(const sr_order *order, int64_t g) { /* its 
 
 void sr_order_free(sr_order *order); /* resets it to empty */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -8,15 +8,12 @@
  * a keyed permutation of K, one for every u updates (t / u).  Every unlocked example has the same
  * chance, and none comes twice in u updates while K stays the same.
  */
-#ifndef SR_LOADER_SAMPLER_H
-#define SR_LOADER_SAMPLER_H
+#pragma once
 
 #include "core/loader/epoch.h"
 #include "core/data/metric.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_SAMPLER_METRICS = 16 };
 
@@ -61,7 +58,4 @@ int64_t sr_sampler_run(const sr_sampler *s, int64_t update, int64_t n);
 void sr_sampler_draw(uint32_t *uid, const sr_sampler *s, int64_t update, int64_t n,
                      int64_t updates);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,15 +3,12 @@
  * Workers make updates in any order, so the value for an update is a function of the totals before
  * it.
  */
-#ifndef SR_LOADER_SCHEDULE_H
-#define SR_LOADER_SCHEDULE_H
+#pragma once
 
 #include "core/loader/cursor.h"
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef enum sr_schedule_by {
     SR_SCHEDULE_STEP, /* number of the update, from 1 */
@@ -37,7 +34,4 @@ void sr_schedule_free(sr_schedule *s); /* resets it to none */
 /* The value for the update after these totals; 0 without a table.  O(log count). */
 double sr_schedule_at(const sr_schedule *s, const sr_counters *before);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -8,17 +8,14 @@
  * any other starts a new pass.  By packs every stage does, since its lengths have a plan of their
  * own.
  */
-#ifndef SR_LOADER_STAGE_H
-#define SR_LOADER_STAGE_H
+#pragma once
 
 #include <stdbool.h>
 
 #include "core/loader/cursor.h"
 #include "core/data/examples.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_stage {
     sr_counters until;         /* it ends when one of these totals is reached; 0: ignored */
@@ -44,7 +41,4 @@ bool sr_stage_same_set(const sr_stage *a, const sr_stage *b);
 sr_status sr_stages_copy(sr_stage **out, const sr_stage *stage, int stages);
 void sr_stages_free(sr_stage *stage, int stages); /* may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

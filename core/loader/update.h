@@ -6,15 +6,12 @@
  *     token      every item 1 / M           M items of this target in the update (masked tokens)
  *     sequence   every item 1 / (N m_s)     N sequences that have items, m_s items in this one
  */
-#ifndef SR_LOADER_UPDATE_H
-#define SR_LOADER_UPDATE_H
+#pragma once
 
 #include "core/batch/batch.h"
 #include "core/loader/cursor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Counts are of the whole update, even if only some of its shares are made here. */
 typedef struct sr_update {
@@ -47,7 +44,4 @@ void sr_update_weigh(sr_update *u);
 sr_status sr_update_finish(sr_update *u);
 void sr_update_free(sr_update *u); /* may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -11,16 +11,13 @@
  * sequences of all lengths; the shortest fill the gaps.  The number of tiles starts at its lower
  * bound, ceil(tokens / SR_ROWS_UNIT), and grows until everything fits: usually by one or two.
  */
-#ifndef SR_LOADER_WINDOW_H
-#define SR_LOADER_WINDOW_H
+#pragma once
 
 #include "core/loader/cursor.h"
 #include "core/loader/loader.h"
 #include "core/loader/order.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_WINDOW_PIECES = 256 }; /* of a sequence, at most */
 
@@ -71,7 +68,4 @@ sr_status sr_window_pack(sr_window_packing *out, const uint16_t *length, int64_t
                          const sr_window_pack_opts *opts);
 void sr_window_packing_free(sr_window_packing *p); /* resets it to empty */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

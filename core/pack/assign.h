@@ -4,16 +4,13 @@
  * up to a factor of a hundred.  Assigning the packs of an update by cost keeps ranks from waiting
  * for each other; it does not change which sequences are in the update.
  */
-#ifndef SR_PACK_ASSIGN_H
-#define SR_PACK_ASSIGN_H
+#pragma once
 
 #include <stdbool.h>
 
 #include "core/pack/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Cost of a pack: per_token * tokens + per_square * sum of len^2. */
 double sr_pack_cost(const uint16_t *lengths, int32_t n, double per_token, double per_square);
@@ -53,7 +50,4 @@ sr_status sr_assign_packs(int32_t *group, double *imbalance, const double *cost,
 sr_status sr_assign_shares(int32_t *batch, double *imbalance, const double *cost, int32_t n,
                            int32_t batches, int32_t shares, sr_balance how);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

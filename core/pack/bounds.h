@@ -2,14 +2,11 @@
  *
  * For the bound of the linear program, see the solver `optimal` and certificate.h.
  */
-#ifndef SR_PACK_BOUNDS_H
-#define SR_PACK_BOUNDS_H
+#pragma once
 
 #include "core/pack/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* ceil(tokens / capacity). */
 int64_t sr_bound_tokens(const sr_histogram *h);
@@ -44,7 +41,4 @@ static inline int32_t sr_bound_weight(int32_t length, int32_t capacity, int32_t 
 /* The strongest of the three; on ties, the simplest kind. */
 sr_bound sr_bound_cheap(const sr_histogram *h, int32_t max_seqs);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

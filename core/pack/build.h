@@ -3,14 +3,11 @@
  * Internal to core/pack.  The builder merges equal patterns, computes the sums, sets the cheap
  * lower bounds and checks the plan, so that a solver cannot return an invalid one.
  */
-#ifndef SR_PACK_BUILD_H
-#define SR_PACK_BUILD_H
+#pragma once
 
 #include "core/pack/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_builder {
     sr_plan *plan; /* NULL before begin and after end */
@@ -33,7 +30,4 @@ sr_status sr_build_add(sr_builder *b, int64_t count, const sr_plan_part *parts, 
 sr_status sr_build_end(sr_plan **out, sr_builder *b);
 void sr_build_drop(sr_builder *b); /* no-op after end */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

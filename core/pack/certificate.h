@@ -8,14 +8,11 @@
  *     # capacity L max_seqs_per_pack K max_weight_of_any_pack V total_weight S lower_bound B
  * (K is `max` if there is no limit), then `length<TAB>weight` for each length in use.
  */
-#ifndef SR_PACK_CERTIFICATE_H
-#define SR_PACK_CERTIFICATE_H
+#pragma once
 
 #include "core/pack/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_certificate {
     int32_t capacity, max_seqs; /* 0: no limit */
@@ -44,7 +41,4 @@ sr_status sr_certificate_parse(sr_certificate *out, const void *bytes, size_t si
                                const char *name); /* SR_EDATA names the line */
 sr_status sr_certificate_load(sr_certificate *out, const char *path);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,14 +3,11 @@
  * A smaller depth gives smaller batches of [CLS] rows and more even work; a larger one packs
  * tighter.  Above some depth there is no gain: this finds it.
  */
-#ifndef SR_PACK_DEPTH_H
-#define SR_PACK_DEPTH_H
+#pragma once
 
 #include "core/pack/pack.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_DEPTH_AUTO = -1 }; /* in loader options: choose max_seqs for the lengths of every epoch */
 
@@ -33,7 +30,4 @@ typedef struct sr_depth_choice {
 sr_status sr_pack_choose_depth(sr_depth_choice *out, const sr_histogram *hist,
                                const sr_pack_opts *opts, double tolerance);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -10,15 +10,12 @@
  * with all on nodes; if all but one of the lengths of a full pack are multiples of a cell, so is
  * the last.
  */
-#ifndef SR_PACK_GRID_H
-#define SR_PACK_GRID_H
+#pragma once
 
 #include "core/pack/lp.h"
 #include "core/pack/pack.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Sequences that cannot share a pack even with the shortest one are packs of their own; the grid
  * has the rest. */
@@ -52,7 +49,4 @@ void sr_grid_value(double *value, const sr_grid *g);
 /* Work of the first solve of a histogram: 10 ms to a second. */
 sr_lp_limits sr_grid_limits(const sr_pack_opts *opts, int32_t cells);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

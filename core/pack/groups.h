@@ -5,16 +5,13 @@
  * stack or a queue; a two-level bit set finds the next space with a group.  Costs depend on the
  * number of different lengths, not on the number of sequences.
  */
-#ifndef SR_PACK_GROUPS_H
-#define SR_PACK_GROUPS_H
+#pragma once
 
 #include <stdbool.h>
 
 #include "core/pack/build.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_group {
     int64_t count;
@@ -48,7 +45,4 @@ sr_status sr_groups_place(sr_groups *g, int32_t space, int64_t count, int32_t le
 /* Adds every group as a pattern. */
 sr_status sr_groups_build(sr_builder *b, const sr_groups *g);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

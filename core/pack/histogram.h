@@ -4,17 +4,14 @@
  * has the number of sequences of l tokens.  Counts have 63 bits, and so has sequences * capacity,
  * the number of slots of the worst plan, so that no later sum overflows an int64_t.
  */
-#ifndef SR_PACK_HISTOGRAM_H
-#define SR_PACK_HISTOGRAM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_MAX_LENGTH = 65535 };
 
@@ -92,7 +89,4 @@ typedef struct sr_split_piece {
 sr_status sr_lengths_split(sr_split_piece **out, int64_t *count, const sr_lengths *lengths,
                            int64_t capacity);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

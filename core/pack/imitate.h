@@ -5,21 +5,15 @@
  * around their nodes as the sequences are, the last ones so that the pack is full.  Most of each
  * pattern's packs are made, then the program is solved again for the rest.
  */
-#ifndef SR_PACK_IMITATE_H
-#define SR_PACK_IMITATE_H
+#pragma once
 
 #include "core/pack/pack.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* A plan for `h` with at most opts->max_seqs sequences per pack, from a grid of `cells` cells, and
  * the bound of the grid for the whole histogram. */
 sr_status sr_imitate(sr_plan **out, int64_t *bound, const sr_histogram *h, const sr_pack_opts *opts,
                      int32_t cells);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -9,14 +9,11 @@
  *
  * Permutations: core/base/permute.h; the purpose is pack order, or partners with the length.
  */
-#ifndef SR_PACK_INSTANCES_H
-#define SR_PACK_INSTANCES_H
+#pragma once
 
 #include "core/pack/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_packing sr_packing;
 
@@ -52,7 +49,4 @@ sr_status sr_packing_at(const sr_packing *packing, uint32_t epoch, int64_t i, ui
 /* The index of the plan's pattern (from 0) of pack i of an epoch, for drawings and statistics. */
 int64_t sr_packing_pattern(const sr_packing *packing, uint32_t epoch, int64_t i);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

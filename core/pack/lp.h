@@ -6,15 +6,12 @@
  * 2018), until there are none.  Any prices y >= 0 prove a bound: no pack is worth more than the
  * best pattern v, so at least sum(y * count) / v packs are needed (Farley 1990).
  */
-#ifndef SR_PACK_LP_H
-#define SR_PACK_LP_H
+#pragma once
 
 #include "core/pack/lp/basis.h"
 #include "core/pack/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Patterns by length: entry.at is a length, entry.value its copies. */
 typedef struct sr_pattern_list {
@@ -60,7 +57,4 @@ sr_status sr_lp_solve(sr_lp *out, const int64_t *counts, int32_t capacity, int32
                       const sr_pattern_list *start, const sr_lp_limits *limits);
 void sr_lp_free(sr_lp *lp);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

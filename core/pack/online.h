@@ -5,14 +5,11 @@
  * or at the depth limit is closed at once.  The result depends on the order of the stream and the
  * options alone; the state is the open packs.
  */
-#ifndef SR_PACK_ONLINE_H
-#define SR_PACK_ONLINE_H
+#pragma once
 
 #include "core/pack/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_online sr_online;
 
@@ -39,7 +36,4 @@ sr_status sr_online_flush(sr_online *o, sr_online_pack *left);
 sr_status sr_online_plan(sr_plan **out, const sr_lengths *lengths, int32_t capacity,
                          int32_t max_seqs, int32_t open, sr_long_policy policy);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -4,14 +4,11 @@
  * a plan: patterns of lengths that fit one row, and how often each is used.  Sequences are assigned
  * to slots later, for each epoch, by instances.h.
  */
-#ifndef SR_PACK_PACK_H
-#define SR_PACK_PACK_H
+#pragma once
 
 #include "core/pack/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_pack_opts {
     const char *solver; /* NULL: "optimal" */
@@ -38,7 +35,4 @@ sr_status sr_pack_solve(sr_plan **out, const sr_histogram *hist, const sr_pack_o
 /* The name of solver i, from 0, the default first; NULL after the last. */
 const char *sr_pack_solver(int i);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -10,8 +10,7 @@
  * Some solvers (nnlshp) round to whole packs and leave slots without sequences, which are padding.
  * All others cover each length exactly.
  */
-#ifndef SR_PACK_PLAN_H
-#define SR_PACK_PLAN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,9 +18,7 @@
 #include "core/base/status.h"
 #include "core/pack/histogram.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* `copies` slots of `length` tokens in a pattern. */
 typedef struct sr_plan_part {
@@ -87,7 +84,4 @@ sr_status sr_plan_parse(sr_plan **out, const void *bytes, size_t size, const cha
 sr_status sr_plan_save(const sr_plan *plan, const char *path); /* atomic */
 sr_status sr_plan_load(sr_plan **out, const char *path);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

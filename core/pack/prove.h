@@ -1,13 +1,10 @@
 /* prove.h - the strongest available certificate for a histogram. */
-#ifndef SR_PACK_PROVE_H
-#define SR_PACK_PROVE_H
+#pragma once
 
 #include "core/pack/certificate.h"
 #include "core/pack/pack.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Solves the linear program to optimality (within opts->iterations and opts->seconds), or that of
  * grids (grid.h) if they suit, and keeps the best of five proofs: its prices, tokens, the two of
@@ -15,7 +12,4 @@ extern "C" {
  * lengths. Errors: SR_ENOMEM; SR_ESTOP if a stop was requested. */
 sr_status sr_pack_prove(sr_certificate *out, const sr_histogram *h, const sr_pack_opts *opts);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -4,20 +4,14 @@
  * rest of the free space is in few of them.  Their sequences, with those of some full packs, are a
  * small problem of the same kind.
  */
-#ifndef SR_PACK_REPAIR_H
-#define SR_PACK_REPAIR_H
+#pragma once
 
 #include "core/pack/pack.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Replaces *plan if the packs that are not full can be fewer; else, or if they are many, leaves it.
  */
 sr_status sr_repair(sr_plan **plan, const sr_pack_opts *opts, int32_t cells);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

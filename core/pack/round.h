@@ -5,14 +5,11 @@
  * integral, repeat.  Before every dive the rest is also packed greedily, so there is always a
  * complete packing; the best one wins.
  */
-#ifndef SR_PACK_ROUND_H
-#define SR_PACK_ROUND_H
+#pragma once
 
 #include "core/pack/lp.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_rounding {
     int32_t capacity, max_seqs;
@@ -41,7 +38,4 @@ sr_status sr_rounding_dive(sr_rounding *r, const sr_lp *lp, double least,
  * unpacked again. */
 void sr_rounding_back(sr_rounding *r, size_t count);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,14 +3,11 @@
  * Internal to core/pack; use sr_pack_solve().  Each creates a plan as specified in pack.h, from a
  * histogram with the capacity of the packs.
  */
-#ifndef SR_PACK_SOLVERS_H
-#define SR_PACK_SOLVERS_H
+#pragma once
 
 #include "core/pack/pack.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* One sequence per pack: padding, for comparison, and so that loaders need only one path.  Its gap
  * is what packing with opts->max_seqs would save. */
@@ -49,7 +46,4 @@ sr_status sr_solve_nnlshp(sr_plan **out, const sr_histogram *h, const sr_pack_op
 /* Best fit over opts->open packs (online.h), in a random order given by opts->seed. */
 sr_status sr_solve_online(sr_plan **out, const sr_histogram *h, const sr_pack_opts *opts);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -2,14 +2,11 @@
  *
  * Internal to core/pack.  A two-level bit set of the lengths in stock finds neighbours at once.
  */
-#ifndef SR_PACK_STOCK_H
-#define SR_PACK_STOCK_H
+#pragma once
 
 #include "core/pack/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_stock {
     int32_t capacity;
@@ -32,7 +29,4 @@ int32_t sr_stock_above(const sr_stock *s, int32_t length);
  * Returns how many there are. */
 int64_t sr_stock_repeat(sr_stock *s, sr_plan_part *parts, size_t *n, int64_t most);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,17 +3,14 @@
  * Before a step waits for its data, or for other ranks, the alarm is armed with what is printed
  * on timeout: a warning, a record for metrics.jsonl, and a command of the user's.
  */
-#ifndef SR_STORE_ALARM_H
-#define SR_STORE_ALARM_H
+#pragma once
 
 #include <stdbool.h>
 
 #include "core/base/status.h"
 #include "core/store/append.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_alarm sr_alarm;
 
@@ -30,7 +27,4 @@ bool sr_alarm_disarm(sr_alarm *a);
 
 void sr_alarm_free(sr_alarm *a); /* may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -4,8 +4,7 @@
  * if it fails part way (a full disk), the part is cut off again, now or before the next record, so
  * that readers never see half a record in the middle of a file.  Any thread may write.
  */
-#ifndef SR_STORE_APPEND_H
-#define SR_STORE_APPEND_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,9 +13,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_append {
     char *path;
@@ -36,7 +33,4 @@ sr_status sr_append_write(sr_append *file, const void *bytes, size_t size);
 sr_status sr_append_sync(sr_append *file);
 void sr_append_close(sr_append *file); /* may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -8,8 +8,7 @@
  * The memory of the copy is kept for the next checkpoint, unless there would be no room for another
  * one like it: the first touch of fresh memory takes longer than the copy.
  */
-#ifndef SR_STORE_BACKGROUND_H
-#define SR_STORE_BACKGROUND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,9 +17,7 @@
 #include "core/base/status.h"
 #include "core/store/safetensors.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_background sr_background;
 
@@ -52,7 +49,4 @@ sr_status sr_background_wait(sr_background *b, const char **warning);
 /* Waits for the thread, and frees all; NULL is allowed. */
 void sr_background_free(sr_background *b);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -8,8 +8,7 @@
  * Names that begin with .tmp- and .trash- are drafts and deletions left by a killed run; they are
  * removed when the next run takes the lock.
  */
-#ifndef SR_STORE_CHECKPOINT_H
-#define SR_STORE_CHECKPOINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +16,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 #define SR_DRAFT_PREFIX ".tmp-"
 #define SR_TRASH_PREFIX ".trash-"
@@ -74,7 +71,4 @@ sr_status sr_checkpoint_trash(const char *run, int64_t step);
  * are renamed to set-aside-step-..., never deleted, with a warning each. */
 sr_status sr_checkpoint_set_aside(const char *run, int64_t step);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

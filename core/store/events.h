@@ -5,17 +5,14 @@
  * are encoded here by hand.  A resumed run opens a new file with a session START record at its
  * first step, at which the viewer drops later steps of the earlier file.
  */
-#ifndef SR_STORE_EVENTS_H
-#define SR_STORE_EVENTS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_events sr_events;
 
@@ -38,7 +35,4 @@ sr_status sr_events_scalars(sr_events *events, double wall, int64_t step, const 
 sr_status sr_events_text(sr_events *events, double wall, int64_t step, const char *tag,
                          const char *text);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -12,17 +12,14 @@
  * Sums are lower-case hexadecimal.  The lines have one form only, so any changed byte is
  * detected: in a file by its sums (the block tells where), in MANIFEST itself by the last line.
  */
-#ifndef SR_STORE_MANIFEST_H
-#define SR_STORE_MANIFEST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_MANIFEST_BLOCK = 1 << 20, SR_MANIFEST_MAX_FILES = 4096 };
 #define SR_MANIFEST_NAME "MANIFEST"
@@ -59,7 +56,4 @@ sr_status sr_manifest_read(sr_manifest **out, const char *folder);
  * or another sum, and the offset of the first wrong block. */
 sr_status sr_manifest_verify(const sr_manifest *manifest, const char *folder);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -10,8 +10,7 @@
  * The writer sorts by alignment of the type, then by name, and pads the header to 8 bytes: the same
  * tensors give the same bytes as the reference writer.
  */
-#ifndef SR_STORE_SAFETENSORS_H
-#define SR_STORE_SAFETENSORS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,9 +19,7 @@
 #include "core/base/status.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum {
     SR_ST_MAX_DIMS = 8,
@@ -143,7 +140,4 @@ void sr_st_plan_free(sr_st_plan *plan); /* may be NULL */
 /* Passes the whole file to the sink, at most 1 MiB at a time. */
 sr_status sr_st_plan_write(const sr_st_plan *plan, sr_st_sink sink, void *context);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -11,17 +11,14 @@
  * Any failure removes the temporary directory and leaves the previous state.  A file whose fsync
  * failed is never fsynced again: the kernel may have dropped the data it could not write.
  */
-#ifndef SR_STORE_SAVING_H
-#define SR_STORE_SAVING_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_saving sr_saving;
 
@@ -70,7 +67,4 @@ sr_status sr_saving_adopt(sr_saving *saving, const char *report, size_t size);
 /* Frees the saving; without a commit the temporary directory is removed.  NULL is allowed. */
 void sr_saving_end(sr_saving *saving);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

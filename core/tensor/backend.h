@@ -46,8 +46,7 @@
  * Alphabet: T rows, N sequences, M gathered rows, H hidden, A heads, K heads of keys and values, D
  * head size (H = A D), F inner size, V vocabulary.
  */
-#ifndef SR_TENSOR_BACKEND_H
-#define SR_TENSOR_BACKEND_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -62,9 +61,7 @@
 #include "core/tensor/functions.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* clang-format off */
 #define SR_ENUM(NAME, ...) SR_##NAME,
@@ -279,7 +276,4 @@ sr_status sr_backend_lacks(const sr_device *device, const char *op);
 /* The built-in backends; for others see plugin.h. */
 extern const sr_backend sr_backend_ref, sr_backend_cpu;
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

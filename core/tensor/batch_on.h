@@ -1,17 +1,14 @@
 /* batch_on.h - a micro-batch on a device: sent by one upload into one block, with a tensor for each
  * array and the copies of its layouts.
  */
-#ifndef SR_TENSOR_BATCH_ON_H
-#define SR_TENSOR_BATCH_ON_H
+#pragma once
 
 #include "core/base/status.h"
 #include "core/batch/batch.h"
 #include "core/tensor/device.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_target_on {
     sr_tensor *rows, *places; /* (count), spans (count, 2) i32 */
@@ -33,7 +30,4 @@ typedef struct sr_batch_on {
 sr_status sr_batch_upload(sr_batch_on **out, sr_device *device, const sr_batch *batch);
 void sr_batch_on_free(sr_batch_on *on); /* may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

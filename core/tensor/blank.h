@@ -4,8 +4,7 @@
  * A tensor that meets such a part is filled with zeros when an op looks at it, by
  * sr_tensor_check(); only sr_blanks_take() hands one out as it is.
  */
-#ifndef SR_TENSOR_BLANK_H
-#define SR_TENSOR_BLANK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,9 +12,7 @@
 #include "core/base/status.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Elements [first, last), of the dtype that all tensors of the storage have. */
 typedef struct sr_blank {
@@ -38,7 +35,4 @@ bool sr_blanks_take(const sr_tensor *t);
 /* Fills what is blank of the ranges that t meets. */
 sr_status sr_blanks_settle(const sr_tensor *t);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -1,12 +1,9 @@
 /* coarse.h - helpers of the coarse ops; for core/tensor/ops_*.c only. */
-#ifndef SR_TENSOR_COARSE_H
-#define SR_TENSOR_COARSE_H
+#pragma once
 
 #include "core/tensor/front.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* held[i] = given[i], contiguous, retained (NULL stays NULL). */
 sr_status sr_coarse_inputs(sr_tensor **held, int count, sr_tensor *const *given);
@@ -31,7 +28,4 @@ sr_status sr_coarse_check_drop(const char *op, sr_dropout drop, const sr_layout 
 /* The dtype of lse, mean, rstd, nll. */
 sr_dtype sr_statistics_dtype(const sr_device *device);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

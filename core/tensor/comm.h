@@ -16,8 +16,7 @@
  *
  * One engine is built in: "self", a world of one rank.  Others come with plug-ins (plugin.h).
  */
-#ifndef SR_TENSOR_COMM_H
-#define SR_TENSOR_COMM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,9 +24,7 @@
 #include "core/base/status.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_comm_engine sr_comm_engine;
 
@@ -97,7 +94,4 @@ void sr_comm_close(sr_comm *comm);
 sr_status sr_comm_add(const sr_comm_engine *engine);
 void sr_comm_truncate(int count);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

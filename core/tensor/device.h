@@ -1,6 +1,5 @@
 /* device.h - a backend with its state and its memory pool. */
-#ifndef SR_TENSOR_DEVICE_H
-#define SR_TENSOR_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,9 +9,7 @@
 #include "core/base/thread.h"
 #include "core/tensor/dtype.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_backend sr_backend; /* backend.h */
 typedef struct sr_scope sr_scope;     /* scope.h */
@@ -84,7 +81,4 @@ sr_status sr_device_download(sr_device *device, void *host, const void *from, si
 /* Returns free blocks to the backend. */
 void sr_device_trim(sr_device *device);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

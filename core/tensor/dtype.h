@@ -1,17 +1,15 @@
 /* dtype.h - the element types of tensors. */
-#ifndef SR_TENSOR_DTYPE_H
-#define SR_TENSOR_DTYPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "core/base/extern.h"
 #include "core/base/rng.h" /* SR_HD */
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef enum sr_dtype {
     SR_F64,  /* storage and arithmetic of `ref` */
@@ -53,7 +51,4 @@ SR_HD sr_bf16 sr_bf16_from_f32(float x) {
     return (sr_bf16)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -2,15 +2,12 @@
  *
  * For core/tensor/ops_*.c only.
  */
-#ifndef SR_TENSOR_FRONT_H
-#define SR_TENSOR_FRONT_H
+#pragma once
 
 #include "core/tensor/grad.h"
 #include "core/tensor/ops.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Returns an error that names op and device if the table of the device has no `slot`. */
 #define SR_NEED(device, slot)                                                                      \
@@ -51,7 +48,4 @@ sr_status sr_front_writable(const char *op, const sr_tensor *y);
  * only. */
 void sr_front_stretch(sr_tensor *view, const sr_tensor *t, int ndim, const int64_t *shape);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -4,8 +4,7 @@
  * further backend; Lua calls it as sr.ops.call(name, outputs, inputs, numbers) and makes an op with
  * a gradient of it by sr.ops.custom.  recipes/plugin shows one.
  */
-#ifndef SR_TENSOR_FUNCTION_H
-#define SR_TENSOR_FUNCTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,9 +12,7 @@
 #include "core/base/status.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_MAX_FUNCTIONS = 64, SR_FUNCTION_TENSORS = 16 };
 
@@ -47,7 +44,4 @@ void sr_function_truncate(int count); /* takes the last registrations back */
 sr_status sr_function_call(const char *name, sr_tensor **y, int outputs, sr_tensor **x, int inputs,
                            const double *numbers, int count);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

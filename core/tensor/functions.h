@@ -10,8 +10,7 @@
  *
  * NaN propagates.  The derivative where there is none, as of relu at 0, is 0.
  */
-#ifndef SR_TENSOR_FUNCTIONS_H
-#define SR_TENSOR_FUNCTIONS_H
+#pragma once
 
 /* clang-format off */
 
@@ -164,4 +163,3 @@
     }
 
 /* clang-format on */
-#endif

@@ -21,8 +21,7 @@
  *
  * Recording is on unless the calling thread has paused it (sr_grad_set_recording).
  */
-#ifndef SR_TENSOR_GRAD_H
-#define SR_TENSOR_GRAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,9 +30,7 @@
 #include "core/tensor/backend.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_NODE_INPUTS = 6, SR_NODE_SAVED = 10, SR_NODE_OUTPUTS = 4 };
 
@@ -159,7 +156,4 @@ sr_status sr_grad_backward(int count, sr_tensor *const *roots, sr_tensor *const 
  * leaf's device and shape, the dtype of its gradient, and no two elements in one place. */
 sr_status sr_grad_set(sr_tensor *leaf, sr_tensor *g);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

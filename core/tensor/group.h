@@ -1,14 +1,11 @@
 /* group.h - the ops of groups on devices whose memory is the host's: rows in the order of their
  * groups, and a device's own `linear` for each group.  The arguments are those of the slots.
  */
-#ifndef SR_TENSOR_GROUP_H
-#define SR_TENSOR_GROUP_H
+#pragma once
 
 #include "core/tensor/backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Cost: two passes over the items. */
 sr_status sr_host_group_rows(sr_tensor *rows, sr_tensor *place, sr_tensor *starts,
@@ -23,7 +20,4 @@ sr_status sr_host_grouped_linear_backward(sr_tensor *dx, sr_tensor *dw, sr_tenso
                                           const sr_tensor *w, const sr_tensor *pre,
                                           const sr_tensor *y, const sr_tensor *starts, sr_act act);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

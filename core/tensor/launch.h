@@ -1,12 +1,11 @@
 /* launch.h - which launcher started this process as one of several ranks, from its environment. */
-#ifndef SR_TENSOR_LAUNCH_H
-#define SR_TENSOR_LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 typedef struct sr_launch {
     const char *name;            /* "mpirun" or "srun"; NULL: no launcher */
@@ -17,7 +16,4 @@ typedef struct sr_launch {
 
 sr_launch sr_launch_find(void);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

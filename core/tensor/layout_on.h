@@ -7,8 +7,7 @@
  *
  * Like everything of a device, for its thread only.
  */
-#ifndef SR_TENSOR_LAYOUT_ON_H
-#define SR_TENSOR_LAYOUT_ON_H
+#pragma once
 
 #include "core/base/status.h"
 #include "core/batch/layout.h"
@@ -16,9 +15,7 @@
 #include "core/tensor/parcel.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_layout_on {
     sr_mirror head;
@@ -49,7 +46,4 @@ int sr_layout_add_pieces(sr_parcel *parcel, const sr_layout *layout);
 sr_status sr_layout_hang(sr_layout_on **out, const sr_layout *layout, sr_tensor *block,
                          const sr_parcel *parcel, int first);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

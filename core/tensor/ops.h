@@ -19,16 +19,13 @@
  *
  * Dimensions count from 0 here (the bindings shift them).
  */
-#ifndef SR_TENSOR_OPS_H
-#define SR_TENSOR_OPS_H
+#pragma once
 
 #include "core/base/status.h"
 #include "core/tensor/backend.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_ALL_DIMS = -1 };
 
@@ -157,7 +154,4 @@ sr_status sr_op_cross_entropy(sr_tensor **total, sr_tensor **nll, sr_tensor **co
 /* (M) i32, a class for each row of the logits; not recorded.  Keys as in slots.h. */
 sr_status sr_op_sample(sr_tensor **out, sr_tensor *logits, sr_tensor *keys, uint64_t seed);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

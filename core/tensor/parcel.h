@@ -2,8 +2,7 @@
  *
  * For core/tensor itself.
  */
-#ifndef SR_TENSOR_PARCEL_H
-#define SR_TENSOR_PARCEL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,9 +11,7 @@
 #include "core/tensor/scope.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_parcel_item {
     const void *host;
@@ -40,7 +37,4 @@ sr_status sr_parcel_send(sr_tensor **block, sr_scope *scope, const sr_parcel *pa
 sr_status sr_parcel_view(sr_tensor **out, const sr_tensor *block, const sr_parcel_item *piece,
                          int columns);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

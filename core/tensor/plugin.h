@@ -14,17 +14,14 @@
  *
  * The registry belongs to the process, as loaded libraries do.  For the main thread only.
  */
-#ifndef SR_TENSOR_PLUGIN_H
-#define SR_TENSOR_PLUGIN_H
+#pragma once
 
 #include "core/base/status.h"
 #include "core/tensor/backend.h"
 #include "core/tensor/comm.h"
 #include "core/tensor/function.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_MAX_BACKENDS = 8 };
 
@@ -85,7 +82,4 @@ sr_status sr_plugin_find(const char *name);
  */
 sr_status sr_backend_find(int *index, const char *name);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

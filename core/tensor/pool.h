@@ -4,17 +4,14 @@
  * allocates nothing from the backend.  When the backend is out of memory, all free blocks are
  * returned to it once and the request is repeated.
  */
-#ifndef SR_TENSOR_POOL_H
-#define SR_TENSOR_POOL_H
+#pragma once
 
 #include <stddef.h>
 
 #include "core/base/status.h"
 #include "core/tensor/device.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_classes sr_classes;
 
@@ -27,7 +24,4 @@ sr_status sr_device_take(sr_device *device, void **data, size_t bytes);
 /* Frees a block that was allocated with the same `bytes`. */
 void sr_device_give(sr_device *device, void *data, size_t bytes);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -5,16 +5,13 @@
  * are those of that product, rounded.  A table is kept for each theta and D until the device is
  * closed, and grows to the longest position that was asked for.
  */
-#ifndef SR_TENSOR_ROTARY_H
-#define SR_TENSOR_ROTARY_H
+#pragma once
 
 #include "core/base/status.h"
 #include "core/tensor/device.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* *out = the table of positions below `rows`, (rows, D) of the device's real dtype: D / 2 cosines,
  * then as many sines.  `size` is D, which is even.  SR_ENOMEM. */
@@ -23,7 +20,4 @@ sr_status sr_rotary_table(sr_tensor **out, sr_device *device, double theta, int6
 
 void sr_rotary_drop_all(sr_device *device); /* when it is closed */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -5,16 +5,13 @@
  * still tensors; these are expired.  Storages created while no scope is open belong to
  * device->outside, which is not closed before the device, and live as long as they are referenced.
  */
-#ifndef SR_TENSOR_SCOPE_H
-#define SR_TENSOR_SCOPE_H
+#pragma once
 
 #include "core/base/status.h"
 #include "core/tensor/device.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 struct sr_scope {
     sr_device *device; /* NULL when closed */
@@ -35,7 +32,4 @@ void sr_scope_free(sr_scope *scope);
 /* Moves a live storage to another scope of its device; in device->outside it never expires. */
 void sr_storage_move(sr_storage *storage, sr_scope *scope);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,8 +3,7 @@
  * Internal to core/tensor; others use tensor.h.  Ops create and release tensors by the thousand, so
  * the structs of tensors, storages and nodes come from free lists of the device.
  */
-#ifndef SR_TENSOR_STORAGE_H
-#define SR_TENSOR_STORAGE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -12,9 +11,7 @@
 #include "core/tensor/device.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Free structs, linked through their first member. */
 typedef struct sr_spares {
@@ -39,7 +36,4 @@ void sr_storage_release(sr_storage *storage); /* may be NULL */
 /* Frees the memory; tensors of this storage are expired. */
 void sr_storage_expire(sr_storage *storage);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -10,8 +10,7 @@
  * A storage has a version that every write increments: a backward pass rejects tensors that were
  * modified since the forward pass (grad.h).
  */
-#ifndef SR_TENSOR_TENSOR_H
-#define SR_TENSOR_TENSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,9 +18,7 @@
 #include "core/base/status.h"
 #include "core/tensor/dtype.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_MAX_DIMS = 6 };
 
@@ -104,7 +101,4 @@ sr_status sr_tensor_read(const sr_tensor *t, void *host, sr_dtype dtype);
 /* "(3, 4) f32 on cpu", into `text`; returns it. */
 const char *sr_tensor_describe(const sr_tensor *t, char *text, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -9,17 +9,14 @@
  * an op needs it.  After that the optimizer step builds it again: in the pass that updates the
  * values, if the device does so (sr_step.weights), else right after it.
  */
-#ifndef SR_TENSOR_WEIGHT_H
-#define SR_TENSOR_WEIGHT_H
+#pragma once
 
 #include <stdint.h>
 
 #include "core/base/status.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_weight {
     sr_device *device;
@@ -46,7 +43,4 @@ sr_status sr_weight_refresh(const sr_tensor *t);
 /* Frees all layouts of a device that is being closed. */
 void sr_weight_drop_all(sr_device *device);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

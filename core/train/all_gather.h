@@ -3,8 +3,7 @@
  *
  * Parts differ in size, so each rank broadcasts its own: in place, without a copy of the store.
  */
-#ifndef SR_TRAIN_ALL_GATHER_H
-#define SR_TRAIN_ALL_GATHER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,9 +11,7 @@
 #include "core/tensor/comm.h"
 #include "core/train/params.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 static inline sr_range sr_range_common(sr_range a, sr_range b) {
     sr_range c = {a.first > b.first ? a.first : b.first, a.last < b.last ? a.last : b.last};
@@ -28,7 +25,4 @@ static inline sr_range sr_range_common(sr_range a, sr_range b) {
  */
 sr_status sr_all_gather(sr_comm *comm, sr_tensor *store, const sr_range *parts, int64_t width);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

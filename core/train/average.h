@@ -10,14 +10,11 @@
  * Source: Polyak and Juditsky 1992, doi:10.1137/0330046; the correction: Kingma and Ba 2014,
  * arXiv:1412.6980, section 3.
  */
-#ifndef SR_TRAIN_AVERAGE_H
-#define SR_TRAIN_AVERAGE_H
+#pragma once
 
 #include "core/train/optim.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* The average of parameter i, as sr_optim_moments_of(): *held is empty and the view is NULL for
  * what lies outside the range, is frozen, or if there is none. */
@@ -31,7 +28,4 @@ sr_status sr_optim_average_of(sr_tensor **average, sr_range *held, const sr_opti
  */
 sr_status sr_optim_swap_average(sr_optim *optim);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -20,17 +20,14 @@
  * sr_exchange_batch() and sr_exchange_rest() may be left out: sr_exchange_reduce() then sends all.
  * sr_exchange_gather() is not needed where only owners read their part.
  */
-#ifndef SR_TRAIN_EXCHANGE_H
-#define SR_TRAIN_EXCHANGE_H
+#pragma once
 
 #include "core/tensor/comm.h"
 #include "core/train/optim.h"
 #include "core/train/shares.h"
 #include "core/train/all_gather.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_exchange sr_exchange;
 
@@ -73,7 +70,4 @@ sr_status sr_exchange_reduce(sr_exchange *x, int64_t total);
 /* After a reduce: params->grad is the gradient of the update on all ranks. */
 sr_status sr_exchange_gather(sr_exchange *x);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

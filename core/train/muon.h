@@ -11,15 +11,12 @@
  * Source: Jordan 2024, https://kellerjordan.github.io/posts/muon; Liu et al. 2025,
  * arXiv:2502.16982 (Moonlight: the factor 0.2 sqrt(max(rows, columns))).
  */
-#ifndef SR_TRAIN_MUON_H
-#define SR_TRAIN_MUON_H
+#pragma once
 
 #include "core/base/status.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Elements of `work` that sr_muon_orthogonalise() needs. */
 int64_t sr_muon_room(int64_t rows, int64_t columns);
@@ -34,7 +31,4 @@ int64_t sr_muon_room(int64_t rows, int64_t columns);
 sr_status sr_muon_orthogonalise(sr_tensor *x, int64_t at, int64_t rows, int64_t columns,
                                 sr_tensor *work);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

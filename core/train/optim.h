@@ -28,8 +28,7 @@
  * Krell et al. 2021, arXiv:2107.02027 (effective betas); StableAdamW: Wortsman et al. 2023,
  * arXiv:2304.13013; Muon: muon.h.
  */
-#ifndef SR_TRAIN_OPTIM_H
-#define SR_TRAIN_OPTIM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,9 +37,7 @@
 #include "core/tensor/backend.h"
 #include "core/train/params.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_optim_opts {
     sr_method method;
@@ -155,7 +152,4 @@ sr_optim_result sr_optim_result_of(const sr_optim *optim, int64_t serial);
 sr_status sr_optim_set_counts(sr_optim *optim, int64_t steps, int64_t skipped, int64_t in_a_row,
                               int64_t averaged);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -15,8 +15,7 @@
  *
  * Initial values are keyed by the parameter's name: they depend on neither padding nor order.
  */
-#ifndef SR_TRAIN_PARAMS_H
-#define SR_TRAIN_PARAMS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,9 +25,7 @@
 #include "core/tensor/device.h"
 #include "core/tensor/tensor.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Elements [first, last) of a store. */
 typedef struct sr_range {
@@ -144,7 +141,4 @@ void sr_params_keep_only(sr_params *params, sr_range own);
 sr_status sr_params_store(sr_tensor **out, sr_device *device, sr_dtype dtype, int64_t elements);
 sr_status sr_params_flat(sr_tensor **out, sr_device *device, int64_t elements);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -5,8 +5,7 @@
  * often as in any micro-batch before: so passes that the graph does not show (recomputation, a
  * second backward()) are waited for from the second update on.
  */
-#ifndef SR_TRAIN_READY_H
-#define SR_TRAIN_READY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,9 +13,7 @@
 #include "core/base/status.h"
 #include "core/train/params.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_ready {
     const sr_params *params; /* borrowed: outlives this */
@@ -37,7 +34,4 @@ void sr_ready_expect(sr_ready *ready, sr_range params);
 void sr_ready_add(sr_ready *ready, sr_range params);
 bool sr_ready_has(const sr_ready *ready, sr_range params); /* their gradients are complete */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -17,17 +17,14 @@
  *
  * Source: Rajbhandari et al. 2020, arXiv:1910.02054 (ZeRO-1).
  */
-#ifndef SR_TRAIN_SHARDED_H
-#define SR_TRAIN_SHARDED_H
+#pragma once
 
 #include "core/base/status.h"
 #include "core/tensor/comm.h"
 #include "core/train/optim.h"
 #include "core/train/all_gather.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_sharded {
     sr_comm *comm; /* borrowed: outlive this */
@@ -58,7 +55,4 @@ sr_status sr_sharded_swap_average(sr_sharded *sharded);
 /* Collects all of params->value on rank 0; all ranks call it.  Costs nothing when rank 0 has it. */
 sr_status sr_sharded_gather(sr_sharded *sharded);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

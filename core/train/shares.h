@@ -9,8 +9,7 @@
  * One share costs nothing: its sum is already in params->grad.  With n shares at most ceil(log2 n)
  * further stores are held; they are kept for the next update.
  */
-#ifndef SR_TRAIN_SHARES_H
-#define SR_TRAIN_SHARES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,9 +17,7 @@
 #include "core/base/status.h"
 #include "core/train/params.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_MOST_SHARES = 4096, SR_MOST_NODES = 32 };
 
@@ -84,7 +81,4 @@ const sr_tensor *sr_shares_sum(const sr_shares *shares, int level, int64_t index
 /* Drops what is waiting and ends the update; params->grad is left as it is. */
 void sr_shares_drop(sr_shares *shares);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

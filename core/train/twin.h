@@ -6,17 +6,14 @@
  * the rank: those of all ranks, one after the other, are those of one optimizer over the whole
  * store.
  */
-#ifndef SR_TRAIN_TWIN_H
-#define SR_TRAIN_TWIN_H
+#pragma once
 
 #include <stdint.h>
 
 #include "core/base/status.h"
 #include "core/train/optim.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* What of the state is meant; SR_HELD_COPIES only where ops read a bf16 copy. */
 typedef enum sr_held {
@@ -64,7 +61,4 @@ sr_status sr_twin_take(sr_twin *twin); /* the twin becomes a copy */
 sr_status sr_twin_swap(sr_twin *twin); /* the two change places */
 sr_status sr_twin_compare(sr_twin_difference *out, sr_twin *twin);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

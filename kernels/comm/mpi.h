@@ -7,8 +7,7 @@
  *
  * Only the main thread calls MPI.
  */
-#ifndef SR_COMM_MPI_H
-#define SR_COMM_MPI_H
+#pragma once
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -79,5 +78,3 @@ sr_status mpi_meet(sr_comm *comm); /* collective: fills w->peer */
 sr_status mpi_look(sr_comm *comm);
 void mpi_waited(sr_comm *comm); /* the wait is over */
 bool mpi_tell(sr_comm *comm, sr_status status, const char *message);
-
-#endif

@@ -4,14 +4,13 @@
  * For versions 2.10 (the first with bfloat16) to 2.x: these functions and numbers have not changed
  * since.
  */
-#ifndef SR_COMM_NCCL_H
-#define SR_COMM_NCCL_H
+#pragma once
 
 #include <stddef.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 enum { NCCL_OLDEST = 21000, NCCL_NEXT_MAJOR = 30000, NCCL_ID_BYTES = 128 };
 enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7 };
@@ -65,7 +64,4 @@ typedef struct nccl_library {
     int (*event_record)(void *event, void *stream);
 } nccl_library;
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

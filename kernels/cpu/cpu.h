@@ -4,17 +4,14 @@
  * The device computes in f32 and stores f32 or bf16; sums that grow long are carried in f64.  How
  * work is cut into tasks changes no bit, so none depends on the number of threads.
  */
-#ifndef SR_CPU_CPU_H
-#define SR_CPU_CPU_H
+#pragma once
 
 #include <string.h>
 
 #include "core/tensor/backend.h"
 #include "kernels/cpu/simd.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* ---- device state ---------------------------------------------------------------------------- */
 typedef struct sr_cpu_block {
@@ -323,7 +320,4 @@ sr_key sr_cpu_key(const sr_layout *layout, int32_t s, sr_dropout drop, uint32_t 
 #define SR_SLOT(name, ...) sr_status sr_cpu_##name(SR_PARAMETERS(__VA_ARGS__));
 #include "core/tensor/slots.h"
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

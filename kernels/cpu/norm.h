@@ -1,12 +1,9 @@
 /* norm.h - the backward pass of a norm, shared by residual_norm and embed. */
-#ifndef SR_CPU_NORM_H
-#define SR_CPU_NORM_H
+#pragma once
 
 #include "kernels/cpu/cpu.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* dsum = gradient of the sum, with `more` from elsewhere; dx = dsum through the dropout; dgamma,
  * dbeta += .  Each may be NULL; mean is for an RMS norm.
@@ -31,7 +28,4 @@ static inline float *sr_cpu_floats(const sr_tensor *t) { /* NULL if there is no 
 size_t sr_cpu_norm_room(const sr_norm_job *j);
 sr_status sr_cpu_norm_backward(const sr_tensor *t, sr_norm_job *j);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

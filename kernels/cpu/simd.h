@@ -8,17 +8,14 @@
  *
  * These functions do not allocate, fail or use threads.
  */
-#ifndef SR_CPU_SIMD_H
-#define SR_CPU_SIMD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/tensor/backend.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Which part of a matrix in panels is B: from this row and column on.  Rows are a multiple of
  * bf16_k in bf16, columns of 16. */
@@ -280,7 +277,4 @@ typedef struct sr_simd {
     SR_SIMD_FUNCTIONS(SR_SIMD_MEMBER)
 } sr_simd;
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -4,8 +4,7 @@
  * tested against it, and it documents every op: to understand an optimised kernel, read the file of
  * the same name here.
  */
-#ifndef SR_REF_H
-#define SR_REF_H
+#pragma once
 
 #include "core/base/thread.h"
 #include "core/tensor/backend.h"
@@ -62,5 +61,3 @@ void ref_norm_row_backward(double *dsum, double *dgamma, double *dbeta, const do
 /* The ops: ref_NAME for each slot. */
 #define SR_SLOT(name, ...) sr_status ref_##name(SR_PARAMETERS(__VA_ARGS__));
 #include "core/tensor/slots.h"
-
-#endif

@@ -6,8 +6,7 @@
  * The core and the host code of ops get other addresses for the same memory, which fault when read
  * or written: a GPU's memory cannot be read by the host either.
  */
-#ifndef SR_SIMT_ARENA_H
-#define SR_SIMT_ARENA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ note *arena_note(const void *p);
 uint32_t arena_stamps(uint32_t blocks);
 
 } // namespace simt
-
-#endif

@@ -9,8 +9,7 @@
  * thread wrote and which read them last, and when.  Time counts the barriers of a block; a tag is
  * time << 11 | who: a thread (below 1024), 1024 + warp, or MANY.
  */
-#ifndef SR_SIMT_MACHINE_H
-#define SR_SIMT_MACHINE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -134,5 +133,3 @@ void check_flight(uint32_t to, place where);     /* cp.async has begun */
 void check_landing(uint32_t to);
 
 } // namespace simt
-
-#endif

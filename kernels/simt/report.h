@@ -10,8 +10,7 @@
  * SEQRUN_SIMT_REPORT=FILE writes it with tabs: op, place, access, launches, requests, units, best
  * (units), bytes.
  */
-#ifndef SR_SIMT_REPORT_H
-#define SR_SIMT_REPORT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -42,5 +41,3 @@ void report_launch(machine *m, const char *op);
 void report_print(FILE *out, bool tabs);
 
 } // namespace simt
-
-#endif

@@ -4,8 +4,7 @@
  * outside a tensor, races, or reads shared memory that was never written ends with a message that
  * names the kernel, the block, the thread and the line.
  */
-#ifndef SR_SIMT_SIMT_H
-#define SR_SIMT_SIMT_H
+#pragma once
 
 #include "kernels/simt/machine.h"
 
@@ -501,5 +500,3 @@ DEV float rsqrt_fast(float x) {
 DEV void fault(fault_at at, fault_code code, size_t row, int64_t value, int64_t limit) {
     simt::record_fault(at, code, row, value, limit);
 }
-
-#endif

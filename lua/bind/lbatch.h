@@ -1,6 +1,5 @@
 /* lbatch.h - updates and loaders, for other bindings. */
-#ifndef LSR_LBATCH_H
-#define LSR_LBATCH_H
+#pragma once
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -22,5 +21,3 @@ sr_loader *lsr_checkloader(lua_State *L, int arg);
 
 /* Registers the class. */
 void lsr_open_updates(lua_State *L);
-
-#endif

@@ -4,8 +4,7 @@
  *   code: end with lsr_give(), lsr_done() or lsr_result().  Errors in the program itself
  *   (shape, type, range) raise at the caller's line: use lsr_check().
  */
-#ifndef LSR_LCHECK_H
-#define LSR_LCHECK_H
+#pragma once
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -132,5 +131,3 @@ void lsr_set_integer(lua_State *L, const char *key, int64_t value);
 void lsr_set_number(lua_State *L, const char *key, double value);
 void lsr_set_bool(lua_State *L, const char *key, bool value);
 void lsr_set_string(lua_State *L, const char *key, const char *value);
-
-#endif

@@ -1,6 +1,5 @@
 /* lcomm.h - worlds of ranks as other bindings see them. */
-#ifndef LSR_LCOMM_H
-#define LSR_LCOMM_H
+#pragma once
 
 #include <lua.h>
 
@@ -9,5 +8,3 @@
 /* The open world of an argument: the userdata that World.core holds (lua/seqrun/tensor/ranks.lua).
  */
 sr_comm *lsr_checkworld(lua_State *L, int arg);
-
-#endif

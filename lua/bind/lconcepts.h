@@ -1,6 +1,5 @@
 /* lconcepts.h - tables of concepts, and the option of loaders that masks them. */
-#ifndef LSR_LCONCEPTS_H
-#define LSR_LCONCEPTS_H
+#pragma once
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -17,5 +16,3 @@ void lsr_readconcepts(lua_State *L, int options, sr_concept_masks *m);
 
 /* Registers the class. */
 void lsr_open_concepts(lua_State *L);
-
-#endif

@@ -1,6 +1,5 @@
 /* ldata.h - data sets, for other bindings. */
-#ifndef LSR_LDATA_H
-#define LSR_LDATA_H
+#pragma once
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -24,5 +23,3 @@ int lsr_data_writer(lua_State *L);
 int luaopen_seqrun_core_data(lua_State *L);
 
 extern const char *const lsr_part_names[]; /* "train", "held", NULL */
-
-#endif

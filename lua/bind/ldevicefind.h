@@ -1,6 +1,5 @@
 /* ldevicefind.h - devices by name: a list of them, and why one is not available. */
-#ifndef LSR_LDEVICEFIND_H
-#define LSR_LDEVICEFIND_H
+#pragma once
 
 #include <lua.h>
 
@@ -15,5 +14,3 @@ int lsr_device_names(lua_State *L);
 /* describe(name) -> { model, arch, driver, runtime, memory, free, reserved, problem }
  * | nil, message, code; an empty table where the backend reports nothing */
 int lsr_device_describe(lua_State *L);
-
-#endif

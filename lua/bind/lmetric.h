@@ -1,6 +1,5 @@
 /* lmetric.h - metrics, for other bindings. */
-#ifndef LSR_LMETRIC_H
-#define LSR_LMETRIC_H
+#pragma once
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -19,5 +18,3 @@ int lsr_metric_rarity(lua_State *L);
 int lsr_metric_coefficient(lua_State *L);
 
 int luaopen_seqrun_core_metric(lua_State *L);
-
-#endif

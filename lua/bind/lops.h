@@ -1,6 +1,5 @@
 /* lops.h - the parts of seqrun.core.ops: each adds to the table on top of the stack. */
-#ifndef LSR_LOPS_H
-#define LSR_LOPS_H
+#pragma once
 
 #include <lua.h>
 
@@ -12,5 +11,3 @@ void lsr_open_random(lua_State *L);    /* lrandom.c: functions */
 void lsr_open_fills(lua_State *L);     /* lrandom.c: methods of tensors */
 
 int luaopen_seqrun_core_ops(lua_State *L);
-
-#endif

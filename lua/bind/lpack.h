@@ -1,6 +1,5 @@
 /* lpack.h - shared by the three files of seqrun.core.pack. */
-#ifndef LSR_LPACK_H
-#define LSR_LPACK_H
+#pragma once
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -22,5 +21,3 @@ sr_histogram *lsr_pack_new_histogram(lua_State *L);
 void lsr_pack_histograms(lua_State *L);
 /* Adds certificates, instances and ranks to the module's table on top of the stack. */
 void lsr_pack_proofs(lua_State *L);
-
-#endif

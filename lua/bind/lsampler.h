@@ -1,6 +1,5 @@
 /* lsampler.h - methods of loaders that use samplers. */
-#ifndef LSR_LSAMPLER_H
-#define LSR_LSAMPLER_H
+#pragma once
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -11,5 +10,3 @@ int lsr_loader_push_window(lua_State *L);
 
 /* Registers the class. */
 void lsr_open_samplers(lua_State *L);
-
-#endif

@@ -3,12 +3,9 @@
  * lua.h appears in lua/bind only.  A C module is `require "seqrun.core.NAME"`, opened by
  * luaopen_seqrun_core_NAME(); lseqrun.c lists them.
  */
-#ifndef LSR_LSEQRUN_H
-#define LSR_LSEQRUN_H
+#pragma once
 
 #include <lua.h>
 
 /* Fills package.preload with the C modules and sets package.path to seqrun's Lua files. */
 void lsr_open(lua_State *L, const char *lua_dir);
-
-#endif

@@ -1,6 +1,5 @@
 /* lsolver.h - a packing solver that is a Lua function, for the loaders of seqrun.core.batch. */
-#ifndef LSR_LSOLVER_H
-#define LSR_LSOLVER_H
+#pragma once
 
 #include <lua.h>
 
@@ -11,5 +10,3 @@
  * what must live as long as `o` is in use (nil without a function).  The function may only be
  * called by the thread that runs Lua. */
 void lsr_push_solver(lua_State *L, int arg, sr_pack_opts *o);
-
-#endif

@@ -1,6 +1,5 @@
 /* lstate.h - how the program makes its Lua state: allocator, search paths, text-only loading. */
-#ifndef LSR_LSTATE_H
-#define LSR_LSTATE_H
+#pragma once
 
 #include <lua.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ void lsr_text_only(lua_State *L);
 
 /* Turns an error value into a message with a traceback: a handler for lua_pcall. */
 int lsr_traceback(lua_State *L);
-
-#endif

@@ -1,7 +1,6 @@
 /* lsys.h - the parts of seqrun.core.sys and seqrun.core.edit: each adds its functions to the module
  * table on top of the stack. */
-#ifndef LSR_LSYS_H
-#define LSR_LSYS_H
+#pragma once
 
 #include <lua.h>
 #include <stdbool.h>
@@ -22,5 +21,3 @@ bool lsr_reader_left(void);
 /* A hook that raises "interrupted", at first after lsr_interrupt_begin() (lsignals.c). */
 void lsr_interrupt(lua_State *L, lua_Debug *where);
 void lsr_interrupt_begin(void);
-
-#endif

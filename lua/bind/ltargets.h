@@ -1,6 +1,5 @@
 /* ltargets.h - the targets of a loader's batches, between Lua and core/batch. */
-#ifndef LSR_LTARGETS_H
-#define LSR_LTARGETS_H
+#pragma once
 
 #include <lauxlib.h>
 #include <lua.h>
@@ -20,5 +19,3 @@ void lsr_pushtarget(lua_State *L, const sr_target *t);
 /* Sets a deferred target of a batch from the list of rows and the list of labels at two arguments.
  */
 sr_status lsr_settarget(lua_State *L, sr_batch *b, int number, int rows, int labels);
-
-#endif

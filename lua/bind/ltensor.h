@@ -3,8 +3,7 @@
  * A Lua tensor is a box that holds one reference on a sr_tensor; its storage belongs to the scope
  * that was open when it was made (core/tensor/scope.h).
  */
-#ifndef LSR_LTENSOR_H
-#define LSR_LTENSOR_H
+#pragma once
 
 #include "core/batch/layout.h"
 #include "core/tensor/backend.h"
@@ -77,5 +76,3 @@ void lsr_open_layout(lua_State *L);
 void lsr_open_values(lua_State *L);
 
 int luaopen_seqrun_core_tensor(lua_State *L);
-
-#endif

@@ -1,6 +1,5 @@
 /* ltext.h - text objects, for other bindings. */
-#ifndef LSR_LTEXT_H
-#define LSR_LTEXT_H
+#pragma once
 
 #include <lua.h>
 
@@ -40,5 +39,3 @@ void lsr_open_textfiles(lua_State *L);
 /* lrows.c, lrecords.c: the same. */
 void lsr_open_rows(lua_State *L);
 void lsr_open_records(lua_State *L);
-
-#endif

@@ -1,7 +1,6 @@
 /* ltrain.h - the parts of seqrun.core.train: each adds its functions to the module table on top of
  * the stack. */
-#ifndef LSR_LTRAIN_H
-#define LSR_LTRAIN_H
+#pragma once
 
 #include "core/train/optim.h"
 #include "core/train/params.h"
@@ -24,5 +23,3 @@ sr_shares *lsr_checkshares(lua_State *L, int arg);
 sr_optim *lsr_checkoptim(lua_State *L, int arg);
 
 int luaopen_seqrun_core_train(lua_State *L);
-
-#endif

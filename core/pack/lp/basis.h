@@ -9,8 +9,7 @@
  * Source: left-looking LU (Gilbert and Peierls 1988) after peeling singletons, threshold pivoting;
  * product form of the inverse.
  */
-#ifndef SR_PACK_LP_BASIS_H
-#define SR_PACK_LP_BASIS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,9 +17,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Concatenated sparse vectors: vector k is entry[start[k] .. start[k + 1]). */
 typedef struct sr_entry {
@@ -81,7 +78,4 @@ static inline bool sr_basis_is_long(const sr_basis *b) {
     return b->eta.count >= SR_BASIS_ETAS;
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

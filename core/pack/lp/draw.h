@@ -8,16 +8,13 @@
  * 1972).  Such patterns surround the demand: with a few times as many of them as there are lengths,
  * some mixture matches it.
  */
-#ifndef SR_PACK_LP_DRAW_H
-#define SR_PACK_LP_DRAW_H
+#pragma once
 
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_draw {
     int32_t capacity, rows;
@@ -40,7 +37,4 @@ double sr_draw_work(int32_t rows, int32_t capacity, int32_t max_seqs, double ave
  * pack.  *n is 0 if there is none. */
 void sr_draw_pattern(const sr_draw *d, int32_t row, uint32_t turn, int32_t *items, int32_t *n);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -11,17 +11,14 @@
  * A limit that hardly ever binds can cost a thousand times the work of no limit.  A relaxed
  * knapsack then ignores it: values are upper bounds, and patterns are truncated.
  */
-#ifndef SR_PACK_LP_KNAPSACK_H
-#define SR_PACK_LP_KNAPSACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_KNAPSACK_TABLES = 40 };
 
@@ -60,7 +57,4 @@ double sr_knapsack_fill(sr_knapsack *k, const double *value);
 double sr_knapsack_with(const sr_knapsack *k, int32_t row);
 void sr_knapsack_pattern(const sr_knapsack *k, int32_t row, int32_t *items, int32_t *n);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

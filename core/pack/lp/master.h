@@ -15,14 +15,11 @@
  * Primal simplex, devex pricing, sparse basis (basis.h).  A tiny perturbation of the demand
  * prevents stalling; sr_master_finish() removes it.
  */
-#ifndef SR_PACK_LP_MASTER_H
-#define SR_PACK_LP_MASTER_H
+#pragma once
 
 #include "core/pack/lp/basis.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_master {
     int32_t rows, capacity, max_seqs;
@@ -63,7 +60,4 @@ static inline bool sr_master_is_exchange(const sr_master *m, int32_t column) {
     return column >= m->rows && column < 2 * m->rows;
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

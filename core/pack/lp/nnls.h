@@ -4,16 +4,13 @@
  * Source: Lawson and Hanson 1974, chapter 23; the triangle of the normal equations is updated as
  * columns change, so memory is columns * entries and rows^2, never rows * columns.
  */
-#ifndef SR_PACK_LP_NNLS_H
-#define SR_PACK_LP_NNLS_H
+#pragma once
 
 #include "core/base/status.h"
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Column j has entries of 1 at row[j * width .. + width), terminated early by row 0 (rows count
  * from 1); equal rows add up. */
@@ -32,7 +29,4 @@ typedef struct sr_nnls {
  * columns are tried (0: 3 * rows, the usual limit).  SR_ESTOP if a stop was requested. */
 sr_status sr_nnls_solve(double *x, const sr_nnls *problem, int64_t iterations);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -5,8 +5,7 @@
  * function would take half as long as a product with 768 columns before it.  Other sets have the
  * time.
  */
-#ifndef SR_CPU_ACT_H
-#define SR_CPU_ACT_H
+#pragma once
 
 #include "kernels/cpu/simd/functions.h"
 #include "kernels/cpu/simd/bf16.h"
@@ -41,5 +40,3 @@ INLINE vf derivative_for_bf16(int act, vf dy, vf kept) {
     return act == SR_ACT_GELU && BF16_BYTES != 4 ? dy * v_gelu_derivative_bf16(kept)
                                                  : sr_act_derivative(act, dy, kept);
 }
-
-#endif

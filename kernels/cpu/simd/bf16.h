@@ -7,8 +7,7 @@
  * SR_EMULATE=1 (dots) and 2 (tiles) stand for the instructions in plain C, so that a test covers
  * the code around them on any processor.
  */
-#ifndef SR_CPU_BF16_H
-#define SR_CPU_BF16_H
+#pragma once
 
 #include "kernels/cpu/simd/lanes.h"
 
@@ -50,5 +49,3 @@ INLINE vh v_to_bf16_flushed(vf v) {
     return v_to_bf16(v);
 #endif
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* feed.h - prefetches the rows of the next head little by little during the work on this one, so
  * that they have arrived when they are needed.
  */
-#ifndef SR_CPU_FEED_H
-#define SR_CPU_FEED_H
+#pragma once
 
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"
@@ -49,5 +48,3 @@ INLINE void take(feed *f, int64_t steps) {
             for (int64_t b = 0; b < f->bytes; b += LINE) __builtin_prefetch(p + b, 0, 2);
         }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* floats.h - packing of bf16 as floats, 4 x 4 at a time: 16 to 20 instructions. */
-#ifndef SR_CPU_FLOATS_H
-#define SR_CPU_FLOATS_H
+#pragma once
 
 #include "kernels/cpu/simd/words.h"
 
@@ -53,5 +52,3 @@ INLINE void pack_words(const target *t, const source *s, const bool from_along_k
                     t->at[i * t->row + j * t->column] = word(s, i, j);
         }
 }
-
-#endif

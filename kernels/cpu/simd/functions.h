@@ -1,6 +1,5 @@
 /* functions.h - the functions of elementwise ops (core/tensor/functions.h) on vectors. */
-#ifndef SR_CPU_FUNCTIONS_H
-#define SR_CPU_FUNCTIONS_H
+#pragma once
 
 #include "core/tensor/backend.h"
 #include "kernels/cpu/simd/gelu.h"
@@ -24,5 +23,3 @@ INLINE vf v_pow(vf a, vf b) {
 #define FN(name) v_##name
 #define N(c) v_set((float)(c))
 SR_DEFINE_FUNCTIONS(INLINE, vf)
-
-#endif

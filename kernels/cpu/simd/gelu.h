@@ -1,6 +1,5 @@
 /* gelu.h - GELU and its derivative, of one vector. */
-#ifndef SR_CPU_GELU_H
-#define SR_CPU_GELU_H
+#pragma once
 
 #include "kernels/cpu/simd/math.h"
 
@@ -71,5 +70,3 @@ INLINE vf v_gelu_derivative_bf16(vf x) {
     vf t = v_clamped(x);
     return v_fma(t, v_polynomial(t * t, c, 10), v_set(0.5f));
 }
-
-#endif

@@ -5,8 +5,7 @@
  * 4 b + 3 are then the 16 decisions for columns 64 b + 16 w .. + 15 (see sr_drop_group() and
  * sr_drop_byte() in core/base/rng.h), which v_kept() turns into a mask of lanes.
  */
-#ifndef SR_CPU_KEYS_H
-#define SR_CPU_KEYS_H
+#pragma once
 
 #include "core/base/rng.h"
 #include "kernels/cpu/simd.h"
@@ -105,5 +104,3 @@ INLINE const uint32_t *drop_words_at(const uint32_t *words, int64_t stride, int6
 INLINE int drop_shift(int64_t col) {
     return (int)((col >> 3 & 1) * 2 + (col & 1)) * 8;
 }
-
-#endif

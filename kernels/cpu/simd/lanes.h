@@ -10,8 +10,7 @@
  * avx2 and avx512 and twice on plain: results differ between instruction sets, never with threads
  * or position.
  */
-#ifndef SR_CPU_LANES_H
-#define SR_CPU_LANES_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -98,5 +97,3 @@ INLINE void v_put(float *y, int64_t i, int64_t n, vf v) {
     else
         v_store_n(y + i, v, (int)(n - i));
 }
-
-#endif

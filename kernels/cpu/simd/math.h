@@ -3,8 +3,7 @@
  * Polynomials are minimax fits over the stated ranges; coefficients are rounded to f32 one by one,
  * refitting the others each time.  NaN propagates.
  */
-#ifndef SR_CPU_MATH_H
-#define SR_CPU_MATH_H
+#pragma once
 
 #include "kernels/cpu/simd/lanes.h"
 
@@ -117,5 +116,3 @@ INLINE vf v_erf(vf x) {
     vf y = v_select(v_less(a, v_set(0.925f)), near, far);
     return v_select(v_equal(x, x), y, x);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * Cost      512 elements: 96 instructions, 64 of them shuffles, if they are transposed, 80 if not;
  *           at an edge as many, with masks.  Whole rows: 48.  Both mostly wait for memory.
  */
-#ifndef SR_CPU_PAIRS_H
-#define SR_CPU_PAIRS_H
+#pragma once
 
 #include "kernels/cpu/simd/words.h"
 
@@ -263,5 +262,3 @@ INLINE void join_split(const target *t, const source *s) {
         }
     }
 }
-
-#endif

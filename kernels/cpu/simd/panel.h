@@ -1,6 +1,5 @@
 /* panel.h - where a column of B is in its panels. */
-#ifndef SR_CPU_PANEL_H
-#define SR_CPU_PANEL_H
+#pragma once
 
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/simd/lanes.h"
@@ -21,5 +20,3 @@ INLINE panel panel_at(const sr_gemm *g, int64_t j, int64_t rows, const int64_t m
     int64_t width = all - first < most ? (all - first + pad - 1) / pad * pad : most;
     return (panel){first * rows + column - first, width, left < here ? left : here};
 }
-
-#endif

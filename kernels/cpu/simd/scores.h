@@ -5,8 +5,7 @@
  * stride + group] as in keys.h.  With `bf16` the results are rounded to bf16, and stay where they
  * are or go to rows of bf16; sums are of values that are not rounded.
  */
-#ifndef SR_CPU_SCORES_H
-#define SR_CPU_SCORES_H
+#pragma once
 
 #include "kernels/cpu/simd/feed.h"
 #include "kernels/cpu/simd/keys.h"
@@ -286,5 +285,3 @@ INLINE void derivatives(float *s, float *ds, int64_t n, float lse, float delta,
         v_store(ds + i, round_bf16(l.derivative, bf16));
     }
 }
-
-#endif

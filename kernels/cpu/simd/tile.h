@@ -1,8 +1,7 @@
 /* tile.h - the instructions of AMX on tiles of 16 rows of 64 bytes, or plain C in their place
  * (SR_EMULATE).  For files that have BF16_TILES.
  */
-#ifndef SR_CPU_TILE_H
-#define SR_CPU_TILE_H
+#pragma once
 
 #include "kernels/cpu/simd/bf16.h"
 
@@ -86,5 +85,4 @@ INLINE void clear_sums(void) { /* of a block, tiles 0 to 5 */
     CLEAR(5);
 }
 
-#endif
 #endif

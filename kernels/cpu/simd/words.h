@@ -1,8 +1,7 @@
 /* words.h - what packing of bf16 reads and writes: 32-bit words, each a float or a pair of
  * neighbours in k.
  */
-#ifndef SR_CPU_WORDS_H
-#define SR_CPU_WORDS_H
+#pragma once
 
 #include "core/tensor/dtype.h"
 #include "kernels/cpu/simd/bf16.h"
@@ -28,5 +27,3 @@ INLINE uint32_t word(const source *s, int64_t r, int64_t x) {
     if (UNIT == 1) return (uint32_t)p[0] << 16;
     return p[0] | (UNIT * x + 1 < s->k ? (uint32_t)p[s->column] << 16 : 0);
 }
-
-#endif
