@@ -145,12 +145,7 @@ sr_status sr_choices_open(sr_choices **out, const char *name, const char *path, 
     sr_status st = sr_strdup(&c->name, name);
     if (st == SR_OK && path != NULL) st = sr_strdup(&c->path, path);
     if (st == SR_OK) st = load(c, &torn, NULL);
-    if (st != SR_OK) {
-        sr_choices_close(c);
-        return st;
-    }
-    *out = c;
-    return SR_OK;
+    return SR_GIVE(out, c, st, sr_choices_close);
 }
 
 void sr_choices_close(sr_choices *c) {

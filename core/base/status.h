@@ -56,4 +56,7 @@ int sr_exit_code(sr_status status);
         if (((st) = (expr)) != SR_OK) goto label;                                                  \
     } while (0)
 
+/* The end of a function that has made something: *out gets it, or it is freed after a failure. */
+#define SR_GIVE(out, made, st, free) ((st) == SR_OK ? (*(out) = (made), SR_OK) : (free(made), (st)))
+
 SR_END_C

@@ -309,12 +309,7 @@ sr_status sr_threads_new(sr_threads **out, int threads) {
     pthread_cond_init(&team->done, NULL);
     sr_status st = sr_new(&team->workers, team->threads - 1);
     if (st == SR_OK) st = start_workers(team);
-    if (st != SR_OK) {
-        destroy(team);
-        return st;
-    }
-    *out = team;
-    return SR_OK;
+    return SR_GIVE(out, team, st, destroy);
 }
 
 void sr_threads_free(sr_threads *team) {

@@ -225,12 +225,7 @@ static sr_status make(sr_batch **out, const sr_dataset *d, const sr_pick *pick, 
     sr_status st = lay_out(b, pick, s, stride, seed);
     if (st == SR_OK) st = collate(b, d, pick, s);
     if (st == SR_OK && !s->all->deferred) st = sr_batch_find_last(b);
-    if (st != SR_OK) {
-        sr_batch_free(b);
-        return st;
-    }
-    *out = b;
-    return SR_OK;
+    return SR_GIVE(out, b, st, sr_batch_free);
 }
 
 sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_collators *collators,

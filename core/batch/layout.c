@@ -102,12 +102,7 @@ sr_status sr_layout_new(sr_layout **out, int32_t sequences, const int32_t *start
     l->sequences = sequences;
     l->seed = seed;
     sr_status st = fill(l, start, len, uid, epoch, rows);
-    if (st != SR_OK) {
-        sr_layout_release(l);
-        return st;
-    }
-    *out = l;
-    return SR_OK;
+    return SR_GIVE(out, l, st, sr_layout_release);
 }
 
 /* len, uid, epoch of the sequences that keep rows, in one block; *kept counts them. */

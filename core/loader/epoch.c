@@ -99,12 +99,7 @@ sr_status sr_epoch_build(sr_epoch **out, const sr_dataset *d, const sr_epoch_opt
     if (st == SR_OK) st = choose(e, opts->stage);
     if (st == SR_OK) st = plan_epoch(e, opts);
     e->seconds = sr_time_monotonic() - began;
-    if (st != SR_OK) {
-        sr_epoch_release(e);
-        return st;
-    }
-    *out = e;
-    return SR_OK;
+    return SR_GIVE(out, e, st, sr_epoch_release);
 }
 
 sr_epoch *sr_epoch_retain(sr_epoch *e) {

@@ -223,12 +223,7 @@ sr_status sr_loader_open(sr_loader **out, const sr_dataset *d, const sr_loader_o
     sr_status st = sr_fetcher_open(&l->fetcher);
     if (st == SR_OK) st = determine_packs(l, threads);
     if (st == SR_OK) st = start_workers(l);
-    if (st != SR_OK) {
-        sr_loader_close(l);
-        return st;
-    }
-    *out = l;
-    return SR_OK;
+    return SR_GIVE(out, l, st, sr_loader_close);
 }
 
 static void drop_slots(sr_loader *l) {

@@ -362,12 +362,7 @@ sr_status sr_window_new(sr_window **out, sr_epoch *e, const sr_window_opts *opts
         .e = sr_epoch_retain(e), .updates = opts->updates, .begin = opts->begin, .refs = 1};
     pthread_mutex_init(&w->lock, NULL);
     sr_status st = add_sequences(w, opts);
-    if (st != SR_OK) {
-        sr_window_release(w);
-        return st;
-    }
-    *out = w;
-    return SR_OK;
+    return SR_GIVE(out, w, st, sr_window_release);
 }
 
 sr_window *sr_window_retain(sr_window *w) {

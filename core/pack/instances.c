@@ -120,12 +120,7 @@ sr_status sr_packing_new(sr_packing **out, const sr_plan *plan, const sr_lengths
     sr_status st = allocate(k, plan);
     if (st == SR_OK) st = lay_out_slots(k, plan);
     if (st == SR_OK) st = fill_index(k, plan, lengths);
-    if (st != SR_OK) {
-        sr_packing_free(k);
-        return st;
-    }
-    *out = k;
-    return SR_OK;
+    return SR_GIVE(out, k, st, sr_packing_free);
 }
 
 void sr_packing_free(sr_packing *k) {

@@ -301,12 +301,7 @@ sr_status sr_plan_parse(sr_plan **out, const void *bytes, size_t size, const cha
     *out = NULL;
     SR_TRY(sr_new(&p, 1));
     sr_status st = scan_plan(p, bytes, size, name);
-    if (st != SR_OK) {
-        sr_plan_free(p);
-        return st;
-    }
-    *out = p;
-    return SR_OK;
+    return SR_GIVE(out, p, st, sr_plan_free);
 }
 
 sr_status sr_plan_load(sr_plan **out, const char *path) {

@@ -32,12 +32,7 @@ sr_status sr_append_open(sr_append **out, const char *path, uint64_t size) {
     pthread_mutex_init(&a->lock, NULL);
     sr_status st = sr_strdup(&a->path, path);
     if (st == SR_OK) st = open_file(a, size);
-    if (st != SR_OK) {
-        sr_append_close(a);
-        return st;
-    }
-    *out = a;
-    return SR_OK;
+    return SR_GIVE(out, a, st, sr_append_close);
 }
 
 /* The lock is held. */

@@ -172,12 +172,7 @@ sr_status sr_run_dir_open(sr_run_dir **out, const char *path) {
     if (st == SR_OK) st = take_lock(dir);
     if (st == SR_OK) st = try_writing(path);
     if (st == SR_OK) st = clean(path);
-    if (st != SR_OK) {
-        sr_run_dir_close(dir);
-        return st;
-    }
-    *out = dir;
-    return SR_OK;
+    return SR_GIVE(out, dir, st, sr_run_dir_close);
 }
 
 void sr_run_dir_close(sr_run_dir *dir) {

@@ -157,12 +157,7 @@ sr_status sr_events_open(sr_events **out, const char *folder, double wall, int64
     SR_TRY(sr_new(&e, 1));
     sr_status st = sr_append_open(&e->file, path, UINT64_MAX);
     if (st == SR_OK) st = write_start(e, wall, first_step);
-    if (st != SR_OK) {
-        sr_events_close(e);
-        return st;
-    }
-    *out = e;
-    return SR_OK;
+    return SR_GIVE(out, e, st, sr_events_close);
 }
 
 void sr_events_close(sr_events *e) {

@@ -207,12 +207,7 @@ sr_status sr_manifest_parse(sr_manifest **out, const char *text, size_t size, co
     SR_TRY(sr_new(&m, 1));
     cursor c = {.at = text, .end = text + size, .path = path, .line = 1};
     sr_status st = parse_lines(&c, m, text);
-    if (st != SR_OK) {
-        sr_manifest_free(m);
-        return st;
-    }
-    *out = m;
-    return SR_OK;
+    return SR_GIVE(out, m, st, sr_manifest_free);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

@@ -181,12 +181,7 @@ sr_status sr_st_plan_new(sr_st_plan **out, const sr_st_item *items, int64_t coun
     plan->items = items;
     plan->count = count;
     sr_status st = build(plan, metadata, metadata_count);
-    if (st != SR_OK) {
-        sr_st_plan_free(plan);
-        return st;
-    }
-    *out = plan;
-    return SR_OK;
+    return SR_GIVE(out, plan, st, sr_st_plan_free);
 }
 
 void sr_st_plan_free(sr_st_plan *plan) {

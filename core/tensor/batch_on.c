@@ -70,12 +70,7 @@ sr_status sr_batch_upload(sr_batch_on **out, sr_device *device, const sr_batch *
     *out = NULL;
     SR_TRY(sr_new(&on, 1));
     sr_status st = send(on, device, batch);
-    if (st != SR_OK) {
-        sr_batch_on_free(on);
-        return st;
-    }
-    *out = on;
-    return SR_OK;
+    return SR_GIVE(out, on, st, sr_batch_on_free);
 }
 
 void sr_batch_on_free(sr_batch_on *on) {

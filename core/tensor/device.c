@@ -72,12 +72,7 @@ sr_status sr_device_open(sr_device **out, const sr_backend *backend, int number,
     device->threads = threads;
     device->refs = 1;
     sr_status st = furnish(device);
-    if (st != SR_OK) {
-        sr_device_release(device);
-        return st;
-    }
-    *out = device;
-    return SR_OK;
+    return SR_GIVE(out, device, st, sr_device_release);
 }
 
 void sr_device_close(sr_device *device) {

@@ -129,12 +129,7 @@ static sr_status compute_linear(sr_tensor **out, sr_tensor *const in[3], sr_act 
     if (st == SR_OK) st = device->backend->linear(y, pre, in[0], in[1], in[2], act);
     if (st == SR_OK) st = record_linear(y, pre, in, act);
     sr_tensor_release(pre);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 static sr_status check_linear(sr_tensor *x, sr_tensor *w, sr_tensor *b) {
@@ -279,12 +274,7 @@ sr_status sr_op_attention(sr_tensor **out, sr_tensor *qkv, sr_tensor *rows, cons
 done:
     sr_coarse_drop(in, 2);
     sr_tensor_release(lse);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 /* ---- dropout --------------------------------------------------------------------------------- */

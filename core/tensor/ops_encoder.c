@@ -113,12 +113,7 @@ sr_status sr_op_rotary(sr_tensor **out, sr_tensor *qkv, sr_tensor *positions,
 done:
     sr_tensor_release(table);
     sr_coarse_drop(in, 2);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 /* ---- gated activations ----------------------------------------------------------------------- */
@@ -164,10 +159,5 @@ sr_status sr_op_gated(sr_tensor **out, sr_tensor *x, sr_act act, bool gate_first
     SR_GO(done, st, record_gated(y, in, act, gate_first));
 done:
     sr_tensor_release(in);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }

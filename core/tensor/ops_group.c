@@ -89,12 +89,7 @@ static sr_status compute_grouped(sr_tensor **out, sr_tensor *const in[4], sr_act
     if (st == SR_OK) st = device->backend->grouped_linear(y, pre, in[0], in[1], in[2], in[3], act);
     if (st == SR_OK) st = record_grouped(y, pre, in, act);
     sr_tensor_release(pre);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 static sr_status check_grouped(sr_tensor *x, sr_tensor *w, sr_tensor *b, sr_tensor *starts) {

@@ -120,12 +120,7 @@ sr_status sr_op_residual_norm(sr_tensor **out, sr_tensor **sum, sr_tensor *x, sr
     if (st == SR_OK && sum != NULL) *sum = sr_tensor_retain(s.sum != NULL ? s.sum : x);
     drop_norm_saved(&s);
     sr_coarse_drop(in, 4);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 /* ---- embedding ------------------------------------------------------------------------------- */
@@ -231,10 +226,5 @@ sr_status sr_op_embed(sr_tensor **out, sr_tensor *ids, sr_tensor *types, sr_tens
     sr_status st = compute_embed(&y, &s, in, layout, norm, drop);
     drop_norm_saved(&s);
     sr_coarse_drop(in, IN_COUNT);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }

@@ -123,12 +123,7 @@ sr_status sr_op_reduce(sr_tensor **out, sr_tensor *x, sr_reduction op, int dim, 
         for (y->ndim = 0; y->ndim < x->ndim; y->ndim++) y->shape[y->ndim] = y->stride[y->ndim] = 1;
     if (st == SR_OK && !position && sr_dtype_is_real(y->dtype)) st = record_reduce(y, in, op, dim);
     sr_tensor_release(in);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 sr_status sr_op_mean(sr_tensor **out, sr_tensor *x, int dim, bool keep) {
@@ -261,12 +256,7 @@ sr_status sr_op_matmul(sr_tensor **out, sr_tensor *a, sr_tensor *b) {
     if (st == SR_OK) st = compute_matmul(&y, ca, cb, dtype);
     sr_tensor_release(ca);
     sr_tensor_release(cb);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */
@@ -291,12 +281,7 @@ static sr_status softmax_last(sr_tensor **out, sr_tensor *x, bool log) {
         node->op = log;
         st = sr_node_save(node, 0, y);
     }
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 sr_status sr_op_softmax(sr_tensor **out, sr_tensor *x, int dim, bool log) {

@@ -31,12 +31,7 @@ sr_status sr_op_gather_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows) {
     if (st == SR_OK && sr_dtype_is_real(x->dtype))
         st = sr_front_record(&node, &gather_rule, y, 1, &x);
     if (st == SR_OK && node != NULL) st = sr_node_save(node, 0, rows);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 /* ---- put_rows -------------------------------------------------------------------------------- */
@@ -48,12 +43,7 @@ static sr_status put_back_x(sr_tensor **dx, const sr_tensor *dy, const sr_tensor
     SR_TRY(sr_tensor_new(&g, dy->storage->device, dy->dtype, dy->ndim, dy->shape));
     sr_status st = backend->copy(g, dy);
     if (st == SR_OK) st = backend->put_rows(g, NULL, rows);
-    if (st != SR_OK) {
-        sr_tensor_release(g);
-        return st;
-    }
-    *dx = g;
-    return SR_OK;
+    return SR_GIVE(dx, g, st, sr_tensor_release);
 }
 
 static sr_status put_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
@@ -90,12 +80,7 @@ sr_status sr_op_put_rows(sr_tensor **out, sr_tensor *x, sr_tensor *rows, sr_tens
     if (st == SR_OK && sr_dtype_is_real(x->dtype))
         st = sr_front_record(&node, &put_rule, y, 2, (sr_tensor *[]){x, values});
     if (st == SR_OK && node != NULL) st = sr_node_save(node, 0, rows);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 /* ---- take_rows, return_rows ------------------------------------------------------------------ */
@@ -227,10 +212,5 @@ sr_status sr_op_return_rows(sr_tensor **out, sr_tensor *rest, sr_tensor *rows, s
     if (st == SR_OK) st = rest->storage->device->backend->put_rows(y, &head, rows);
     if (st == SR_OK) st = sr_front_record(&node, &return_rule, y, 2, (sr_tensor *[]){rest, values});
     if (st == SR_OK && node != NULL) st = sr_node_save(node, 0, rows);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }

@@ -52,12 +52,7 @@ static sr_status copy_as(sr_tensor **out, sr_tensor *x, sr_dtype dtype) {
     sr_status st = device->backend->copy(y, x);
     if (st == SR_OK && sr_dtype_is_real(dtype))
         st = sr_front_record(&node, &convert_rule, y, 1, &x);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 sr_status sr_op_convert(sr_tensor **out, sr_tensor *x, sr_dtype dtype) {
@@ -131,12 +126,7 @@ sr_status sr_op_to_device(sr_tensor **out, sr_tensor *x, sr_device *device) {
         }
         sr_node_release(node);
     }
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 /* ---- unary ----------------------------------------------------------------------------------- */
@@ -177,12 +167,7 @@ sr_status sr_op_unary(sr_tensor **out, sr_tensor *x, sr_unary op) {
     if (st == SR_OK) st = device->backend->unary(y, in, op);
     if (st == SR_OK && sr_dtype_is_real(y->dtype)) st = record_unary(y, in, op);
     sr_tensor_release(in);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 /* ---- binary ---------------------------------------------------------------------------------- */
@@ -330,12 +315,7 @@ sr_status sr_op_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op
     if (st == SR_OK) st = compute_binary(&y, ca, cb, op, dtype);
     sr_tensor_release(ca);
     sr_tensor_release(cb);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 /* ---- where ----------------------------------------------------------------------------------- */
@@ -393,12 +373,7 @@ sr_status sr_op_where(sr_tensor **out, sr_tensor *condition, sr_tensor *a, sr_te
     sr_tensor_release(c);
     sr_tensor_release(ca);
     sr_tensor_release(cb);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 /* ---- in place -------------------------------------------------------------------------------- */

@@ -12,12 +12,7 @@ static sr_status view_of(sr_tensor **out, sr_node **node, const sr_rule *rule, s
     SR_TRY(sr_tensor_view(&y, x, ndim, shape, stride, offset));
     sr_status st = SR_OK;
     if (sr_dtype_is_real(x->dtype)) st = sr_front_record(node, rule, y, 1, &x);
-    if (st != SR_OK) {
-        sr_tensor_release(y);
-        return st;
-    }
-    *out = y;
-    return SR_OK;
+    return SR_GIVE(out, y, st, sr_tensor_release);
 }
 
 static sr_status check_dim(const char *op, const sr_tensor *x, int dim) {

@@ -56,12 +56,7 @@ static sr_status make(sr_tensor **out, sr_device *device, double theta, int64_t 
     SR_TRY(sr_tensor_new(&table, device, device->real, 2, (int64_t[]){whole, size}));
     sr_storage_move(table->storage, device->outside);
     sr_status st = fill(table, theta);
-    if (st != SR_OK) {
-        sr_tensor_release(table);
-        return st;
-    }
-    *out = table;
-    return SR_OK;
+    return SR_GIVE(out, table, st, sr_tensor_release);
 }
 
 /* The entry of theta and size; made on first use. */

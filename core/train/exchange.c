@@ -81,12 +81,7 @@ sr_status sr_exchange_new(sr_exchange **out, sr_shares *shares, sr_comm *comm,
     x->opts = *opts;
     x->last = x->changed = -1;
     sr_status st = build(x);
-    if (st != SR_OK) {
-        sr_exchange_free(x);
-        return st;
-    }
-    *out = x;
-    return SR_OK;
+    return SR_GIVE(out, x, st, sr_exchange_free);
 }
 
 static void stop_watching(sr_exchange *x) {

@@ -225,12 +225,7 @@ sr_status sr_optim_new(sr_optim **out, sr_params *params, const sr_segment *segm
     bool immediate = params->device->backend->host;
     o->room = immediate ? 1 : opts->max_skipped < MOST_PENDING ? opts->max_skipped : MOST_PENDING;
     sr_status st = build(o, segments);
-    if (st != SR_OK) {
-        sr_optim_free(o);
-        return st;
-    }
-    *out = o;
-    return SR_OK;
+    return SR_GIVE(out, o, st, sr_optim_free);
 }
 
 void sr_optim_free(sr_optim *o) {

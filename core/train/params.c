@@ -226,12 +226,7 @@ sr_status sr_params_new(sr_params **out, sr_device *device, const sr_param_spec 
     sr_status st = sr_new(&p->list, count);
     if (st == SR_OK) st = sr_new(&p->fused, count);
     if (st == SR_OK) st = build(p, specs, count, precision);
-    if (st != SR_OK) {
-        sr_params_free(p);
-        return st;
-    }
-    *out = p;
-    return SR_OK;
+    return SR_GIVE(out, p, st, sr_params_free);
 }
 
 void sr_params_free(sr_params *p) {

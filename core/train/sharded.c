@@ -38,12 +38,7 @@ sr_status sr_sharded_new(sr_sharded **out, sr_comm *comm, sr_optim *optim) {
     s->comm = comm;
     s->optim = optim;
     sr_status st = build(s);
-    if (st != SR_OK) {
-        sr_sharded_free(s);
-        return st;
-    }
-    *out = s;
-    return SR_OK;
+    return SR_GIVE(out, s, st, sr_sharded_free);
 }
 
 void sr_sharded_free(sr_sharded *s) {

@@ -130,12 +130,7 @@ sr_status sr_twin_new(sr_twin **out, sr_optim *optim) {
     SR_TRY(sr_new(&t, 1));
     t->optim = optim;
     sr_status st = make_copies(t);
-    if (st != SR_OK) {
-        sr_twin_free(t);
-        return st;
-    }
-    *out = t;
-    return SR_OK;
+    return SR_GIVE(out, t, st, sr_twin_free);
 }
 
 void sr_twin_free(sr_twin *t) {
