@@ -52,7 +52,7 @@ static int analysis_close(lua_State *L) {
  * Metrics over the examples that a loader with these options draws.
  *   options  part, max_len, nsp, short_seq_prob, seed, epoch, too_long
  *   threads  0: all processors */
-int lsr_metric_analysis(lua_State *L) {
+static int metric_analysis(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     sr_examples_opts opts = {0};
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -348,7 +348,7 @@ static int analysis_totals(lua_State *L) {
  *   counts   by id + 1
  *   slots    at least #counts; the others are unseen
  *   largest  weight */
-int lsr_metric_rarity(lua_State *L) {
+static int metric_rarity(lua_State *L) {
     int64_t n;
     lua_settop(L, 2);
     uint64_t *count = lsr_checklist(L, 1, &n, "counts", 0, INT64_MAX, sizeof *count);
@@ -368,7 +368,7 @@ int lsr_metric_rarity(lua_State *L) {
 /* rarity_coefficient(largest: number, most: integer) -> number
  * The factor of the length in length_rarity, for sequences of at most `most` tokens.
  *   largest  weight of a token */
-int lsr_metric_coefficient(lua_State *L) {
+static int metric_coefficient(lua_State *L) {
     lua_pushnumber(L, sr_rarity_coefficient(luaL_checknumber(L, 1), luaL_checkinteger(L, 2)));
     return 1;
 }
@@ -389,6 +389,14 @@ static const luaL_Reg methods[] = {
     {NULL, NULL},
 };
 
+static const luaL_Reg functions[] = {
+    {"analysis", metric_analysis},
+    {"rarity", metric_rarity},
+    {"rarity_coefficient", metric_coefficient},
+    {NULL, NULL},
+};
+
 void lsr_open_analysis(lua_State *L) {
     lsr_class(L, ANALYSIS, methods, analysis_close);
+    luaL_setfuncs(L, functions, 0);
 }

@@ -7,6 +7,7 @@
 #include "core/loader/loader.h"
 
 #define LSR_UPDATE "seqrun.core.Update"
+#define LSR_LOADER "seqrun.core.Loader"
 
 /* Pushes an empty box for an update, which it will own. */
 sr_update **lsr_newupdate(lua_State *L);
@@ -18,6 +19,3 @@ void lsr_account_update(lua_State *L, const sr_update *u);
 void lsr_pushcursor(lua_State *L, const sr_cursor *c);
 
 sr_loader *lsr_checkloader(lua_State *L, int arg);
-
-/* Registers the class. */
-void lsr_open_updates(lua_State *L);

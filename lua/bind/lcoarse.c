@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/tensor/ops.h"
-#include "lua/bind/lops.h"
 #include "lua/bind/ltensor.h"
 
 /* Dropout sites: their names, and their purposes in the random key. */

@@ -350,9 +350,7 @@ static const luaL_Reg methods[] = {
 static const luaL_Reg functions[] = {
     {"launch", launch}, {"engines", engines}, {"open", world_open}, {NULL, NULL}};
 
-int luaopen_seqrun_core_comm(lua_State *L);
-int luaopen_seqrun_core_comm(lua_State *L) {
+void lsr_open_comm(lua_State *L) {
     lsr_class(L, WORLD, methods, world_close);
-    luaL_newlib(L, functions);
-    return 1;
+    luaL_setfuncs(L, functions, 0);
 }

@@ -13,7 +13,8 @@ static sr_concepts *check_concepts(lua_State *L, int arg) {
 
 LSR_RELEASE(concepts_free, CONCEPTS, sr_concepts, sr_concepts_free)
 
-int lsr_batch_concepts(lua_State *L) {
+/* concepts(dataset, ids, lengths, stages) -> Concepts | nil, message, code */
+static int batch_concepts(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     int64_t tokens, forms, stages, sum = 0;
     const int32_t *ids = lsr_checklist(L, 2, &tokens, "ids", 0, INT32_MAX, 4);
@@ -76,6 +77,9 @@ void lsr_readconcepts(lua_State *L, int options, sr_concept_masks *m) {
 
 static const luaL_Reg concepts_methods[] = {{"counts", concepts_counts}, {NULL, NULL}};
 
+static const luaL_Reg functions[] = {{"concepts", batch_concepts}, {NULL, NULL}};
+
 void lsr_open_concepts(lua_State *L) {
     lsr_class(L, CONCEPTS, concepts_methods, concepts_free);
+    luaL_setfuncs(L, functions, 0);
 }

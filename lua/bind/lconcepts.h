@@ -6,13 +6,7 @@
 
 #include "core/batch/concepts.h"
 
-/* concepts(dataset, ids, lengths, stages) -> Concepts | nil, message, code */
-int lsr_batch_concepts(lua_State *L);
-
 /* Reads mask.concepts = { table =, share =, from = {...} } of an options table.  Leaves on the
  * stack what it points into, and on its top the table or nil, which must live as long as the
  * loader. */
 void lsr_readconcepts(lua_State *L, int options, sr_concept_masks *m);
-
-/* Registers the class. */
-void lsr_open_concepts(lua_State *L);

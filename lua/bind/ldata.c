@@ -309,15 +309,11 @@ static const luaL_Reg dataset_methods[] = {
     {NULL, NULL},
 };
 
-static const luaL_Reg data_functions[] = {
-    {"open", data_open}, {"ingest", lsr_data_ingest}, {"writer", lsr_data_writer}, {NULL, NULL}};
+static const luaL_Reg data_functions[] = {{"open", data_open}, {NULL, NULL}};
 
 /* @class seqrun.core.data
  * Data sets: .sqr files written and read. */
-int luaopen_seqrun_core_data(lua_State *L) {
+void lsr_open_data(lua_State *L) {
     lsr_class(L, LSR_DATASET, dataset_methods, dataset_gc);
-    lsr_open_prepare(L);
-    lsr_open_writer(L);
-    luaL_newlib(L, data_functions);
-    return 1;
+    luaL_setfuncs(L, data_functions, 0);
 }

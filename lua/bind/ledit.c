@@ -276,12 +276,9 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-int luaopen_seqrun_core_edit(lua_State *L);
 /* @class seqrun.core.edit
  * Lines that a person types. */
-int luaopen_seqrun_core_edit(lua_State *L) {
+void lsr_open_edit(lua_State *L) {
     open_class(L);
-    luaL_newlib(L, functions);
-    lsr_open_keys(L);
-    return 1;
+    luaL_setfuncs(L, functions, 0);
 }

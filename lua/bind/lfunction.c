@@ -1,6 +1,5 @@
 /* lfunction.c - functions on tensors that plug-ins added; part of seqrun.core.ops. */
 #include "core/tensor/function.h"
-#include "lua/bind/lops.h"
 #include "lua/bind/ltensor.h"
 
 /* call(name: string, outputs: Tensor[], inputs: Tensor[], numbers?: number[])

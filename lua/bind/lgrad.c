@@ -1,5 +1,4 @@
 /* lgrad.c - backward, and ops whose backward is a Lua function; part of seqrun.core.ops. */
-#include "lua/bind/lops.h"
 
 #include <string.h>
 
@@ -175,14 +174,10 @@ static int record(lua_State *L) {
     return 1;
 }
 
-void lsr_open_backward(lua_State *L) {
-    lua_pushcfunction(L, tensor_backward);
-    lua_setfield(L, -2, "backward");
-}
+static const luaL_Reg methods[] = {{"backward", tensor_backward}, {NULL, NULL}};
+static const luaL_Reg functions[] = {{"backward", backward}, {"record", record}, {NULL, NULL}};
 
 void lsr_open_grad(lua_State *L) {
-    lua_pushcfunction(L, backward);
-    lua_setfield(L, -2, "backward");
-    lua_pushcfunction(L, record);
-    lua_setfield(L, -2, "record");
+    lsr_tensor_methods(L, methods);
+    luaL_setfuncs(L, functions, 0);
 }

@@ -193,7 +193,7 @@ static const luaL_Reg histogram_methods[] = {
     {NULL, NULL},
 };
 
-void lsr_pack_histograms(lua_State *L) {
+void lsr_open_histograms(lua_State *L) {
     lsr_class(L, HISTOGRAM, histogram_methods, histogram_free);
     luaL_getmetatable(L, HISTOGRAM);
     lua_setfield(L, -2, "histogram_class");

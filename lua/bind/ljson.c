@@ -16,8 +16,6 @@
 #include "core/unicode/utf8.h"
 #include "lua/bind/lcheck.h"
 
-int luaopen_seqrun_core_json(lua_State *L);
-
 #define ARRAY "seqrun.core.Array"
 #define ROOT "seqrun.core.Json"
 enum { MAX_DEPTH = 64, MULTIPLE = 160, BASE = 1 << 20 };
@@ -318,13 +316,12 @@ static const luaL_Reg functions[] = {
 /* @class seqrun.core.json
  * JSON to Lua values and back, strict in reading and with stable bytes in writing.
  * @field null lightuserdata represents JSON null */
-int luaopen_seqrun_core_json(lua_State *L) {
+void lsr_open_json(lua_State *L) {
     lsr_class(L, ROOT, NULL, root_free);
     luaL_newmetatable(L, ARRAY);
     lsr_set_bool(L, "__json_array", true);
     lua_pop(L, 1);
-    luaL_newlib(L, functions);
+    luaL_setfuncs(L, functions, 0);
     lua_pushlightuserdata(L, NULL);
     lua_setfield(L, -2, "null");
-    return 1;
 }

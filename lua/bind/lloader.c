@@ -9,17 +9,15 @@
 #include "lua/bind/ldata.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/lconcepts.h"
-#include "lua/bind/lsampler.h"
 #include "lua/bind/lsolver.h"
 #include "lua/bind/ltargets.h"
 
-#define LOADER "seqrun.core.Loader"
 #define EPOCH "seqrun.core.Epoch" /* never seen from Lua */
 
 static const char *const arrange_names[] = {"packed", "padded", "single", NULL};
 
 sr_loader *lsr_checkloader(lua_State *L, int arg) {
-    return lsr_checkobject(L, arg, LOADER, "the loader is closed");
+    return lsr_checkobject(L, arg, LSR_LOADER, "the loader is closed");
 }
 
 /* ---- loaders ---- */
@@ -184,7 +182,7 @@ static int batch_loader(lua_State *L) {
     size_t size = 0;
     lua_getfield(L, 2, "plan");
     const char *plan = lua_isnil(L, -1) ? NULL : luaL_checklstring(L, -1, &size);
-    sr_loader **box = lsr_newbox_with(L, sizeof *box, LOADER, 3);
+    sr_loader **box = lsr_newbox_with(L, sizeof *box, LSR_LOADER, 3);
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1); /* the data set lives at least as long */
     lua_pushvalue(L, concepts);
@@ -196,7 +194,7 @@ static int batch_loader(lua_State *L) {
     return lsr_give(L, st);
 }
 
-LSR_RELEASE(loader_close, LOADER, sr_loader, sr_loader_close)
+LSR_RELEASE(loader_close, LSR_LOADER, sr_loader, sr_loader_close)
 
 /* @class seqrun.core.batch.loader
  * A loader; it keeps its data set alive. */
@@ -405,20 +403,10 @@ static int loader_update_of(lua_State *L) {
 /* loader:close()
  * Stops the workers and frees the memory. */
 static const luaL_Reg loader_methods[] = {
-    {"close", loader_close},
-    {"next", loader_next},
-    {"cursor", loader_cursor},
-    {"seek", loader_seek},
-    {"plan", loader_plan},
-    {"plan_text", loader_plan_text},
-    {"lengths", loader_lengths},
-    {"origin", loader_origin},
-    {"waited", loader_waited},
-    {"update_of", loader_update_of},
-    {"push", loader_push},
-    {"sampler", lsr_loader_sampler},
-    {"push_window", lsr_loader_push_window},
-    {NULL, NULL},
+    {"close", loader_close},         {"next", loader_next},     {"cursor", loader_cursor},
+    {"seek", loader_seek},           {"plan", loader_plan},     {"plan_text", loader_plan_text},
+    {"lengths", loader_lengths},     {"origin", loader_origin}, {"waited", loader_waited},
+    {"update_of", loader_update_of}, {"push", loader_push},     {NULL, NULL},
 };
 
 /* ---- the module ---- */
@@ -445,19 +433,13 @@ static int batch_permuted(lua_State *L) {
 static const luaL_Reg batch_functions[] = {
     {"loader", batch_loader},
     {"permuted", batch_permuted},
-    {"concepts", lsr_batch_concepts},
     {NULL, NULL},
 };
 
-int luaopen_seqrun_core_batch(lua_State *L);
 /* @class seqrun.core.batch
  * Loaders, and the updates they make. */
-int luaopen_seqrun_core_batch(lua_State *L) {
-    lsr_class(L, LOADER, loader_methods, loader_close);
+void lsr_open_batch(lua_State *L) {
+    lsr_class(L, LSR_LOADER, loader_methods, loader_close);
     lsr_class(L, EPOCH, NULL, epoch_free);
-    lsr_open_updates(L);
-    lsr_open_samplers(L);
-    lsr_open_concepts(L);
-    luaL_newlib(L, batch_functions);
-    return 1;
+    luaL_setfuncs(L, batch_functions, 0);
 }

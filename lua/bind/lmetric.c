@@ -186,17 +186,12 @@ static const luaL_Reg functions[] = {
     {"open", metric_open},
     {"arguments", metric_arguments},
     {"of", metric_of},
-    {"analysis", lsr_metric_analysis},
-    {"rarity", lsr_metric_rarity},
-    {"rarity_coefficient", lsr_metric_coefficient},
     {NULL, NULL},
 };
 
 /* @class seqrun.core.metric
  * Metrics: one number for each sequence of a data set. */
-int luaopen_seqrun_core_metric(lua_State *L) {
+void lsr_open_metric(lua_State *L) {
     lsr_class(L, LSR_METRIC, metric_methods, metric_gc);
-    lsr_open_analysis(L);
-    luaL_newlib(L, functions);
-    return 1;
+    luaL_setfuncs(L, functions, 0);
 }

@@ -1,5 +1,4 @@
 /* lops.c - seqrun.core.ops: small ops as methods and operators of tensors. */
-#include "lua/bind/lops.h"
 
 #include <string.h>
 
@@ -517,21 +516,17 @@ static void push_unary_names(lua_State *L) {
  * @field unary string[] the names of elementwise ops of one tensor, which are methods
  * @field activations string[] the activations of `linear`
  * @field coarse table<string, function> with positional arguments; seqrun.tensor.ops names them */
-int luaopen_seqrun_core_ops(lua_State *L) {
-    luaL_requiref(L, "seqrun.core.tensor", luaopen_seqrun_core_tensor, 0);
+void lsr_open_ops(lua_State *L) {
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "seqrun.core.tensor");
+    lua_call(L, 1, 1);
     lua_getfield(L, -1, "methods");
     luaL_setfuncs(L, methods, 0);
     set_elementwise(L);
-    lsr_open_backward(L);
-    lsr_open_fills(L);
     lua_getfield(L, -2, "metatable");
     set_operators(L);
-    luaL_newlib(L, functions);
+    lua_pop(L, 3);
+    luaL_setfuncs(L, functions, 0);
     push_unary_names(L);
     lua_setfield(L, -2, "unary");
-    lsr_open_coarse(L);
-    lsr_open_grad(L);
-    lsr_open_functions(L);
-    lsr_open_random(L);
-    return 1;
 }

@@ -240,14 +240,10 @@ static const luaL_Reg plan_methods[] = {
     {"info", plan_info}, {"pattern", plan_pattern}, {"histogram", plan_histogram},
     {"text", plan_text}, {"save", plan_save},       {NULL, NULL},
 };
-int luaopen_seqrun_core_pack(lua_State *L);
 /* @class seqrun.core.pack
  * Packing: histograms, solvers, plans, certificates and instances. */
-int luaopen_seqrun_core_pack(lua_State *L) {
+void lsr_open_pack(lua_State *L) {
     lsr_class(L, PLAN, plan_methods, plan_free);
     lsr_class(L, BUILDER, NULL, builder_free);
-    luaL_newlib(L, functions);
-    lsr_pack_histograms(L);
-    lsr_pack_proofs(L);
-    return 1;
+    luaL_setfuncs(L, functions, 0);
 }

@@ -16,8 +16,3 @@ sr_plan *lsr_pack_plan(lua_State *L, int arg);
 
 /* Pushes an empty histogram. */
 sr_histogram *lsr_pack_new_histogram(lua_State *L);
-
-/* Adds histograms to the module's table on top of the stack. */
-void lsr_pack_histograms(lua_State *L);
-/* Adds certificates, instances and ranks to the module's table on top of the stack. */
-void lsr_pack_proofs(lua_State *L);

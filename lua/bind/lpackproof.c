@@ -187,7 +187,7 @@ static const luaL_Reg certificate_methods[] = {
 static const luaL_Reg packing_methods[] = {
     {"at", packing_at}, {"tally", packing_tally}, {"__len", packing_length}, {NULL, NULL}};
 
-void lsr_pack_proofs(lua_State *L) {
+void lsr_open_proofs(lua_State *L) {
     lsr_class(L, CERTIFICATE, certificate_methods, certificate_free);
     lsr_class(L, PACKING, packing_methods, packing_free);
     luaL_getmetatable(L, CERTIFICATE);

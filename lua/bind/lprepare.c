@@ -52,7 +52,7 @@ static sr_status start(ingest *i, const char *path, const char *const *paths, si
  *     message, code
  * Begins a data set of text; step() until it is done, then commit().
  *   options  records: how JSONL is read */
-int lsr_data_ingest(lua_State *L) {
+static int data_ingest(lua_State *L) {
     static const char *const formats[] = {"prose", "lines", NULL};
     const char *path = luaL_checkstring(L, 1);
     size_t count;
@@ -133,6 +133,9 @@ static const luaL_Reg ingest_methods[] = {{"step", ingest_step},     {"counts", 
                                           {"digest", ingest_digest}, {"commit", ingest_commit},
                                           {"close", ingest_close},   {NULL, NULL}};
 
+static const luaL_Reg functions[] = {{"ingest", data_ingest}, {NULL, NULL}};
+
 void lsr_open_prepare(lua_State *L) {
     lsr_class(L, INGEST, ingest_methods, ingest_close);
+    luaL_setfuncs(L, functions, 0);
 }

@@ -5,7 +5,6 @@
  * epochs that no keyed draw uses.
  */
 #include "core/tensor/ops.h"
-#include "lua/bind/lops.h"
 #include "lua/bind/ltensor.h"
 
 typedef struct session {
@@ -127,9 +126,6 @@ static const luaL_Reg methods[] = {
 };
 
 void lsr_open_random(lua_State *L) {
+    lsr_tensor_methods(L, methods);
     luaL_setfuncs(L, functions, 0);
-}
-
-void lsr_open_fills(lua_State *L) {
-    luaL_setfuncs(L, methods, 0);
 }

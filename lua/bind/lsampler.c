@@ -29,7 +29,7 @@ static sr_sampler_metric check_metric(lua_State *L, int arg, int i) {
  * A sampler of an epoch, with nothing unlocked; everything if there are no metrics.
  *   metrics  false is a random order
  *   epoch    the first by default */
-int lsr_loader_sampler(lua_State *L) {
+static int loader_sampler(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_sampler_metric metric[SR_SAMPLER_METRICS];
     luaL_checktype(L, 2, LUA_TTABLE);
@@ -153,7 +153,7 @@ static uint32_t epoch_of(lua_State *L, const sr_loader *l) {
  * By order: queues the updates of a window; see seqrun.Window.
  *   own     that has unlocked what the window draws from
  *   totals  after it */
-int lsr_loader_push_window(lua_State *L) {
+static int loader_push_window(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_sampler *s = check_sampler(L, 2);
     luaL_checktype(L, 3, LUA_TTABLE);
@@ -187,6 +187,13 @@ static const luaL_Reg sampler_methods[] = {
     {"draw", sampler_draw},         {NULL, NULL},
 };
 
+static const luaL_Reg loader_methods[] = {
+    {"sampler", loader_sampler}, {"push_window", loader_push_window}, {NULL, NULL}};
+
 void lsr_open_samplers(lua_State *L) {
     lsr_class(L, SAMPLER, sampler_methods, sampler_close);
+    luaL_getmetatable(L, LSR_LOADER);
+    lua_getfield(L, -1, "__index");
+    luaL_setfuncs(L, loader_methods, 0);
+    lua_pop(L, 2);
 }

@@ -198,12 +198,10 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-int luaopen_seqrun_core_socket(lua_State *L);
 /* @class seqrun.core.socket
  * Local sockets of one user, and work that a connection may end. */
-int luaopen_seqrun_core_socket(lua_State *L) {
+void lsr_open_socket(lua_State *L) {
     lsr_class(L, SOCKET, socket_methods, socket_close);
     lsr_class(L, LISTENER, listener_methods, listener_close);
-    luaL_newlib(L, functions);
-    return 1;
+    luaL_setfuncs(L, functions, 0);
 }

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
-#include "lua/bind/lseqrun.h"
 
 typedef struct {
     size_t used, limit;
@@ -90,11 +89,10 @@ static int prepare(lua_State *L) {
     lua_setfield(L, -2, "exit");
     lua_pop(L, 2);
     lsr_text_only(L);
-    lsr_open(L, lua_touserdata(L, 1));
     return 0;
 }
 
-lua_State *lsr_state_new(const char *lua_dir) {
+lua_State *lsr_state_new(void) {
     account *a;
     if (sr_new(&a, 1) != SR_OK) return NULL;
     lua_State *L = lua_newstate(allocate, a);
@@ -104,8 +102,7 @@ lua_State *lsr_state_new(const char *lua_dir) {
     }
     lua_atpanic(L, panic);
     lua_pushcfunction(L, prepare);
-    lua_pushlightuserdata(L, (void *)lua_dir);
-    if (lua_pcall(L, 1, 0, 0) == LUA_OK) return L;
+    if (lua_pcall(L, 0, 0, 0) == LUA_OK) return L;
     lsr_state_close(L);
     return NULL;
 }

@@ -4,10 +4,10 @@
 #include <lua.h>
 #include <stddef.h>
 
-/* A state with the standard libraries and seqrun's, which allocates through core/base/mem.h; NULL
- * if out of memory.  The environment (LUA_PATH, LUA_CPATH, LUA_INIT) is ignored; modules are
- * found in `lua_dir` and in the system's Lua directories, never in the current directory. */
-lua_State *lsr_state_new(const char *lua_dir);
+/* A state with the standard libraries, which allocates through core/base/mem.h; NULL if out of
+ * memory.  The environment (LUA_PATH, LUA_CPATH, LUA_INIT) is ignored; modules are never found in
+ * the current directory. */
+lua_State *lsr_state_new(void);
 void lsr_state_close(lua_State *L);
 
 /* Bytes that Lua holds now, and the limit (0: none). */

@@ -405,13 +405,9 @@ static const luaL_Reg functions[] = {
     {NULL, NULL},
 };
 
-int luaopen_seqrun_core_sys(lua_State *L);
 /* @class seqrun.core.sys
  * Clocks, the terminal, files, signals and facts about the machine and the build. */
-int luaopen_seqrun_core_sys(lua_State *L) {
+void lsr_open_sys(lua_State *L) {
     lsr_class(L, NAMES, NULL, names_free);
-    luaL_newlib(L, functions);
-    lsr_open_process(L);
-    lsr_open_signals(L);
-    return 1;
+    luaL_setfuncs(L, functions, 0);
 }

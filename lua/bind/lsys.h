@@ -1,13 +1,8 @@
-/* lsys.h - the parts of seqrun.core.sys and seqrun.core.edit: each adds its functions to the module
- * table on top of the stack. */
+/* lsys.h - signals and the standard streams. */
 #pragma once
 
 #include <lua.h>
 #include <stdbool.h>
-
-void lsr_open_process(lua_State *L); /* lprocess.c */
-void lsr_open_signals(lua_State *L); /* lsignals.c */
-void lsr_open_keys(lua_State *L);    /* lkeys.c */
 
 /* Whether standard error ends with a line that is not complete (lsignals.c). */
 bool lsr_line_shown(void);

@@ -424,20 +424,21 @@ static void push_methods(lua_State *L) {
     lua_remove(L, -2);
 }
 
-int luaopen_seqrun_core_tensor(lua_State *L);
+void lsr_tensor_methods(lua_State *L, const luaL_Reg *more) {
+    luaL_getmetatable(L, LSR_TENSOR);
+    lua_getfield(L, -1, "methods");
+    luaL_setfuncs(L, more, 0);
+    lua_pop(L, 2);
+}
+
 /* @class seqrun.core.tensor
  * Handles of tensors, their devices and scopes.
  * @field methods table<string, function> of every tensor
  * @field layout_methods table<string, function> of every layout
  * @field metatable table of every tensor */
-int luaopen_seqrun_core_tensor(lua_State *L) {
-    lua_newtable(L);
-    lsr_open_devices(L);
+void lsr_open_tensor(lua_State *L) {
     push_methods(L);
     lua_setfield(L, -2, "methods");
     luaL_getmetatable(L, LSR_TENSOR);
     lua_setfield(L, -2, "metatable");
-    lsr_open_layout(L);
-    lsr_open_values(L);
-    return 1;
 }

@@ -66,13 +66,9 @@ int lsr_checkdim(lua_State *L, int arg, int ndim);
 int64_t lsr_position(const sr_tensor *t, int dim, int64_t i);
 int lsr_optdim(lua_State *L, int arg, int ndim, int otherwise);
 
+/* Adds methods to the class of tensors. */
+void lsr_tensor_methods(lua_State *L, const luaL_Reg *methods);
+
 /* Integers from one table argument, or from the arguments `arg` to the top; returns how many. */
 int lsr_checksizes(lua_State *L, int arg, int64_t sizes[SR_MAX_DIMS]);
 sr_dtype lsr_checkdtype(lua_State *L, int arg);
-
-/* Parts of seqrun.core.tensor: each adds its functions to the module table on top of the stack. */
-void lsr_open_devices(lua_State *L);
-void lsr_open_layout(lua_State *L);
-void lsr_open_values(lua_State *L);
-
-int luaopen_seqrun_core_tensor(lua_State *L);

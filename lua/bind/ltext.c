@@ -136,12 +136,7 @@ static const luaL_Reg functions[] = {
 
 /* @class seqrun.core.text
  * Vocabularies, tokenizers, sentences and vocabulary training. */
-int luaopen_seqrun_core_text(lua_State *L) {
+void lsr_open_text(lua_State *L) {
     lsr_class(L, LSR_VOCAB, vocab_methods, vocab_release);
-    luaL_newlib(L, functions);
-    lsr_open_tokenizer(L);
-    lsr_open_textfiles(L);
-    lsr_open_rows(L);
-    lsr_open_records(L);
-    return 1;
+    luaL_setfuncs(L, functions, 0);
 }

@@ -30,12 +30,3 @@ sr_records lsr_pushrecords(lua_State *L, int options);
 
 /* pad, unk, cls, sep, mask, NULL. */
 extern const char *const lsr_special_names[];
-
-/* ltokenizer.c, ltextfiles.c: each registers its classes and adds its functions to the module table
- * on top of the stack. */
-void lsr_open_tokenizer(lua_State *L);
-void lsr_open_textfiles(lua_State *L);
-
-/* lrows.c, lrecords.c: the same. */
-void lsr_open_rows(lua_State *L);
-void lsr_open_records(lua_State *L);

@@ -422,16 +422,8 @@ static const luaL_Reg functions[] = {
 
 /* @class seqrun.core.train
  * Parameters, optimizers, checkpoints and records; a thin layer over core/train. */
-int luaopen_seqrun_core_train(lua_State *L) {
+void lsr_open_train(lua_State *L) {
     lsr_class(L, PARAMS, params_methods, params_release);
     lsr_class(L, OPTIM, optim_methods, optim_release);
-    luaL_newlib(L, functions);
-    lsr_open_safetensors(L);
-    lsr_open_checkpoint(L);
-    lsr_open_log(L);
-    lsr_open_shares(L);
-    lsr_open_exchange(L);
-    lsr_open_sharded(L);
-    lsr_open_twin(L);
-    return 1;
+    luaL_setfuncs(L, functions, 0);
 }

@@ -271,7 +271,5 @@ static const luaL_Reg methods[] = {
 
 void lsr_open_values(lua_State *L) {
     luaL_setfuncs(L, functions, 0);
-    lua_getfield(L, -1, "methods");
-    luaL_setfuncs(L, methods, 0);
-    lua_pop(L, 1);
+    lsr_tensor_methods(L, methods);
 }

@@ -19,7 +19,7 @@ LSR_RELEASE(writer_close, WRITER, sr_shard_writer, sr_shard_abort)
 
 /* writer(path: string) -> Writer writer | nil, message, code
  * Begins a .sqr file of any columns, which appears when it is committed. */
-int lsr_data_writer(lua_State *L) {
+static int data_writer(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     sr_shard_writer **box = lsr_newbox(L, sizeof *box, WRITER);
     sr_status st = sr_shard_create(box, path);
@@ -216,6 +216,9 @@ static const luaL_Reg writer_methods[] = {
     {"import", writer_import}, {"commit", writer_commit},
     {"close", writer_close},   {NULL, NULL}};
 
+static const luaL_Reg functions[] = {{"writer", data_writer}, {NULL, NULL}};
+
 void lsr_open_writer(lua_State *L) {
     lsr_class(L, WRITER, writer_methods, writer_close);
+    luaL_setfuncs(L, functions, 0);
 }

@@ -279,12 +279,10 @@ static int yaml_parse(lua_State *L) {
 
 static const luaL_Reg functions[] = {{"parse", yaml_parse}, {NULL, NULL}};
 
-int luaopen_seqrun_core_yaml(lua_State *L);
 /* @class seqrun.core.yaml
  * Strict YAML, read event by event: no anchors, tags, aliases, duplicate keys or second documents.
  */
-int luaopen_seqrun_core_yaml(lua_State *L) {
+void lsr_open_yaml(lua_State *L) {
     lsr_class(L, LSR_YAML, NULL, reading_close);
-    luaL_newlib(L, functions);
-    return 1;
+    luaL_setfuncs(L, functions, 0);
 }

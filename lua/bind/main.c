@@ -15,6 +15,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/system.h"
+#include "lua/bind/lseqrun.h"
 #include "lua/bind/lstate.h"
 #include "lua/bind/lsys.h"
 
@@ -58,18 +59,18 @@ static void set_up_process(void) {
 static int run(lua_State *L) {
     int argc = (int)lua_tointeger(L, 1);
     char **argv = lua_touserdata(L, 2);
+    lsr_open(L, lua_touserdata(L, 3));
     lua_createtable(L, argc, 1);
     for (int i = 0; i < argc; i++) {
         lua_pushstring(L, argv[i]);
         lua_rawseti(L, -2, i);
     }
-    lua_pushvalue(L, -1);
     lua_setglobal(L, "arg");
     lua_getglobal(L, "require");
     lua_pushliteral(L, "seqrun.cli");
     lua_call(L, 1, 1);
     lua_getfield(L, -1, "main");
-    lua_pushvalue(L, 3);
+    lua_getglobal(L, "arg");
     lua_call(L, 1, 1);
     if (!lua_isinteger(L, -1)) return luaL_error(L, "cli.main returned no exit code");
     return 1;
@@ -102,7 +103,7 @@ int main(int argc, char **argv) {
     char lua_dir[PATH_MAX];
     set_up_process();
     find_lua_dir(lua_dir);
-    lua_State *L = lsr_state_new(lua_dir);
+    lua_State *L = lsr_state_new();
     if (L == NULL) {
         fprintf(stderr, "seqrun: out of memory\n");
         return EXIT_MEMORY;
@@ -111,7 +112,8 @@ int main(int argc, char **argv) {
     lua_pushcfunction(L, run);
     lua_pushinteger(L, argc);
     lua_pushlightuserdata(L, argv);
-    int status = lua_pcall(L, 2, 1, 1);
+    lua_pushlightuserdata(L, lua_dir);
+    int status = lua_pcall(L, 3, 1, 1);
     int code = status == LUA_OK ? (int)lua_tointeger(L, -1) : report_fault(L, status);
     lsr_state_close(L);
     if (code != 0 || !output_lost()) return code;

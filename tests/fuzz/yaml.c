@@ -7,8 +7,6 @@
 
 #include "tests/fuzz/fuzz.h"
 
-int luaopen_seqrun_core_yaml(lua_State *L);
-
 static void check_node(lua_State *L, int depth) {
     FUZZ_CHECK(depth <= DEPTH_LIMIT + 1);
     luaL_checkstack(L, 8, NULL);
@@ -35,7 +33,8 @@ static void check_node(lua_State *L, int depth) {
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     lua_State *L = luaL_newstate();
     if (L == NULL) return 0;
-    luaL_requiref(L, "yaml", luaopen_seqrun_core_yaml, 0);
+    lua_newtable(L);
+    lsr_open_yaml(L);
     lua_getfield(L, -1, "parse");
     lua_pushlstring(L, (const char *)bytes, size);
     FUZZ_CHECK(lua_pcall(L, 1, 2, 0) == LUA_OK);
