@@ -9,6 +9,8 @@
 #include "tests/support/check.h"
 #include "tests/c/saves.h"
 
+OWNER(sr_run_dir, sr_run_dir_close)
+
 /* ---- damage ---------------------------------------------------------------------------------- */
 
 static void put_file(const char *path, const void *bytes, size_t size) {
@@ -56,7 +58,7 @@ static void count_warning(void *context, sr_log_level level, const char *line) {
 }
 
 static void test_damage(void) {
-    sr_run_dir *dir;
+    OWNED(sr_run_dir) *dir;
     char *run = at("crash/runs/a"), *path;
     int64_t step;
     empty("crash");
@@ -96,7 +98,6 @@ static void test_damage(void) {
     CHECK(count == 1 && steps[0] == 10);
     sr_free(steps);
     sr_log_set(NULL, NULL, SR_LOG_WARN);
-    sr_run_dir_close(dir);
 }
 
 /* Forged manifests. */
@@ -164,7 +165,7 @@ static void test_lock(void) {
 }
 
 static void test_retention(void) {
-    sr_run_dir *dir;
+    OWNED(sr_run_dir) *dir;
     char *run = at("crash/runs/a");
     int64_t *steps;
     size_t count;
@@ -187,11 +188,10 @@ static void test_retention(void) {
     CHECK_OK(sr_checkpoint_list(&steps, &count, run));
     CHECK(count == 3);
     sr_free(steps);
-    sr_run_dir_close(dir);
 }
 
 static void test_planted(void) {
-    sr_run_dir *dir;
+    OWNED(sr_run_dir) *dir;
     char *run = at("crash/runs/a");
     empty("crash");
     mkdir(at("crash/runs"), 0700);
@@ -219,7 +219,6 @@ static void test_planted(void) {
                 SR_EINTERNAL, "more bytes");
     CHECK_FAILS(sr_saving_close(saving), SR_EINTERNAL, "fewer bytes");
     sr_saving_end(saving);
-    sr_run_dir_close(dir);
 }
 
 int main(void) {

@@ -7,6 +7,9 @@
 #include "tests/support/check.h"
 #include "tests/c/sample.h"
 
+OWNER(sr_loader, sr_loader_close)
+OWNER(sr_update, sr_update_free)
+
 static char path[256];
 
 static sr_dataset *open_sample(void) {
@@ -39,12 +42,12 @@ static double imbalance(const sr_update *u, double per_square) {
 }
 
 static void batches_cost_about_the_same(void) {
-    sr_dataset *d = open_sample();
+    OWNED(sr_dataset) *d = open_sample();
     for (int i = 0; i < 3; i++) {
         const double per_square[] = {0, 1.0 / 64, 1};
         sr_loader_opts o = usual();
-        sr_loader *l;
-        sr_update *u;
+        OWNED(sr_loader) *l;
+        OWNED(sr_update) *u;
         o.packs = 42;
         o.micro = 8;
         o.per_square = per_square[i];
@@ -55,10 +58,7 @@ static void batches_cost_about_the_same(void) {
         double want = imbalance(u, per_square[i] > 0 ? per_square[i] : SR_PER_SQUARE);
         CHECK(fabs(u->imbalance - want) < 1e-9);
         CHECK(u->imbalance >= 1 && u->imbalance < 1.01);
-        sr_update_free(u);
-        sr_loader_close(l);
     }
-    sr_dataset_close(d);
 }
 
 /* The most expensive of `ranks` runs of shares over the mean. */
@@ -78,12 +78,12 @@ static double rank_imbalance(const sr_update *u, int ranks) {
  */
 static void ranks_cost_about_the_same(void) {
     static const int64_t packs[] = {12, 20, 23, 32, 42};
-    sr_dataset *d = open_sample();
+    OWNED(sr_dataset) *d = open_sample();
     for (int i = 0; i < 5; i++)
         for (int64_t micro = 1; micro <= 8; micro *= 2) {
             sr_loader_opts o = usual();
-            sr_loader *l;
-            sr_update *u;
+            OWNED(sr_loader) *l;
+            OWNED(sr_update) *u;
             o.packs = packs[i];
             o.micro = micro;
             o.shares = 8;
@@ -97,10 +97,7 @@ static void ranks_cost_about_the_same(void) {
                 CHECK(rank_imbalance(u, ranks) < most * 1.02);
             }
             CHECK(fabs(u->imbalance - imbalance(u, SR_PER_SQUARE)) < 1e-9);
-            sr_update_free(u);
-            sr_loader_close(l);
         }
-    sr_dataset_close(d);
 }
 
 int main(void) {

@@ -3,6 +3,10 @@
 #include "tests/support/fail.h"
 #include "tests/c/world.h"
 
+OWNER(sr_params, sr_params_free)
+OWNER(sr_shares, sr_shares_free)
+OWNER(sr_exchange, sr_exchange_free)
+
 enum { SIZES = 5, MOST_SHARES = 33, MOST_RANKS = 9 };
 
 /* Pieces of 32,768 elements: cuts fall between and inside parameters, and some ranks own none. */
@@ -107,9 +111,9 @@ static void compare(const sr_params *p, const sr_comm *comm, job *j) {
 
 static void work(sr_comm *comm, void *context) {
     job *j = context;
-    sr_params *p;
-    sr_shares *s;
-    sr_exchange *x;
+    OWNED(sr_params) *p;
+    OWNED(sr_shares) *s;
+    OWNED(sr_exchange) *x;
     sr_exchange_opts opts = {j->library, j->sharded, j->overlap, j->bucket};
     j->good[comm->rank] = true;
     j->off[comm->rank] = 0;
@@ -122,9 +126,6 @@ static void work(sr_comm *comm, void *context) {
         if (st != SR_OK) j->good[comm->rank] = false;
         compare(p, comm, j);
     }
-    sr_exchange_free(x);
-    sr_shares_free(s);
-    sr_params_free(p);
 }
 
 /* The gradient of one rank alone, by shares.h. */
@@ -276,9 +277,9 @@ static void test_early(sr_device *d) {
                                    .receive = no_receive};
     sr_comm comm = {.engine = &engine, .device = d, .rank = 0, .ranks = 2};
     sr_exchange_opts opts = {.overlap = true, .bucket = 30000};
-    sr_params *p;
-    sr_shares *s;
-    sr_exchange *x;
+    OWNED(sr_params) *p;
+    OWNED(sr_shares) *s;
+    OWNED(sr_exchange) *x;
     CHECK_OK(sr_params_new(&p, d, specs, SIZES, SR_F32));
     CHECK_OK(sr_shares_new(&s, p));
     CHECK_OK(sr_exchange_new(&x, s, &comm, &opts));
@@ -293,9 +294,6 @@ static void test_early(sr_device *d) {
         CHECK(sent == 2);
         CHECK_OK(sr_exchange_reduce(x, 2));
     }
-    sr_exchange_free(x);
-    sr_shares_free(s);
-    sr_params_free(p);
 }
 
 int main(void) {

@@ -10,6 +10,9 @@
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
+OWNER(sr_loader, sr_loader_close)
+OWNER(sr_update, sr_update_free)
+
 static char path[256];
 
 enum { EXAMPLES = 30 };
@@ -182,7 +185,7 @@ static sr_status take_one(const sr_dataset *d, const sr_target_opts *target, int
 }
 
 static void bad_labels_name_their_example(void) {
-    sr_dataset *d = open_labels();
+    OWNED(sr_dataset) *d = open_labels();
     sr_target_opts wide = {.name = "wide"}, span = {.name = "span", .reads = "spans"};
     for (int i = 0; i < 2; i++) { /* whichever update has the bad example */
         sr_loader_opts o = with(i == 0 ? &wide : &span, 1);
@@ -194,14 +197,13 @@ static void bad_labels_name_their_example(void) {
                     i == 0 ? "value 3 of column 'wide' is 8589934592" : "example 5 has the span");
         sr_loader_close(l);
     }
-    sr_dataset_close(d);
 }
 
 static void late_targets_are_checked(void) {
-    sr_dataset *d = open_labels();
+    OWNED(sr_dataset) *d = open_labels();
     sr_loader_opts o = with(three, 3);
-    sr_loader *l;
-    sr_update *u;
+    OWNED(sr_loader) *l;
+    OWNED(sr_update) *u;
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
     CHECK_OK(sr_loader_next(&u, l));
     sr_batch *b = u->batch[0];
@@ -218,35 +220,22 @@ static void late_targets_are_checked(void) {
     CHECK_OK(sr_update_finish(u));
     CHECK(b->target[2].denominator == 3 && b->target[2].weights[2] == (float)(1.0 / 3));
     for (int i = 0; i < 3; i++) CHECK(b->last_rows[b->target[2].places[i]] == good[i]);
-    sr_update_free(u);
-    sr_loader_close(l);
+}
+
+static sr_status open_and_close(void) {
+    sr_dataset *d;
+    sr_dataset_opts none = {0};
+    sr_status st = sr_dataset_open(&d, path, &none);
     sr_dataset_close(d);
+    return st;
 }
 
 static void memory_runs_out(void) {
     sr_dataset *d = open_labels();
     CHECK_OK(take_one(d, three, 3)); /* fills the block cache, which stays */
-    int64_t live = sr_mem_live();
-    for (int64_t n = 1; n < 3000; n++) {
-        sr_mem_fail_at(n, true);
-        sr_status st = take_one(d, three, 3);
-        bool reached = sr_mem_calls() >= n;
-        sr_mem_fail_at(0, false);
-        CHECK(st == (reached ? SR_ENOMEM : SR_OK) && sr_mem_live() == live);
-        if (!reached) break;
-    }
+    CHECK_STARVED(true, take_one(d, three, 3));
     sr_dataset_close(d);
-    live = sr_mem_live();
-    sr_dataset_opts none = {0};
-    for (int64_t n = 1; n < 3000; n++) {
-        sr_mem_fail_at(n, true);
-        sr_status st = sr_dataset_open(&d, path, &none);
-        bool reached = sr_mem_calls() >= n;
-        sr_mem_fail_at(0, false);
-        sr_dataset_close(d);
-        CHECK(st == (reached ? SR_ENOMEM : SR_OK) && sr_mem_live() == live);
-        if (!reached) break;
-    }
+    CHECK_STARVED(true, open_and_close());
 }
 
 int main(void) {

@@ -12,6 +12,10 @@
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
+OWNER(sr_loader, sr_loader_close)
+OWNER(sr_update, sr_update_free)
+OWNER(sr_epoch, sr_epoch_release)
+
 static char path[256];
 
 static sr_dataset *open_sample(double held) {
@@ -61,10 +65,9 @@ static uint64_t digest(const sr_update *u) {
 /* The digests of the next n updates; 0 after the end. */
 static void take(sr_loader *l, uint64_t *out, int n) {
     for (int i = 0; i < n; i++) {
-        sr_update *u = NULL;
+        OWNED(sr_update) *u = NULL;
         CHECK_OK(sr_loader_next(&u, l));
         out[i] = u != NULL ? digest(u) : 0;
-        sr_update_free(u);
     }
 }
 
@@ -112,7 +115,7 @@ static void every_example_once(void) {
 enum { MANY = 120 }; /* updates: several epochs */
 
 static void workers_change_nothing(void) {
-    sr_dataset *d = open_sample(0.05);
+    OWNED(sr_dataset) *d = open_sample(0.05);
     uint64_t want[MANY], got[MANY];
     sr_loader_opts o = usual();
     sr_loader *l;
@@ -136,11 +139,10 @@ static void workers_change_nothing(void) {
     take(l, got, 1);
     CHECK(want[0] != got[0]);
     sr_loader_close(l); /* with updates still waiting */
-    sr_dataset_close(d);
 }
 
 static void seeking_equals_never_having_stopped(void) {
-    sr_dataset *d = open_sample(0.05);
+    OWNED(sr_dataset) *d = open_sample(0.05);
     uint64_t want[MANY], got[MANY];
     sr_cursor cursor[MANY];
     sr_loader_opts o = usual();
@@ -167,7 +169,6 @@ static void seeking_equals_never_having_stopped(void) {
     CHECK_FAILS(sr_loader_seek(other, &nowhere), SR_EINVAL, "its options have changed");
     sr_loader_close(other);
     sr_loader_close(l);
-    sr_dataset_close(d);
 }
 
 /* One sequence of a batch as a number: tokens, types, masks, labels, wherever it stands. */
@@ -203,7 +204,7 @@ static void sequences(const sr_update *u, uint64_t *out) {
 }
 
 static void arrangements_hold_the_same(void) {
-    sr_dataset *d = open_sample(0);
+    OWNED(sr_dataset) *d = open_sample(0);
     for (int mean = 0; mean < 2; mean++) {
         sr_update *u[3];
         sr_loader *l[3];
@@ -234,16 +235,15 @@ static void arrangements_hold_the_same(void) {
             sr_loader_close(l[i]);
         }
     }
-    sr_dataset_close(d);
 }
 
 static void weights_sum_to_one(void) {
-    sr_dataset *d = open_sample(0);
+    OWNED(sr_dataset) *d = open_sample(0);
     for (int mean = 0; mean < 2; mean++) {
         for (int64_t micro = 0; micro < 8; micro++) {
             sr_loader_opts o = usual();
-            sr_loader *l;
-            sr_update *u;
+            OWNED(sr_loader) *l;
+            OWNED(sr_update) *u;
             o.micro = micro;
             o.mean = (sr_mean)mean;
             CHECK_OK(sr_loader_open(&l, d, &o, NULL));
@@ -255,11 +255,8 @@ static void weights_sum_to_one(void) {
                         sum[k] += (double)u->batch[b]->target[k].weights[i];
             CHECK(fabs(sum[0] - 1) < 1e-5 && fabs(sum[1] - 1) < 1e-5);
             CHECK(u->batches == (micro == 0 ? 1 : (7 + micro - 1) / micro));
-            sr_update_free(u);
-            sr_loader_close(l);
         }
     }
-    sr_dataset_close(d);
 }
 
 /* Weights, labels and rows of a batch, one by one. */
@@ -300,12 +297,12 @@ static int wrong_rows(const sr_batch *b) {
 }
 
 static void targets_are_what_they_say(void) {
-    sr_dataset *d = open_sample(0);
+    OWNED(sr_dataset) *d = open_sample(0);
     for (int i = 0; i < 6; i++) {
         sr_loader_opts o = usual();
-        sr_loader *l;
-        sr_epoch *e;
-        sr_update *u;
+        OWNED(sr_loader) *l;
+        OWNED(sr_epoch) *e;
+        OWNED(sr_update) *u;
         int wrong = 0;
         o.examples.epoch = 3;
         o.examples.max_len = 128;
@@ -318,17 +315,13 @@ static void targets_are_what_they_say(void) {
             wrong += wrong_targets(u->batch[b], u, e->examples, o.mean) + wrong_rows(u->batch[b]);
         }
         CHECK(wrong == 0);
-        sr_update_free(u);
-        sr_epoch_release(e);
-        sr_loader_close(l);
     }
-    sr_dataset_close(d);
 }
 
 static void a_full_batch_has_no_slack(void) {
-    sr_dataset *d;
-    sr_loader *l;
-    sr_update *u;
+    OWNED(sr_dataset) *d;
+    OWNED(sr_loader) *l;
+    OWNED(sr_update) *u;
     sr_dataset_opts none = {0};
     CHECK_OK(sample_examples(path, (uint32_t[]){126}, (uint32_t[]){0}, 1));
     CHECK_OK(sr_dataset_open(&d, path, &none));
@@ -338,16 +331,13 @@ static void a_full_batch_has_no_slack(void) {
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
     CHECK_OK(sr_loader_next(&u, l));
     CHECK(u->tokens == 128 * u->sequences && u->slots == u->tokens);
-    sr_update_free(u);
-    sr_loader_close(l);
-    sr_dataset_close(d);
 }
 
 static void packs_of_an_update(void) {
-    sr_dataset *d = open_sample(0);
+    OWNED(sr_dataset) *d = open_sample(0);
     sr_loader_opts o = usual();
-    sr_loader *l;
-    sr_update *u;
+    OWNED(sr_loader) *l;
+    OWNED(sr_update) *u;
     o.packs = 0;
     o.sequences = 1;
     o.examples.max_len = 512; /* a pack holds several */
@@ -358,15 +348,12 @@ static void packs_of_an_update(void) {
     CHECK_OK(sr_loader_seek(l, &c));
     CHECK_OK(sr_loader_next(&u, l));
     CHECK(u->packs == 5 && u->end.packs == 5);
-    sr_update_free(u);
-    sr_loader_close(l);
-    sr_dataset_close(d);
 }
 
 static void given_uids_make_an_update(void) {
-    sr_dataset *d = open_sample(0);
+    OWNED(sr_dataset) *d = open_sample(0);
     sr_loader_opts o = usual();
-    sr_loader *l;
+    OWNED(sr_loader) *l;
     sr_update *u;
     uint32_t uids[] = {5, 0, 17};
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
@@ -379,16 +366,14 @@ static void given_uids_make_an_update(void) {
     }
     uids[1] = 1 << 30;
     CHECK_FAILS(sr_loader_update_of(&u, l, uids, 3, 0, SR_PACKED), SR_EINVAL, "is out of range");
-    sr_loader_close(l);
-    sr_dataset_close(d);
 }
 
 /* One plan forever: the examples of a fixed set are the same each epoch, their masks and partners
  * are not. */
 static void fixed_sets_keep_their_examples(void) {
     uint32_t a[40], b[40];
-    sr_dataset *d;
-    sr_loader *l;
+    OWNED(sr_dataset) *d;
+    OWNED(sr_loader) *l;
     sr_dataset_opts none = {0};
     for (uint32_t i = 0; i < 40; i++) {
         a[i] = 5 + i % 13;
@@ -401,7 +386,7 @@ static void fixed_sets_keep_their_examples(void) {
     o.packs = 1 << 20;
     o.epochs = 3;
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
-    sr_update *u;
+    OWNED(sr_update) *u;
     CHECK_OK(sr_loader_next(&u, l));
     CHECK(u != NULL && u->sequences == 120);
     int wrong = 0, moved = 0;
@@ -418,31 +403,26 @@ static void fixed_sets_keep_their_examples(void) {
     }
     CHECK(wrong == 0 && moved > 0);
     CHECK(masked[0] != masked[1] && masked[1] != masked[2] && masked[0] != masked[2]);
-    sr_update_free(u);
-    sr_loader_close(l);
-    sr_dataset_close(d);
 }
 
 static void damage_stops_the_loader(void) {
-    sr_dataset *d = open_sample(0);
+    OWNED(sr_dataset) *d = open_sample(0);
     CHECK(truncate(path, 100) == 0); /* tokens are not in memory */
     for (int threads = 0; threads < 3; threads++) {
         sr_loader_opts o = usual();
-        sr_loader *l;
+        OWNED(sr_loader) *l;
         sr_update *u;
         o.threads = threads;
         o.prefetch = 3;
         CHECK_OK(sr_loader_open(&l, d, &o, NULL));
         CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA, "truncated");
         CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA, "truncated"); /* again, not the end */
-        sr_loader_close(l);
     }
-    sr_dataset_close(d);
 }
 
 /* A stop in the middle of a solver, at the prompt say: what follows is what would have followed. */
 static void a_stop_is_no_end(void) {
-    sr_dataset *d = open_sample(0);
+    OWNED(sr_dataset) *d = open_sample(0);
     uint64_t want[8], got[8];
     sr_loader_opts o = usual();
     sr_loader *l;
@@ -470,11 +450,10 @@ static void a_stop_is_no_end(void) {
         CHECK(memcmp(want, got, sizeof want) == 0);
         sr_loader_close(l);
     }
-    sr_dataset_close(d);
 }
 
 static void bad_options_are_refused(void) {
-    sr_dataset *d = open_sample(0);
+    OWNED(sr_dataset) *d = open_sample(0);
     sr_loader *l;
     sr_loader_opts o = usual();
     o.packs = 0;
@@ -500,7 +479,6 @@ static void bad_options_are_refused(void) {
     o = usual();
     o.threads = 65;
     CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "threads");
-    sr_dataset_close(d);
 }
 
 static sr_status open_and_take(const sr_dataset *d, int threads) {

@@ -11,6 +11,8 @@
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
+OWNER(sr_examples, sr_examples_free)
+
 static char text_path[64], long_path[64], fixed_path[64], part_path[64];
 
 static sr_dataset *open_data(const char *path, double held, bool keyed) {
@@ -29,7 +31,7 @@ static bool same_tokens(const sr_segments *t, const int32_t *ids) {
 /* Parts in order give the epoch's examples, by uid. */
 static void stream(const sr_dataset *d, const sr_examples_opts *opts) {
     static int32_t ids[SR_EXAMPLES_MOST], types[SR_EXAMPLES_MOST];
-    sr_examples *all;
+    OWNED(sr_examples) *all;
     sr_stream s;
     sr_stream_part w = {0};
     int64_t uid = 0, wrong = 0;
@@ -48,7 +50,6 @@ static void stream(const sr_dataset *d, const sr_examples_opts *opts) {
     CHECK(uid == all->count && wrong == 0);
     sr_stream_part_close(&w);
     sr_stream_close(&s);
-    sr_examples_free(all);
 }
 
 /* The counts are those of a loop over all sequences, on any number of threads. */
@@ -56,7 +57,7 @@ static void counts(const sr_dataset *d, const sr_examples_opts *opts) {
     static int32_t ids[SR_EXAMPLES_MOST], types[SR_EXAMPLES_MOST];
     int32_t size = sr_tokenizer_size(d->tokenizer);
     uint64_t *want, *got;
-    sr_examples *all;
+    OWNED(sr_examples) *all;
     sr_stream s;
     sr_threads *threads;
     int64_t sequences, tokens;
@@ -78,7 +79,6 @@ static void counts(const sr_dataset *d, const sr_examples_opts *opts) {
     }
     sr_free(want);
     sr_stream_close(&s);
-    sr_examples_free(all);
 }
 
 /* ---- measures ---- */
@@ -260,7 +260,7 @@ static sr_status everything(const sr_dataset *d) {
 }
 
 static void failing_memory(void) {
-    sr_dataset *d = open_data(text_path, 0, false);
+    OWNED(sr_dataset) *d = open_data(text_path, 0, false);
     int64_t live = 0, n = 0;
     CHECK_OK(everything(d)); /* fills the cache of blocks */
     live = sr_mem_live();
@@ -272,7 +272,6 @@ static void failing_memory(void) {
         CHECK(sr_mem_live() == live);
     }
     CHECK(st == SR_OK && n > 20);
-    sr_dataset_close(d);
 }
 
 int main(void) {
@@ -290,14 +289,13 @@ int main(void) {
     sr_examples_opts fixed = {.max_len = 64, .too_long = SR_TOO_LONG_TRUNCATE};
     const char *paths[] = {text_path, long_path};
     for (int i = 0; i < 2; i++) {
-        sr_dataset *d = open_data(paths[i], 0.3, true);
+        OWNED(sr_dataset) *d = open_data(paths[i], 0.3, true);
         stream(d, &pairs);
         stream(d, &single);
         counts(d, &pairs);
         rarity(d, &pairs);
         stops(d, &pairs, true);
         stops(d, &single, false);
-        sr_dataset_close(d);
     }
     sr_dataset *d = open_data(fixed_path, 0, false);
     stream(d, &fixed);

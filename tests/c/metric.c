@@ -11,6 +11,8 @@
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
+OWNER(sr_metric, sr_metric_close)
+
 enum { COUNT = 1000 };
 
 static char text_path[64], other_path[64], metric_path[64], scratch[64];
@@ -133,15 +135,13 @@ static void integers(sr_column_type type, double largest) {
     double back[4];
     sr_dataset_opts usual = {.held = SR_HELD_USUAL};
     sr_examples_opts opts = {.max_len = 128};
-    sr_dataset *d;
-    sr_metric *m;
+    OWNED(sr_dataset) *d;
+    OWNED(sr_metric) *m;
     CHECK_OK(sr_dataset_open(&d, text_path, &usual));
     CHECK_OK(write_metric(d, &opts, type, value, 4));
     CHECK_OK(sr_metric_open(&m, metric_path));
     CHECK_OK(sr_metric_values(back, m, 0, 4));
     CHECK(memcmp(back, value, sizeof value) == 0 && m->whole);
-    sr_metric_close(m);
-    sr_dataset_close(d);
 }
 
 static sr_status everything(const sr_dataset *d) {
@@ -167,7 +167,7 @@ static sr_status everything(const sr_dataset *d) {
 
 static void failing_memory(void) {
     sr_dataset_opts usual = {.held = SR_HELD_USUAL};
-    sr_dataset *d;
+    OWNED(sr_dataset) *d;
     CHECK_OK(sr_dataset_open(&d, text_path, &usual));
     int64_t live = sr_mem_live();
     sr_status st = SR_ENOMEM;
@@ -179,7 +179,6 @@ static void failing_memory(void) {
         CHECK(sr_mem_live() == live);
     }
     CHECK(st == SR_OK && n > 20);
-    sr_dataset_close(d);
 }
 
 int main(void) {

@@ -5,6 +5,9 @@
 #include "core/seqrun.h"
 #include "tests/support/check.h"
 
+OWNER(sr_device, sr_device_close)
+OWNER(sr_params, sr_params_free)
+
 static const sr_param_spec specs[] = {
     {.name = "word", .ndim = 2, .shape = {700, 101}, .std = 0.02, .pad_rows_to = 64},
     {.name = "q", .ndim = 2, .shape = {200, 200}, .std = 0.02, .fuse = "qk"},
@@ -121,7 +124,7 @@ static float *train(sr_device *d, sr_method method, int parts) {
 }
 
 static void test_parts(sr_device *d, sr_method method) {
-    sr_params *p;
+    OWNED(sr_params) *p;
     CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
     float *whole = train(d, method, 1);
     for (int parts = 2; parts <= MOST; parts++) {
@@ -130,12 +133,11 @@ static void test_parts(sr_device *d, sr_method method) {
         sr_free(together);
     }
     sr_free(whole);
-    sr_params_free(p);
 }
 
 /* What a range holds of each parameter; all ranges together hold each element once. */
 static void test_pieces(sr_device *d) {
-    sr_params *p;
+    OWNED(sr_params) *p;
     sr_optim *o;
     sr_segment segments[COUNT];
     int64_t held[COUNT] = {0};
@@ -159,11 +161,10 @@ static void test_pieces(sr_device *d) {
         sr_optim_free(o);
     }
     for (int i = 0; i < COUNT; i++) CHECK(held[i] == p->list[i].size);
-    sr_params_free(p);
 }
 
 static void test_ranges(sr_device *d) {
-    sr_params *p;
+    OWNED(sr_params) *p;
     sr_optim *o;
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(SR_ADAMW);
@@ -182,12 +183,11 @@ static void test_ranges(sr_device *d) {
         }
         CHECK(end == p->stored);
     }
-    sr_params_free(p);
 }
 
 /* A matrix of Muon has one owner, whatever the number of parts. */
 static void test_matrices(sr_device *d) {
-    sr_params *p;
+    OWNED(sr_params) *p;
     sr_optim *o;
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(SR_MUON);
@@ -215,20 +215,18 @@ static void test_matrices(sr_device *d) {
     CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "not a matrix of 7 x 200");
     opts.momentum = 1;
     CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "momentum is 1");
-    sr_params_free(p);
 }
 
 int main(void) {
     int64_t live = sr_mem_live();
     const sr_backend *backends[] = {&sr_backend_ref, &sr_backend_cpu};
     for (int b = 0; b < 2; b++) {
-        sr_device *d;
+        OWNED(sr_device) *d;
         CHECK_OK(sr_device_open(&d, backends[b], 0, NULL));
         for (int method = 0; method < SR_METHOD_COUNT; method++) test_parts(d, (sr_method)method);
         test_matrices(d);
         test_pieces(d);
         test_ranges(d);
-        sr_device_close(d);
     }
     CHECK(sr_mem_live() == live);
     return CHECK_DONE();

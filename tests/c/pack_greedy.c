@@ -70,7 +70,7 @@ static int64_t packs_of(const sr_histogram *h, const char *solver, int32_t depth
 static void against_one_by_one(void) {
     test_rng r = {7, 0};
     for (int i = 0; i < 1500; i++) {
-        sr_histogram h;
+        OWNED(sr_histogram) h;
         uint32_t capacity = 1 + test_below(&r, i % 3 == 0 ? 12 : 200);
         CHECK_OK(random_histogram(&h, &r, capacity, 12));
         int32_t depth = i % 2 == 0 ? 0 : 1 + (int32_t)test_below(&r, 6);
@@ -80,7 +80,6 @@ static void against_one_by_one(void) {
         CHECK(packs_of(&h, "none", depth) == h.sequences);
         CHECK(packs_of(&h, "lpfhp", depth) >= sr_bound_cheap(&h, depth).packs);
         CHECK(packs_of(&h, "spfhp", depth) >= sr_bound_cheap(&h, depth).packs);
-        sr_histogram_free(&h);
     }
 }
 
@@ -106,17 +105,16 @@ static int64_t plain_l2(const sr_histogram *h) {
 static void bounds(void) {
     test_rng r = {8, 0};
     for (int i = 0; i < 500; i++) {
-        sr_histogram h;
+        OWNED(sr_histogram) h;
         CHECK_OK(random_histogram(&h, &r, 1 + test_below(&r, 90), 30));
         CHECK(sr_bound_l2(&h) == plain_l2(&h));
-        sr_histogram_free(&h);
     }
 }
 
 static void edges(void) {
     static const char *const solvers[] = {"spfhp", "lpfhp", "bfd", "ffd", "bpcc", "none"};
     for (int s = 0; s < 6; s++) {
-        sr_histogram h;
+        OWNED(sr_histogram) h;
         CHECK_OK(sr_histogram_new(&h, SR_MAX_LENGTH));
         CHECK(packs_of(&h, solvers[s], 0) == 0);
         CHECK_OK(sr_histogram_add(&h, SR_MAX_LENGTH, 5, SR_LONG_ERROR));
@@ -125,14 +123,12 @@ static void edges(void) {
         int64_t ones = ((int64_t)1 << 40) + 1, full = ones / SR_MAX_LENGTH + 1;
         if (s > 0 && s < 5) CHECK(packs_of(&h, solvers[s], 0) == full + 5);
         CHECK(packs_of(&h, solvers[s], 1) == ones + 5);
-        sr_histogram_free(&h);
     }
     sr_plan *plan;
-    sr_histogram h;
+    OWNED(sr_histogram) h;
     CHECK_OK(sr_histogram_new(&h, 8));
     CHECK_FAILS(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "magic"}), SR_EINVAL, "lpfhp");
     CHECK_FAILS(sr_pack_solve(&plan, &h, &(sr_pack_opts){.max_seqs = -1}), SR_EINVAL, "max_seqs");
-    sr_histogram_free(&h);
 }
 
 int main(void) {

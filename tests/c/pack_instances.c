@@ -5,6 +5,8 @@
 #include "tests/support/check.h"
 #include "tests/c/packing.h"
 
+OWNER(sr_packing, sr_packing_free)
+
 static uint16_t length[200000];
 
 /* Lengths in random order for a histogram. */
@@ -45,9 +47,9 @@ static void exactly_once(void) {
     const char *const solvers[] = {"lpfhp", "spfhp", "ffd", "none"};
     test_rng r = {11, 0};
     for (int i = 0; i < 300; i++) {
-        sr_histogram h;
-        sr_plan *plan = NULL;
-        sr_packing *k = NULL;
+        OWNED(sr_histogram) h;
+        OWNED(sr_plan) *plan = NULL;
+        OWNED(sr_packing) *k = NULL;
         CHECK_OK(random_histogram(&h, &r, 1 + test_below(&r, 100), 40));
         sr_pack_opts opts = {.solver = solvers[i % 4], .max_seqs = (int32_t)test_below(&r, 5)};
         CHECK_OK(sr_pack_solve(&plan, &h, &opts));
@@ -55,16 +57,13 @@ static void exactly_once(void) {
         CHECK_OK(sr_packing_new(&k, plan, &table, 42));
         for (uint32_t epoch = 0; epoch < 3; epoch++)
             CHECK(epoch_is_exact(k, plan, epoch, table.count));
-        sr_packing_free(k);
-        sr_plan_free(plan);
-        sr_histogram_free(&h);
     }
 }
 
 /* Unfilled slots are padding: no sequence is lost or repeated. */
 static void unfilled_slots(void) {
-    sr_plan *plan = NULL;
-    sr_histogram h;
+    OWNED(sr_plan) *plan = NULL;
+    OWNED(sr_histogram) h;
     CHECK_OK(sr_histogram_new(&h, 8));
     CHECK_OK(sr_histogram_add(&h, 3, 5, SR_LONG_ERROR));
     CHECK_OK(sr_histogram_add(&h, 5, 3, SR_LONG_ERROR));
@@ -76,13 +75,10 @@ static void unfilled_slots(void) {
     CHECK_OK(sr_plan_check(plan));
     test_rng r = {3, 0};
     sr_lengths table = {length, 2, assign(&h, &r)};
-    sr_packing *k;
+    OWNED(sr_packing) *k;
     CHECK_OK(sr_packing_new(&k, plan, &table, 1));
     CHECK(sr_packing_packs(k) == 16);
     for (uint32_t epoch = 0; epoch < 20; epoch++) CHECK(epoch_is_exact(k, plan, epoch, 8));
-    sr_packing_free(k);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
 }
 
 static int64_t position_of(const sr_packing *k, uint32_t epoch, uint32_t uid, uint32_t *partner) {
@@ -97,8 +93,8 @@ static int64_t position_of(const sr_packing *k, uint32_t epoch, uint32_t uid, ui
 }
 
 static void epochs_differ(void) {
-    sr_histogram h;
-    sr_plan *plan = NULL;
+    OWNED(sr_histogram) h;
+    OWNED(sr_plan) *plan = NULL;
     sr_packing *k, *other;
     test_rng r = {5, 0};
     CHECK_OK(sr_histogram_new(&h, 64));
@@ -119,15 +115,13 @@ static void epochs_differ(void) {
     CHECK(same <= 2 && moved >= 38);
     sr_packing_free(k);
     sr_packing_free(other);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
 }
 
 /* The position of a sequence in the epoch is uniform: chi-square over 10 intervals. */
 static void order_is_uniform(void) {
-    sr_histogram h;
-    sr_plan *plan = NULL;
-    sr_packing *k;
+    OWNED(sr_histogram) h;
+    OWNED(sr_plan) *plan = NULL;
+    OWNED(sr_packing) *k;
     test_rng r = {6, 0};
     CHECK_OK(sr_histogram_new(&h, 4));
     CHECK_OK(sr_histogram_add(&h, 4, 97, SR_LONG_ERROR));
@@ -144,14 +138,11 @@ static void order_is_uniform(void) {
     double chi = 0;
     for (int i = 0; i < 97; i++) chi += (hits[i] - 100) * (hits[i] - 100) / 100.0;
     CHECK(chi < 149); /* 96 degrees of freedom: exceeded by one uniform table in 2,400 */
-    sr_packing_free(k);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
 }
 
 static void known_answers(void) {
-    sr_histogram h;
-    sr_plan *plan = NULL;
+    OWNED(sr_histogram) h;
+    OWNED(sr_plan) *plan = NULL;
     sr_packing *k;
     CHECK_OK(sr_histogram_new(&h, 10));
     CHECK_OK(sr_histogram_add(&h, 5, 100, SR_LONG_ERROR));
@@ -172,8 +163,6 @@ static void known_answers(void) {
     CHECK_FAILS(sr_packing_new(&k, plan, &table, 1), SR_EDATA, "sequence 99 of 4 tokens");
     table.count = 99;
     CHECK_FAILS(sr_packing_new(&k, plan, &table, 1), SR_EDATA, "the list has 99");
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
 }
 
 int main(void) {

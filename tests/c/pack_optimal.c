@@ -77,7 +77,7 @@ static void published_certificates(void) {
     static const char *const depths[] = {"3", "4", "max"};
     for (int i = 0; i < 6; i++) {
         char path[128];
-        sr_histogram h;
+        OWNED(sr_histogram) h;
         sr_certificate c;
         snprintf(path, sizeof path, PACKING_DATA "cert_%s_k%s.tsv", sets[i / 3], depths[i % 3]);
         CHECK_OK(load_set(&h, sets[i / 3]));
@@ -96,7 +96,6 @@ static void published_certificates(void) {
             c.bound -= by;
         }
         sr_certificate_free(&c);
-        sr_histogram_free(&h);
     }
 }
 
@@ -135,14 +134,14 @@ static void against_brute_force(void) {
     test_rng r = {21, 0};
     int proven = 0, all = 0;
     for (int i = 0; i < 3000; i++) {
-        sr_histogram h;
+        OWNED(sr_histogram) h;
         sr_certificate c;
         uint32_t capacity = 2 + test_below(&r, i % 2 == 0 ? 12 : 60);
         CHECK_OK(sr_histogram_new(&h, capacity));
         for (uint32_t n = 1 + test_below(&r, 10); n > 0; n--)
             CHECK_OK(sr_histogram_add(&h, 1 + test_below(&r, capacity), 1, SR_LONG_ERROR));
         int32_t depth = i % 3 == 0 ? 0 : 1 + (int32_t)test_below(&r, 5), best = optimum(&h, depth);
-        sr_plan *plan = pack(&h, "optimal", depth);
+        OWNED(sr_plan) *plan = pack(&h, "optimal", depth);
         CHECK(plan->packs >= best && plan->bound.packs <= best);
         CHECK(plan->packs <= best + 1);
         CHECK_OK(sr_pack_prove(&c, &h, &(sr_pack_opts){.max_seqs = depth}));
@@ -150,8 +149,6 @@ static void against_brute_force(void) {
         CHECK_OK(sr_certificate_check(&c, &h));
         proven += c.bound == best, all++;
         sr_certificate_free(&c);
-        sr_plan_free(plan);
-        sr_histogram_free(&h);
     }
     CHECK(proven * 100 >= all * 95);
 }
@@ -163,17 +160,16 @@ static void against_greedy(void) {
     test_rng r = {22, 0};
     int64_t gap = 0;
     for (int i = 0; i < 2000; i++) {
-        sr_histogram h;
+        OWNED(sr_histogram) h;
         sr_certificate c;
         CHECK_OK(random_histogram(&h, &r, 2 + test_below(&r, 300), i % 4 == 0 ? 4 : 3000));
         int32_t depth = i % 3 == 0 ? 0 : 1 + (int32_t)test_below(&r, 8);
-        sr_plan *best = pack(&h, "optimal", depth);
+        OWNED(sr_plan) *best = pack(&h, "optimal", depth);
         for (int s = 0; s < 6; s++) {
-            sr_plan *plan = pack(&h, greedy[s], depth);
+            OWNED(sr_plan) *plan = pack(&h, greedy[s], depth);
             CHECK(best->packs <= plan->packs);
             CHECK(best->bound.packs <= plan->packs);
             CHECK(best->bound.packs >= plan->bound.packs);
-            sr_plan_free(plan);
         }
         gap += sr_plan_gap(best);
         if (i % 10 == 0) {
@@ -182,8 +178,6 @@ static void against_greedy(void) {
             CHECK(c.bound >= best->bound.packs && c.bound <= best->packs);
             sr_certificate_free(&c);
         }
-        sr_plan_free(best);
-        sr_histogram_free(&h);
     }
     CHECK(gap < 2000); /* less than one pack each */
 }
@@ -237,7 +231,7 @@ static void edges(void) {
  * plans.
  */
 static void limits(void) {
-    sr_histogram h;
+    OWNED(sr_histogram) h;
     sr_plan *a = NULL, *b = NULL;
     CHECK_OK(load_set(&h, "wikipedia_512"));
     sr_pack_opts opts = {.max_seqs = 4, .iterations = 300};
@@ -251,34 +245,31 @@ static void limits(void) {
     CHECK_OK(sr_pack_solve(&a, &h, &opts));
     CHECK(a->packs <= 8657119);
     sr_plan_free(a);
-    sr_histogram_free(&h);
 }
 
 /* When the linear program reports convergence, its bound equals its packs, for any number of
  * lengths (pricing considers a part of them at a time). */
 static void many_lengths(void) {
     enum { L = 1500 };
-    sr_histogram h;
+    OWNED(sr_histogram) h;
     sr_certificate c;
     test_rng r = {23, 0};
     CHECK_OK(sr_histogram_new(&h, L));
     for (int32_t l = 1; l <= L; l++)
         CHECK_OK(sr_histogram_add(&h, l, 1 + 1000000 / l + test_below(&r, 50), SR_LONG_ERROR));
-    sr_plan *plan = pack(&h, "optimal", 6);
+    OWNED(sr_plan) *plan = pack(&h, "optimal", 6);
     CHECK(plan->bound.kind == SR_BOUND_LP && sr_plan_gap(plan) * 10000 < plan->packs);
     CHECK_OK(sr_pack_prove(&c, &h, &(sr_pack_opts){.max_seqs = 6}));
     CHECK(c.bound >= plan->bound.packs);
     CHECK_OK(sr_certificate_check(&c, &h));
     sr_certificate_free(&c);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
 }
 
 /* Very many full patterns and a limit that nearly binds: log-normal counts of every length, 3.8
  * sequences per pack. */
 static void full_patterns(void) {
     enum { L = 2048 };
-    sr_histogram h;
+    OWNED(sr_histogram) h;
     test_rng r = {25, 0};
     CHECK_OK(sr_histogram_new(&h, L));
     for (int32_t l = 1; l <= L; l++) {
@@ -286,26 +277,22 @@ static void full_patterns(void) {
         int64_t count = 1 + (int64_t)(1e4 / l * exp(-x * x / 0.7) * (80 + test_below(&r, 41)));
         CHECK_OK(sr_histogram_add(&h, l, count, SR_LONG_ERROR));
     }
-    sr_plan *plan = pack(&h, "optimal", 4);
+    OWNED(sr_plan) *plan = pack(&h, "optimal", 4);
     CHECK(sr_plan_gap(plan) * 5000 < plan->packs && plan->deepest <= 4);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
 }
 
 /* Long packs, many lengths, a limit that hardly binds: with exact knapsacks alone it takes a
  * minute.
  */
 static void long_packs(void) {
-    sr_histogram h;
+    OWNED(sr_histogram) h;
     test_rng r = {24, 0};
     CHECK_OK(sr_histogram_new(&h, SR_MAX_LENGTH));
     for (int32_t i = 0; i < 300; i++)
         CHECK_OK(sr_histogram_add(&h, 1 + test_below(&r, 20000), 1 + test_below(&r, 9000),
                                   SR_LONG_ERROR));
-    sr_plan *plan = pack(&h, "optimal", 64);
+    OWNED(sr_plan) *plan = pack(&h, "optimal", 64);
     CHECK(sr_plan_gap(plan) * 500 < plan->packs && plan->deepest <= 64);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
 }
 
 static void depth_by_itself(void) {
@@ -315,12 +302,11 @@ static void depth_by_itself(void) {
     } wanted[] = {
         {"wikipedia_512", 4}, {"squad_384", 3}, {"glue_mrpc_128", 3}, {"glue_cola_128", 12}};
     for (int i = 0; i < 4; i++) {
-        sr_histogram h;
+        OWNED(sr_histogram) h;
         sr_depth_choice c;
         CHECK_OK(load_set(&h, wanted[i].set));
         CHECK_OK(sr_pack_choose_depth(&c, &h, &(sr_pack_opts){.solver = "optimal"}, 0.0005));
         CHECK(c.max_seqs == wanted[i].depth && strstr(c.reason, "above the bound") != NULL);
-        sr_histogram_free(&h);
     }
     sr_histogram h; /* out of time at once: returns the depth that never limits a pack */
     sr_depth_choice c;
@@ -335,24 +321,21 @@ static void depth_by_itself(void) {
 static void depth_is_the_smallest(void) {
     test_rng r = {44, 0};
     for (int i = 0; i < 60; i++) {
-        sr_histogram h;
+        OWNED(sr_histogram) h;
         sr_depth_choice c;
         CHECK_OK(sr_histogram_new(&h, 24));
         for (int k = 0; k < 5; k++)
             CHECK_OK(sr_histogram_add(&h, 1 + test_below(&r, 24), 1 + test_below(&r, 30),
                                       SR_LONG_ERROR));
         CHECK_OK(sr_pack_choose_depth(&c, &h, &(sr_pack_opts){.solver = "optimal"}, 0));
-        sr_plan *any = pack(&h, "optimal", 0);
+        OWNED(sr_plan) *any = pack(&h, "optimal", 0);
         int64_t packs = INT64_MAX;
         int32_t depth = 0;
         while (packs > any->packs) {
-            sr_plan *plan = pack(&h, "optimal", ++depth);
+            OWNED(sr_plan) *plan = pack(&h, "optimal", ++depth);
             packs = plan->packs;
-            sr_plan_free(plan);
         }
         CHECK(c.max_seqs == depth && c.packs == packs);
-        sr_plan_free(any);
-        sr_histogram_free(&h);
     }
 }
 

@@ -10,6 +10,11 @@
 
 #include "core/base/rng.h"
 #include "core/pack/histogram.h"
+#include "core/pack/plan.h"
+#include "tests/support/check.h"
+
+OWNER(sr_plan, sr_plan_free)
+#define sr_histogram_drop sr_histogram_free /* a value, not a pointer */
 
 #define PACKING_DATA "tests/data/packing/"
 

@@ -8,7 +8,11 @@
 
 #include "core/base/mem.h"
 #include "core/base/rng.h"
+#include "core/data/dataset.h"
 #include "core/data/shard.h"
+#include "tests/support/check.h"
+
+OWNER(sr_dataset, sr_dataset_close)
 
 enum { SAMPLE_VOCAB = 60000 };
 

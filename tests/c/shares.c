@@ -3,6 +3,9 @@
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
 
+OWNER(sr_params, sr_params_free)
+OWNER(sr_shares, sr_shares_free)
+
 enum { N = 100, MOST = 19 };
 
 static const sr_param_spec spec = {.name = "w", .ndim = 1, .shape = {N}};
@@ -60,8 +63,8 @@ static sr_status add_share(sr_shares *s, int index) {
 
 static void test_tree(sr_device *d) {
     for (int total = 1; total <= MOST; total++) {
-        sr_params *p;
-        sr_shares *s;
+        OWNED(sr_params) *p;
+        OWNED(sr_shares) *s;
         float wanted[N];
         CHECK_OK(sr_params_new(&p, d, &spec, 1, d->real));
         CHECK_OK(sr_shares_new(&s, p));
@@ -73,16 +76,14 @@ static void test_tree(sr_device *d) {
             CHECK_OK(sr_params_zero_grad(p));
         }
         CHECK(s->room <= levels(total));
-        sr_shares_free(s);
-        sr_params_free(p);
     }
 }
 
 /* A rank that computes shares [first, end) holds the fewest nodes that cover them, with their sums.
  */
 static void check_nodes(sr_device *d, int first, int end, int total) {
-    sr_params *p;
-    sr_shares *s;
+    OWNED(sr_params) *p;
+    OWNED(sr_shares) *s;
     sr_share_node node[SR_MOST_NODES];
     CHECK_OK(sr_params_new(&p, d, &spec, 1, d->real));
     CHECK_OK(sr_shares_new(&s, p));
@@ -99,8 +100,6 @@ static void check_nodes(sr_device *d, int first, int end, int total) {
         CHECK_OK(sr_tensor_read(sum, got, SR_F32));
         CHECK(memcmp(got, wanted, sizeof wanted) == 0);
     }
-    sr_shares_free(s);
-    sr_params_free(p);
 }
 
 static void test_ranks(sr_device *d) {
@@ -110,8 +109,8 @@ static void test_ranks(sr_device *d) {
 }
 
 static void test_unfinished(sr_device *d) {
-    sr_params *p;
-    sr_shares *s;
+    OWNED(sr_params) *p;
+    OWNED(sr_shares) *s;
     float wanted[N];
     CHECK_OK(sr_params_new(&p, d, &spec, 1, d->real));
     CHECK_OK(sr_shares_new(&s, p));
@@ -134,8 +133,6 @@ static void test_unfinished(sr_device *d) {
     CHECK_OK(sr_shares_begin(s, 1));
     CHECK_OK(add_share(s, 0));
     CHECK(grad_is(p, share[0]));
-    sr_shares_free(s);
-    sr_params_free(p);
 }
 
 static sr_status whole_life(sr_device *d) {

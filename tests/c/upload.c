@@ -10,6 +10,8 @@
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
 
+OWNER(sr_device, sr_device_close)
+
 enum { ROWS = 128, ITEMS = 3, WIDE = 2 };
 
 static int32_t ids[ROWS], types[ROWS], last_rows[ITEMS] = {0, 2, 4};
@@ -83,7 +85,7 @@ static void check_real(const sr_tensor *t, const float *wanted, int64_t n) {
 static void test_batch(const sr_backend *backend) {
     sr_target target[2];
     sr_batch b = new_batch(target);
-    sr_device *d = open_device(backend);
+    OWNED(sr_device) *d = open_device(backend);
     sr_batch_on *on;
     CHECK_OK(sr_batch_upload(&on, d, &b));
     CHECK(d->uploads == 1 && on->targets == 2 && on->original_ids == NULL);
@@ -105,7 +107,6 @@ static void test_batch(const sr_backend *backend) {
     sr_batch_on_free(on);
     drop_batch(&b);
     CHECK(d->bytes_used == 0);
-    sr_device_close(d);
 }
 
 static bool holds(sr_device *d, const void *at, const void *wanted, int64_t n) {
@@ -115,7 +116,7 @@ static bool holds(sr_device *d, const void *at, const void *wanted, int64_t n) {
 }
 
 static void test_layout(const sr_backend *backend) {
-    sr_device *d = open_device(backend);
+    OWNED(sr_device) *d = open_device(backend);
     sr_layout *l = new_layout(2, ROWS);
     sr_layout_on *on, *again;
     CHECK_OK(sr_layout_find_on(&on, l, d));
@@ -133,14 +134,13 @@ static void test_layout(const sr_backend *backend) {
     sr_device_close(other); /* the copy there goes with the layout, later */
     sr_layout_release(l);
     CHECK(d->bytes_used == 0);
-    sr_device_close(d);
 }
 
 /* The copy that came with a batch ends with its scope; the next one does not. */
 static void test_scope(void) {
     sr_target target[2];
     sr_batch b = new_batch(target);
-    sr_device *d = open_device(&far);
+    OWNED(sr_device) *d = open_device(&far);
     sr_scope *scope;
     sr_batch_on *on;
     sr_layout_on *l;
@@ -157,7 +157,6 @@ static void test_scope(void) {
         sr_scope_free(scope);
     }
     drop_batch(&b);
-    sr_device_close(d);
 }
 
 static int copies(const sr_layout *layout) {
@@ -170,7 +169,7 @@ static int copies(const sr_layout *layout) {
 static void test_repeated(void) {
     sr_target target[2];
     sr_batch b = new_batch(target);
-    sr_device *d = open_device(&far);
+    OWNED(sr_device) *d = open_device(&far);
     for (int i = 0; i < 5; i++) {
         sr_scope *scope;
         sr_batch_on *on;
@@ -183,7 +182,6 @@ static void test_repeated(void) {
     }
     drop_batch(&b);
     CHECK(d->bytes_used == 0);
-    sr_device_close(d);
 }
 
 /* What a backend keeps with a layout goes with it. */
@@ -195,7 +193,7 @@ static void free_own(sr_device *device, void *own) {
 }
 
 static void test_own(void) {
-    sr_device *d = open_device(&far);
+    OWNED(sr_device) *d = open_device(&far);
     sr_layout *l = new_layout(2, ROWS);
     sr_layout_on *on;
     CHECK_OK(sr_layout_find_on(&on, l, d));
@@ -203,7 +201,6 @@ static void test_own(void) {
     on->free_own = free_own;
     sr_layout_release(l);
     CHECK(freed == 1);
-    sr_device_close(d);
 }
 
 static sr_status whole_life(sr_device *d) {

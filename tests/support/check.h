@@ -47,6 +47,13 @@ static int check_passed, check_failed;
 #define CHECK_DONE()                                                                               \
     (printf("%s: %d passed, %d failed\n", __FILE__, check_passed, check_failed), check_failed != 0)
 
+/* OWNED(sr_dataset) *d: freed at the end of its block, by what OWNER(sr_dataset, ...) named. */
+#define OWNER(type, free)                                                                          \
+    static inline void type##_drop(type **object) {                                                \
+        free(*object);                                                                             \
+    }
+#define OWNED(type) __attribute__((cleanup(type##_drop))) type
+
 static inline bool file_exists(const char *path) {
     return access(path, F_OK) == 0;
 }

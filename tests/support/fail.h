@@ -3,6 +3,7 @@
 #define SR_TESTS_FAIL_H
 
 #include "core/base/mem.h"
+#include "tests/support/check.h"
 
 static int64_t fail_calls, fail_number;
 static bool fail_sticky;
@@ -26,5 +27,20 @@ static inline void sr_mem_fail_at(int64_t n, bool sticky) {
 static inline int64_t sr_mem_calls(void) {
     return __atomic_load_n(&fail_calls, __ATOMIC_SEQ_CST);
 }
+
+/* Makes the call again and again while its allocation number 1, 2, ... fails, and those after it if
+ * `sticky`, until it asks for fewer: it returns SR_ENOMEM till then, and leaves no block. */
+#define CHECK_STARVED(sticky, call)                                                                \
+    do {                                                                                           \
+        int64_t live_ = sr_mem_live();                                                             \
+        bool reached_ = true;                                                                      \
+        for (int64_t n_ = 1; reached_; n_++) {                                                     \
+            sr_mem_fail_at(n_, sticky);                                                            \
+            sr_status st_ = (call);                                                                \
+            reached_ = sr_mem_calls() >= n_;                                                       \
+            sr_mem_fail_at(0, false);                                                              \
+            CHECK(st_ == (reached_ ? SR_ENOMEM : SR_OK) && sr_mem_live() == live_);                \
+        }                                                                                          \
+    } while (0)
 
 #endif
