@@ -385,7 +385,8 @@ static sr_status deliver(queue *q, const sr_edge *e, sr_tensor *g) {
 static sr_status run_rule(queue *q, sr_node *node, sr_backward *pass) {
     sr_tensor *few[SR_NODE_INPUTS] = {NULL}, **dx = few;
     if (node->inputs > SR_NODE_INPUTS) SR_TRY(sr_new(&dx, node->inputs));
-    sr_status st = node->rule->backward(node, dx, pass);
+    node->pass = pass;
+    sr_status st = node->rule->backward(node, dx);
     for (int i = 0; i < node->inputs; i++) {
         if (dx[i] == NULL) continue;
         if (st == SR_OK && sr_node_wants(node, i))

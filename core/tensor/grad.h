@@ -59,7 +59,7 @@ typedef struct sr_backward {
  */
 typedef struct sr_rule {
     const char *name;
-    sr_status (*backward)(sr_node *node, sr_tensor **dx, sr_backward *pass);
+    sr_status (*backward)(sr_node *node, sr_tensor **dx);
 } sr_rule;
 
 struct sr_node {
@@ -81,7 +81,8 @@ struct sr_node {
     int op; /* sr_unary, sr_binary, sr_act, a dimension, a number of heads ... */
     int64_t number[SR_MAX_DIMS];
     double scalar;
-    void *closure; /* of a rule in a host language */
+    const sr_backward *pass; /* that runs the rule */
+    void *closure;           /* of a rule in a host language */
     void (*free_closure)(void *closure);
 };
 

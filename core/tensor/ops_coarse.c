@@ -72,8 +72,7 @@ sr_status sr_coarse_check_drop(const char *op, sr_dropout drop, const sr_layout 
 enum { LINEAR_X, LINEAR_W, LINEAR_PRE, LINEAR_Y };
 enum { LINEAR_SUMMED }; /* in `number`: the op above has added the gradient of the bias */
 
-static sr_status linear_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status linear_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, linear_backward);
     sr_tensor *dy, *dw, *db = NULL;
     bool summed = node->number[LINEAR_SUMMED] != 0, add, set;
@@ -179,8 +178,7 @@ static sr_attention_opts kept_options(const sr_node *node) {
                                .drop = node->drop};
 }
 
-static sr_status attention_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status attention_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, attention_backward);
     sr_tensor *dy, *dbias;
     SR_TRY(sr_coarse_dy(node, &dy, 0));
@@ -279,8 +277,7 @@ done:
 
 /* ---- dropout --------------------------------------------------------------------------------- */
 
-static sr_status dropout_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status dropout_back(sr_node *node, sr_tensor **dx) {
     sr_tensor *dy;
     SR_TRY(sr_coarse_dy(node, &dy, 0));
     SR_TRY(sr_coarse_dx(node, dx, 0));

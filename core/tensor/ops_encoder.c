@@ -13,8 +13,7 @@ static bool is_only_reference(const sr_tensor *t) {
 }
 
 /* The gradient turns back; in place if nothing else refers to it. */
-static sr_status rotary_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status rotary_back(sr_node *node, sr_tensor **dx) {
     sr_tensor *dy;
     SR_TRY(sr_coarse_dy(node, &dy, 0));
     if (is_only_reference(dy)) {
@@ -118,8 +117,7 @@ done:
 
 /* ---- gated activations ----------------------------------------------------------------------- */
 
-static sr_status gated_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status gated_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, gated_backward);
     sr_tensor *dy;
     SR_TRY(sr_coarse_dy(node, &dy, 0));

@@ -49,8 +49,7 @@ done:
 
 enum { GROUPED_X, GROUPED_W, GROUPED_PRE, GROUPED_Y, GROUPED_STARTS };
 
-static sr_status grouped_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status grouped_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, grouped_linear_backward);
     const sr_saved *saved = node->saved;
     sr_tensor *dy, *dw, *db = NULL;

@@ -62,8 +62,7 @@ static sr_status check_targets(const char *op, int64_t rows, sr_tensor *labels,
 
 enum { LOSS_DLOGITS, LOSS_X, LOSS_WORD };
 
-static sr_status mlm_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status mlm_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, mlm_loss_backward);
     sr_tensor *dword, *dbias;
     SR_TRY(sr_coarse_dx(node, dx, 0));
@@ -110,8 +109,7 @@ sr_status sr_op_mlm_loss(sr_tensor **total, sr_tensor **nll, sr_tensor **correct
 
 /* ---- cross entropy --------------------------------------------------------------------------- */
 
-static sr_status cross_entropy_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status cross_entropy_back(sr_node *node, sr_tensor **dx) {
     return sr_op_binary(&dx[0], node->saved[LOSS_DLOGITS].tensor, node->dy[0], SR_MUL);
 }
 static const sr_rule cross_entropy_rule = {"cross_entropy", cross_entropy_back};

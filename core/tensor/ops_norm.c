@@ -45,8 +45,7 @@ static sr_status gradient_of_y(sr_node *node, sr_tensor **dy) {
     return node->device->backend->fill(*dy, 0.0);
 }
 
-static sr_status residual_norm_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status residual_norm_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, residual_norm_backward);
     sr_tensor *dy, *dsum, *dgamma, *dbeta, *dbias;
     SR_TRY(sr_coarse_dy(node, &dsum, 1));
@@ -130,8 +129,7 @@ enum { EMBED_IDS = NORM_RSTD + 1, EMBED_TYPES, EMBED_POSITIONS };
 /* The inputs of embed, of which the first five have gradients. */
 enum { IN_WORD, IN_POSITION, IN_TYPE, IN_GAMMA, IN_BETA, IN_IDS, IN_TYPES, IN_POSITIONS, IN_COUNT };
 
-static sr_status embed_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status embed_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, embed_backward);
     sr_tensor *dy, *sink[5];
     SR_TRY(sr_coarse_dy(node, &dy, 0));

@@ -20,8 +20,7 @@ static sr_status kept(sr_tensor **out, const sr_node *node, sr_tensor *dy) {
     return sr_op_reshape(out, dy, e->ndim, shape);
 }
 
-static sr_status sum_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status sum_back(sr_node *node, sr_tensor **dx) {
     sr_tensor *g = NULL;
     SR_TRY(kept(&g, node, node->dy[0]));
     sr_status st = sr_op_expand(&dx[0], g, node->edge[0].ndim, node->edge[0].shape);
@@ -31,8 +30,7 @@ static sr_status sum_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
 static const sr_rule sum_rule = {"sum", sum_back};
 
 /* Distributes dy equally over all elements equal to the extreme. */
-static sr_status extreme_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status extreme_back(sr_node *node, sr_tensor **dx) {
     sr_tensor *g = NULL, *y = NULL, *mask = NULL, *ones = NULL, *count = NULL, *share = NULL;
     sr_tensor *x = node->saved[0].tensor;
     sr_status st;
@@ -187,8 +185,7 @@ static sr_status matmul_side(sr_tensor **dx, sr_node *node, int side) {
     return st;
 }
 
-static sr_status matmul_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status matmul_back(sr_node *node, sr_tensor **dx) {
     for (int side = 0; side < 2; side++)
         if (sr_node_wants(node, side)) SR_TRY(matmul_side(&dx[side], node, side));
     return SR_OK;
@@ -261,8 +258,7 @@ sr_status sr_op_matmul(sr_tensor **out, sr_tensor *a, sr_tensor *b) {
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-static sr_status softmax_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status softmax_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, softmax_backward);
     SR_TRY(sr_tensor_like(&dx[0], node->dy[0]));
     return node->device->backend->softmax_backward(dx[0], node->dy[0], node->saved[0].tensor,
@@ -313,8 +309,7 @@ done:
 
 /* ---- cat ------------------------------------------------------------------------------------- */
 
-static sr_status cat_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status cat_back(sr_node *node, sr_tensor **dx) {
     int64_t start = 0;
     for (int i = 0; i < node->inputs; i++) {
         int64_t length = node->edge[i].shape[node->op];

@@ -5,8 +5,7 @@
 
 /* ---- gather_rows ----------------------------------------------------------------------------- */
 
-static sr_status gather_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status gather_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, scatter_rows);
     sr_tensor *sink;
     SR_TRY(sr_grad_sink(node, dx, 0, &sink));
@@ -46,8 +45,7 @@ static sr_status put_back_x(sr_tensor **dx, const sr_tensor *dy, const sr_tensor
     return SR_GIVE(dx, g, st, sr_tensor_release);
 }
 
-static sr_status put_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status put_back(sr_node *node, sr_tensor **dx) {
     sr_tensor *dy = node->dy[0], *rows = node->saved[0].tensor;
     SR_NEED(node->device, gather_rows);
     if (sr_node_wants(node, 0)) SR_TRY(put_back_x(&dx[0], dy, rows));
@@ -124,8 +122,7 @@ static sr_status own_gradient(sr_tensor **out, sr_node *node) {
 }
 
 /* dx = the gradient of the rest, with the gradients of the taken rows in their place. */
-static sr_status take_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status take_back(sr_node *node, sr_tensor **dx) {
     const sr_tensor *rows = node->saved[0].tensor, *taken = node->dy[0];
     SR_TRY(own_gradient(&dx[0], node));
     if (taken == NULL) return node->device->backend->put_rows(dx[0], NULL, rows);
@@ -168,8 +165,7 @@ sr_status sr_op_take_rows(sr_tensor **taken, sr_tensor **rest, sr_tensor *x, sr_
 }
 
 /* The gradient of the rest is dy itself: take_back() replaces the rows that are not the rest's. */
-static sr_status return_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status return_back(sr_node *node, sr_tensor **dx) {
     sr_tensor *dy = node->dy[0];
     if (sr_node_wants(node, 0)) dx[0] = sr_tensor_retain(dy);
     if (!sr_node_wants(node, 1)) return SR_OK;

@@ -1,8 +1,7 @@
 /* ops_sequence.c - one value for each sequence of a layout: the mean of its rows. */
 #include "core/tensor/coarse.h"
 
-static sr_status mean_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status mean_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, sequence_mean_backward);
     sr_tensor *dy;
     SR_TRY(sr_coarse_dy(node, &dy, 0));

@@ -35,8 +35,7 @@ sr_status sr_tensor_scalar(sr_tensor **out, sr_device *device, sr_dtype dtype, d
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
-static sr_status convert_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status convert_back(sr_node *node, sr_tensor **dx) {
     dx[0] = sr_tensor_retain(node->dy[0]); /* the tape converts it to the dtype of the edge */
     return SR_OK;
 }
@@ -99,8 +98,7 @@ done:
 }
 
 /* node->device is the device of the input, so the gradient goes back there. */
-static sr_status to_device_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status to_device_back(sr_node *node, sr_tensor **dx) {
     return carry(&dx[0], node->dy[0], node->device, (sr_dtype)node->op);
 }
 static const sr_rule to_device_rule = {"to", to_device_back};
@@ -138,8 +136,7 @@ static sr_dtype unary_dtype(const sr_tensor *x, sr_unary op) {
     return sr_front_meet(x, x);
 }
 
-static sr_status unary_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status unary_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, unary_backward);
     SR_TRY(sr_tensor_like(&dx[0], node->dy[0]));
     return node->device->backend->unary_backward(dx[0], node->dy[0], node->saved[0].tensor,
@@ -261,8 +258,7 @@ static sr_status binary_side(sr_tensor **out, sr_node *node, int side) {
     return st;
 }
 
-static sr_status binary_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status binary_back(sr_node *node, sr_tensor **dx) {
     for (int side = 0; side < 2; side++) {
         if (!sr_node_wants(node, side)) continue;
         sr_tensor *whole = NULL;
@@ -320,8 +316,7 @@ sr_status sr_op_binary(sr_tensor **out, sr_tensor *a, sr_tensor *b, sr_binary op
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
-static sr_status where_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status where_back(sr_node *node, sr_tensor **dx) {
     sr_tensor *zero = NULL, *c = node->saved[0].tensor;
     SR_TRY(sr_tensor_scalar(&zero, node->device, node->dy[0]->dtype, 0.0));
     sr_status st = SR_OK;

@@ -25,8 +25,7 @@ static sr_status check_dim(const char *op, const sr_tensor *x, int dim) {
 /* ---- reshape --------------------------------------------------------------------------------- */
 
 /* Back to the shape of the input: for every op that only relabels elements. */
-static sr_status reshape_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status reshape_back(sr_node *node, sr_tensor **dx) {
     const sr_edge *e = &node->edge[0];
     return sr_op_reshape(&dx[0], node->dy[0], e->ndim, e->shape);
 }
@@ -163,8 +162,7 @@ sr_status sr_op_unsqueeze(sr_tensor **out, sr_tensor *x, int dim) {
 
 /* ---- permute --------------------------------------------------------------------------------- */
 
-static sr_status permute_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status permute_back(sr_node *node, sr_tensor **dx) {
     int back[SR_MAX_DIMS];
     for (int i = 0; i < node->edge[0].ndim; i++) back[node->number[i]] = i;
     return sr_op_permute(&dx[0], node->dy[0], back);
@@ -203,8 +201,7 @@ sr_status sr_op_transpose(sr_tensor **out, sr_tensor *x, int a, int b) {
 
 /* ---- expand ---------------------------------------------------------------------------------- */
 
-static sr_status expand_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status expand_back(sr_node *node, sr_tensor **dx) {
     const sr_edge *e = &node->edge[0];
     return sr_op_sum_to(&dx[0], node->dy[0], sr_edge_grad_dtype(e), e->ndim, e->shape);
 }
@@ -238,8 +235,7 @@ sr_status sr_op_expand(sr_tensor **out, sr_tensor *x, int ndim, const int64_t *w
 /* ---- narrow ---------------------------------------------------------------------------------- */
 
 /* dy embedded in zeros of the input's shape. */
-static sr_status narrow_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    (void)pass;
+static sr_status narrow_back(sr_node *node, sr_tensor **dx) {
     const sr_edge *e = &node->edge[0];
     sr_tensor *dy = node->dy[0], *place = NULL;
     SR_TRY(sr_tensor_full(&dx[0], node->device, dy->dtype, e->ndim, e->shape, 0.0));

@@ -103,6 +103,11 @@ int lsr_failure(lua_State *L, sr_status status) {
     return 3;
 }
 
+int lsr_made(lua_State *L, sr_status status) {
+    lsr_check(L, status);
+    return 1;
+}
+
 int lsr_give(lua_State *L, sr_status status) {
     return status == SR_OK ? 1 : lsr_result(L, status);
 }

@@ -41,6 +41,10 @@ int lsr_result(lua_State *L, sr_status status);
 /* The same where SR_EINVAL may also come from a file, not only from the program. */
 int lsr_failure(lua_State *L, sr_status status);
 
+/* What a function returns that cannot fail in a correct program: the value on top of the stack; else
+ * lsr_check(). */
+int lsr_made(lua_State *L, sr_status status);
+
 /* What a function returns: the value on top of the stack (give), or true (done), when the status is
  * SR_OK; else lsr_result(). */
 int lsr_give(lua_State *L, sr_status status);

@@ -225,8 +225,7 @@ static sr_background *check_background(lua_State *L) {
 static int train_background(lua_State *L) {
     const char *run = luaL_checkstring(L, 1);
     sr_background **box = lsr_newbox(L, sizeof *box, BACKGROUND);
-    lsr_check(L, sr_background_new(box, run));
-    return 1;
+    return lsr_made(L, sr_background_new(box, run));
 }
 
 /* @class seqrun.core.Background

@@ -37,8 +37,7 @@ static const char *const acts[] = {"none", SR_ACTIVATIONS(NAME_OF) NULL};
 static int op_linear(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *w = lsr_checktensor(L, 2), *b = lsr_opttensor(L, 3);
     sr_act act = (sr_act)lsr_checkoption(L, 4, "linear: act", "none", acts);
-    lsr_check(L, sr_op_linear(lsr_newtensor(L), x, w, b, act));
-    return 1;
+    return lsr_made(L, sr_op_linear(lsr_newtensor(L), x, w, b, act));
 }
 
 /* coarse.group_rows(items, layout, groups, capacity or nil) -> rows, place, starts */
@@ -57,8 +56,7 @@ static int op_grouped_linear(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *w = lsr_checktensor(L, 2), *b = lsr_opttensor(L, 3);
     sr_tensor *starts = lsr_checktensor(L, 4);
     sr_act act = (sr_act)lsr_checkoption(L, 5, "grouped_linear: act", "none", acts);
-    lsr_check(L, sr_op_grouped_linear(lsr_newtensor(L), x, w, b, starts, act));
-    return 1;
+    return lsr_made(L, sr_op_grouped_linear(lsr_newtensor(L), x, w, b, starts, act));
 }
 
 /* coarse.attention(qkv, layout, rows or nil, heads, kv_heads or nil, scale or nil, window or
@@ -73,8 +71,7 @@ static int op_attention(lua_State *L) {
                               .window = lsr_optrange(L, 7, -1, 0, INT64_MAX),
                               .causal = lua_toboolean(L, 8),
                               .drop = check_dropout(L, 9)};
-    lsr_check(L, sr_op_attention(lsr_newtensor(L), qkv, rows, layout, opts));
-    return 1;
+    return lsr_made(L, sr_op_attention(lsr_newtensor(L), qkv, rows, layout, opts));
 }
 
 /* coarse.rotary(qkv, layout, heads, kv_heads or nil, theta, positions or nil, limit or nil,
@@ -87,8 +84,7 @@ static int op_rotary(lua_State *L) {
                            .in_place = lua_toboolean(L, 8)};
     opts.kv_heads = lua_isnoneornil(L, 4) ? 0 : (int)lsr_checkrange(L, 4, 1, 4095);
     if (!lua_isnoneornil(L, 7)) opts.limit = lsr_checkrange(L, 7, 1, SR_ROTARY_LONGEST);
-    lsr_check(L, sr_op_rotary(lsr_newtensor(L), qkv, positions, layout, opts));
-    return 1;
+    return lsr_made(L, sr_op_rotary(lsr_newtensor(L), qkv, positions, layout, opts));
 }
 
 /* coarse.gated(x, act, gate or nil) */
@@ -97,8 +93,7 @@ static int op_gated(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     sr_act act = (sr_act)lsr_checkoption(L, 2, "gated: act", NULL, acts);
     bool gate_first = lsr_checkoption(L, 3, "gated: gate", "second", gates) == 1;
-    lsr_check(L, sr_op_gated(lsr_newtensor(L), x, act, gate_first));
-    return 1;
+    return lsr_made(L, sr_op_gated(lsr_newtensor(L), x, act, gate_first));
 }
 
 /* Arguments `arg`: eps, kind. */
@@ -133,8 +128,8 @@ static int op_embed(lua_State *L) {
     const sr_layout *layout = lsr_checklayout(L, 9);
     sr_norm norm = check_norm(L, 10, "embed: kind");
     sr_dropout drop = check_dropout(L, 12);
-    lsr_check(L, sr_op_embed(lsr_newtensor(L), ids, types, positions, &tables, layout, norm, drop));
-    return 1;
+    return lsr_made(
+        L, sr_op_embed(lsr_newtensor(L), ids, types, positions, &tables, layout, norm, drop));
 }
 
 /* coarse.dropout(x, layout, p, site, layer) */
@@ -142,16 +137,14 @@ static int op_dropout(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     const sr_layout *layout = lsr_checklayout(L, 2);
     sr_dropout drop = check_dropout(L, 3);
-    lsr_check(L, sr_op_dropout(lsr_newtensor(L), x, layout, drop));
-    return 1;
+    return lsr_made(L, sr_op_dropout(lsr_newtensor(L), x, layout, drop));
 }
 
 /* coarse.sequence_mean(x, layout) */
 static int op_sequence_mean(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     const sr_layout *layout = lsr_checklayout(L, 2);
-    lsr_check(L, sr_op_sequence_mean(lsr_newtensor(L), x, layout));
-    return 1;
+    return lsr_made(L, sr_op_sequence_mean(lsr_newtensor(L), x, layout));
 }
 
 /* coarse.mlm_loss(x, word, bias or nil, labels, weights) -> total, nll, correct */
@@ -177,8 +170,7 @@ static int op_cross_entropy(lua_State *L) {
 static int op_sample(lua_State *L) {
     sr_tensor *logits = lsr_checktensor(L, 1), *keys = lsr_checktensor(L, 2);
     uint64_t seed = (uint64_t)luaL_checkinteger(L, 3);
-    lsr_check(L, sr_op_sample(lsr_newtensor(L), logits, keys, seed));
-    return 1;
+    return lsr_made(L, sr_op_sample(lsr_newtensor(L), logits, keys, seed));
 }
 
 /* keep_probability(p: number) -> number

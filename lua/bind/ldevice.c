@@ -378,8 +378,7 @@ static int jobs(lua_State *L) {
 static int scope_open(lua_State *L) {
     sr_device *device = opt_device(L, 1);
     sr_scope **box = lsr_newbox(L, sizeof *box, LSR_SCOPE);
-    lsr_check(L, sr_scope_open(box, device));
-    return 1;
+    return lsr_made(L, sr_scope_open(box, device));
 }
 
 /* @class seqrun.Scope

@@ -37,8 +37,7 @@ static int train_exchange(lua_State *L) {
         lua_pushvalue(L, i);
         lua_setiuservalue(L, -2, i);
     }
-    lsr_check(L, sr_exchange_new(box, shares, comm, &opts));
-    return 1;
+    return lsr_made(L, sr_exchange_new(box, shares, comm, &opts));
 }
 
 LSR_RELEASE(exchange_release, EXCHANGE, sr_exchange, sr_exchange_free)

@@ -90,8 +90,8 @@ static int call_back(lua_State *L) {
     return 0;
 }
 
-static sr_status lua_back(sr_node *node, sr_tensor **dx, sr_backward *pass) {
-    lua_State *L = pass->host;
+static sr_status lua_back(sr_node *node, sr_tensor **dx) {
+    lua_State *L = node->pass->host;
     if (L == NULL || !lua_checkstack(L, 4))
         return sr_fail(SR_EINTERNAL, "%s: backward was not called from Lua", node->rule->name);
     call c = {node, dx};

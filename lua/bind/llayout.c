@@ -66,8 +66,7 @@ static int layout_new(lua_State *L) {
     int64_t rows = lsr_field_integer(L, 1, "rows", 0);
     uint64_t seed = (uint64_t)lsr_field_integer(L, 1, "seed", 0);
     sr_layout **box = lsr_newbox(L, sizeof *box, LSR_LAYOUT);
-    lsr_check(L, sr_layout_new(box, (int32_t)n, start, len, uid, epoch, rows, seed));
-    return 1;
+    return lsr_made(L, sr_layout_new(box, (int32_t)n, start, len, uid, epoch, rows, seed));
 }
 
 static int push_list(lua_State *L, const int32_t *list, int64_t count);

@@ -34,8 +34,7 @@ static int metric_of(lua_State *L) {
         lua_pop(L, 1);
     }
     sr_metric **box = lsr_newbox(L, sizeof *box, LSR_METRIC);
-    lsr_check(L, sr_metric_of(box, value, n));
-    return 1;
+    return lsr_made(L, sr_metric_of(box, value, n));
 }
 
 static void push_value(lua_State *L, const sr_metric *m, double value) {

@@ -10,8 +10,7 @@
 static int op_unary(lua_State *L) { /* upvalue: the op */
     sr_tensor *x = lsr_checktensor(L, 1);
     sr_unary op = (sr_unary)lua_tointeger(L, lua_upvalueindex(1));
-    lsr_check(L, sr_op_unary(lsr_newtensor(L), x, op));
-    return 1;
+    return lsr_made(L, sr_op_unary(lsr_newtensor(L), x, op));
 }
 
 /* Frees the tensor made from a number for one op, without the collector. */
@@ -41,8 +40,7 @@ static int op_where(lua_State *L) {
     sr_tensor *condition = lsr_checktensor(L, 1), *like = lsr_totensor(L, 2);
     if (like == NULL) like = lsr_totensor(L, 3);
     sr_tensor *a = lsr_checkoperand(L, 2, like), *b = lsr_checkoperand(L, 3, like);
-    lsr_check(L, sr_op_where(lsr_newtensor(L), condition, a, b));
-    return 1;
+    return lsr_made(L, sr_op_where(lsr_newtensor(L), condition, a, b));
 }
 
 /* ---- in place -------------------------------------------------------------------------------- */
@@ -104,8 +102,7 @@ static int to_sizes(lua_State *L,
     int64_t shape[SR_MAX_DIMS];
     sr_tensor *x = lsr_checktensor(L, 1);
     int ndim = lsr_checksizes(L, 2, shape);
-    lsr_check(L, op(lsr_newtensor(L), x, ndim, shape));
-    return 1;
+    return lsr_made(L, op(lsr_newtensor(L), x, ndim, shape));
 }
 
 /* tensor:reshape(...: integer|integer[]) -> Tensor
@@ -143,8 +140,7 @@ static int op_permute(lua_State *L) {
                 (lua_Integer)given[i], n);
         order[i] = (int)dim;
     }
-    lsr_check(L, sr_op_permute(lsr_newtensor(L), x, order));
-    return 1;
+    return lsr_made(L, sr_op_permute(lsr_newtensor(L), x, order));
 }
 
 /* tensor:transpose(a: integer, b: integer) -> Tensor
@@ -152,8 +148,7 @@ static int op_permute(lua_State *L) {
 static int op_transpose(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int a = lsr_checkdim(L, 2, x->ndim), b = lsr_checkdim(L, 3, x->ndim);
-    lsr_check(L, sr_op_transpose(lsr_newtensor(L), x, a, b));
-    return 1;
+    return lsr_made(L, sr_op_transpose(lsr_newtensor(L), x, a, b));
 }
 
 /* tensor:t() -> Tensor
@@ -162,8 +157,7 @@ static int op_t(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     if (x->ndim != 2)
         return lsr_error(L, "t: expected a tensor of 2 dimensions, got %d; use transpose", x->ndim);
-    lsr_check(L, sr_op_transpose(lsr_newtensor(L), x, 0, 1));
-    return 1;
+    return lsr_made(L, sr_op_transpose(lsr_newtensor(L), x, 0, 1));
 }
 
 /* tensor:narrow(dim: integer, start: integer, length: integer) -> Tensor
@@ -172,8 +166,7 @@ static int op_narrow(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_checkdim(L, 2, x->ndim);
     int64_t start = luaL_checkinteger(L, 3), length = luaL_checkinteger(L, 4);
-    lsr_check(L, sr_op_narrow(lsr_newtensor(L), x, dim, start - 1, length));
-    return 1;
+    return lsr_made(L, sr_op_narrow(lsr_newtensor(L), x, dim, start - 1, length));
 }
 
 /* tensor:select(dim: integer, i: integer) -> Tensor
@@ -182,8 +175,7 @@ static int op_select(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_checkdim(L, 2, x->ndim);
     int64_t i = lsr_position(x, dim, luaL_checkinteger(L, 3));
-    lsr_check(L, sr_op_select(lsr_newtensor(L), x, dim, i));
-    return 1;
+    return lsr_made(L, sr_op_select(lsr_newtensor(L), x, dim, i));
 }
 
 /* tensor:squeeze(dim?: integer) -> Tensor
@@ -191,8 +183,7 @@ static int op_select(lua_State *L) {
 static int op_squeeze(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_optdim(L, 2, x->ndim, SR_ALL_DIMS);
-    lsr_check(L, sr_op_squeeze(lsr_newtensor(L), x, dim));
-    return 1;
+    return lsr_made(L, sr_op_squeeze(lsr_newtensor(L), x, dim));
 }
 
 /* tensor:unsqueeze(dim: integer) -> Tensor
@@ -200,32 +191,28 @@ static int op_squeeze(lua_State *L) {
 static int op_unsqueeze(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_checkdim(L, 2, x->ndim + 1);
-    lsr_check(L, sr_op_unsqueeze(lsr_newtensor(L), x, dim));
-    return 1;
+    return lsr_made(L, sr_op_unsqueeze(lsr_newtensor(L), x, dim));
 }
 
 /* tensor:detach() -> Tensor
  * The same values without history. */
 static int op_detach(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
-    lsr_check(L, sr_op_detach(lsr_newtensor(L), x));
-    return 1;
+    return lsr_made(L, sr_op_detach(lsr_newtensor(L), x));
 }
 
 /* tensor:clone() -> Tensor
  * A copy in new memory. */
 static int op_clone(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
-    lsr_check(L, sr_op_clone(lsr_newtensor(L), x));
-    return 1;
+    return lsr_made(L, sr_op_clone(lsr_newtensor(L), x));
 }
 
 /* tensor:contiguous() -> Tensor
  * Self, or a row-major copy of a strided view. */
 static int op_contiguous(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
-    lsr_check(L, sr_op_contiguous(lsr_newtensor(L), x));
-    return 1;
+    return lsr_made(L, sr_op_contiguous(lsr_newtensor(L), x));
 }
 
 /* tensor:to(where: string) -> Tensor
@@ -242,8 +229,7 @@ static int op_to(lua_State *L) {
                          name);
     sr_device *device = is_dtype ? NULL : lsr_device_named(L, name);
     sr_tensor **out = lsr_newtensor(L);
-    lsr_check(L, is_dtype ? sr_op_convert(out, x, dtype) : sr_op_to_device(out, x, device));
-    return 1;
+    return lsr_made(L, is_dtype ? sr_op_convert(out, x, dtype) : sr_op_to_device(out, x, device));
 }
 
 /* cat(list: Tensor[], dim: integer) -> Tensor
@@ -253,8 +239,7 @@ static int op_cat(lua_State *L) {
     sr_tensor **list = lsr_checktensors(L, 1, &n);
     if (n < 1) return lsr_argerror(L, 1, "expected a list of at least one tensor");
     int dim = lsr_checkdim(L, 2, list[0]->ndim);
-    lsr_check(L, sr_op_cat(lsr_newtensor(L), (int)n, list, dim));
-    return 1;
+    return lsr_made(L, sr_op_cat(lsr_newtensor(L), (int)n, list, dim));
 }
 
 /* ---- reductions and products ----------------------------------------------------------------- */
@@ -263,8 +248,7 @@ static int reduce(lua_State *L, sr_reduction op) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_optdim(L, 2, x->ndim, SR_ALL_DIMS);
     bool keep = lua_toboolean(L, 3);
-    lsr_check(L, sr_op_reduce(lsr_newtensor(L), x, op, dim, keep));
-    return 1;
+    return lsr_made(L, sr_op_reduce(lsr_newtensor(L), x, op, dim, keep));
 }
 
 #define REDUCE(name, op)                                                                           \
@@ -283,23 +267,20 @@ static int op_mean(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_optdim(L, 2, x->ndim, SR_ALL_DIMS);
     bool keep = lua_toboolean(L, 3);
-    lsr_check(L, sr_op_mean(lsr_newtensor(L), x, dim, keep));
-    return 1;
+    return lsr_made(L, sr_op_mean(lsr_newtensor(L), x, dim, keep));
 }
 
 /* tensor:matmul(other: Tensor) -> Tensor
  * Matrix product (..., m, k) (..., k, n); batch dimensions are broadcast. */
 static int op_matmul(lua_State *L) {
     sr_tensor *a = lsr_checktensor(L, 1), *b = lsr_checktensor(L, 2);
-    lsr_check(L, sr_op_matmul(lsr_newtensor(L), a, b));
-    return 1;
+    return lsr_made(L, sr_op_matmul(lsr_newtensor(L), a, b));
 }
 
 static int softmax(lua_State *L, bool log) {
     sr_tensor *x = lsr_checktensor(L, 1);
     int dim = lsr_optdim(L, 2, x->ndim, x->ndim - 1);
-    lsr_check(L, sr_op_softmax(lsr_newtensor(L), x, dim, log));
-    return 1;
+    return lsr_made(L, sr_op_softmax(lsr_newtensor(L), x, dim, log));
 }
 
 /* tensor:softmax(dim?: integer) -> Tensor
@@ -320,8 +301,7 @@ static int op_log_softmax(lua_State *L) {
  * Gathers rows by index, from 0. */
 static int op_gather_rows(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *rows = lsr_checktensor(L, 2);
-    lsr_check(L, sr_op_gather_rows(lsr_newtensor(L), x, rows));
-    return 1;
+    return lsr_made(L, sr_op_gather_rows(lsr_newtensor(L), x, rows));
 }
 
 /* put_rows(x: Tensor, rows: Tensor, values: Tensor) -> Tensor
@@ -330,8 +310,7 @@ static int op_gather_rows(lua_State *L) {
 static int op_put_rows(lua_State *L) {
     sr_tensor *x = lsr_checktensor(L, 1), *rows = lsr_checktensor(L, 2);
     sr_tensor *values = lsr_checktensor(L, 3);
-    lsr_check(L, sr_op_put_rows(lsr_newtensor(L), x, rows, values));
-    return 1;
+    return lsr_made(L, sr_op_put_rows(lsr_newtensor(L), x, rows, values));
 }
 
 /* take_rows(x: Tensor, rows: Tensor, count?: integer) -> Tensor taken, Tensor rest
@@ -353,8 +332,7 @@ static int op_return_rows(lua_State *L) {
     sr_tensor *rest = lsr_checktensor(L, 1), *rows = lsr_checktensor(L, 2);
     sr_tensor *values = lsr_checktensor(L, 3);
     bool in_place = lua_toboolean(L, 4);
-    lsr_check(L, sr_op_return_rows(lsr_newtensor(L), rest, rows, values, in_place));
-    return 1;
+    return lsr_made(L, sr_op_return_rows(lsr_newtensor(L), rest, rows, values, in_place));
 }
 
 /* ---- module ---------------------------------------------------------------------------------- */

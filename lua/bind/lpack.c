@@ -184,8 +184,7 @@ static int plan_info(lua_State *L) {
 static int plan_histogram(lua_State *L) {
     const sr_plan *p = lsr_pack_plan(L, 1);
     sr_histogram *h = lsr_pack_new_histogram(L);
-    lsr_check(L, sr_histogram_copy(h, &p->histogram));
-    return 1;
+    return lsr_made(L, sr_histogram_copy(h, &p->histogram));
 }
 
 /* plan:pattern(i: integer) -> table

@@ -184,8 +184,7 @@ static int train_plan(lua_State *L) {
             p->pairs[i++].value = (char *)lua_tostring(L, -1);
         }
     if (pairs > 1) qsort(p->pairs, (size_t)pairs, sizeof *p->pairs, pair_order);
-    lsr_check(L, sr_st_plan_new(&p->plan, p->items, count, p->pairs, pairs));
-    return 1;
+    return lsr_made(L, sr_st_plan_new(&p->plan, p->items, count, p->pairs, pairs));
 }
 
 const sr_st_plan *lsr_checkplan(lua_State *L, int arg) {

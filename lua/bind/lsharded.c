@@ -45,8 +45,7 @@ static int train_sharded(lua_State *L) {
         lua_pushvalue(L, i);
         lua_setiuservalue(L, -2, i);
     }
-    lsr_check(L, sr_sharded_new(box, comm, optim));
-    return 1;
+    return lsr_made(L, sr_sharded_new(box, comm, optim));
 }
 
 LSR_RELEASE(sharded_release, SHARDED, sr_sharded, sr_sharded_free)

@@ -22,8 +22,7 @@ static int train_shares(lua_State *L) {
     sr_shares **box = lsr_newbox_with(L, sizeof *box, SHARES, 1);
     lua_pushvalue(L, 1); /* the parameters live as long as their shares */
     lua_setiuservalue(L, -2, 1);
-    lsr_check(L, sr_shares_new(box, params));
-    return 1;
+    return lsr_made(L, sr_shares_new(box, params));
 }
 
 /* share_sums(total: integer, rank: integer, ranks: integer, joined?: boolean) -> integer own,

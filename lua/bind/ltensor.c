@@ -399,8 +399,7 @@ static int tensor_index(lua_State *L) {
         return lsr_error(L, "a tensor's index must be an integer, got %f", lua_tonumber(L, 2));
     if (t->ndim > 0) i = lsr_position(t, 0, i);
     sr_tensor **out = lsr_newtensor(L);
-    lsr_check(L, sr_op_select(out, t, 0, i));
-    return 1;
+    return lsr_made(L, sr_op_select(out, t, 0, i));
 }
 
 /* The metatable, made once per state; leaves the table of methods on the stack. */

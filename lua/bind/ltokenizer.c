@@ -63,8 +63,7 @@ static int text_tokenizer(lua_State *L) {
     sr_vocab *vocab = lsr_checkvocab(L, 1);
     sr_tokenizer_opts opts = check_opts(L, 2);
     tokenizer_box *box = lsr_newbox(L, sizeof *box, TOKENIZER);
-    lsr_check(L, sr_tokenizer_new(&box->t, vocab, &opts));
-    return 1;
+    return lsr_made(L, sr_tokenizer_new(&box->t, vocab, &opts));
 }
 
 /* load_tokenizer(path: string, options?: { lowercase?: boolean, keep_accents?: boolean, specials?:

@@ -55,8 +55,7 @@ static int train_params(lua_State *L) {
         lua_pop(L, 1);
     }
     sr_params **box = lsr_newbox(L, sizeof *box, PARAMS);
-    lsr_check(L, sr_params_new(box, lsr_device(L), specs, count, precision));
-    return 1;
+    return lsr_made(L, sr_params_new(box, lsr_device(L), specs, count, precision));
 }
 
 LSR_RELEASE(params_release, PARAMS, sr_params, sr_params_free)
@@ -249,8 +248,7 @@ static int train_optim(lua_State *L) {
     sr_optim **box = lsr_newbox_with(L, sizeof *box, OPTIM, 1);
     lua_pushvalue(L, 1); /* the parameters live as long as their optimizer */
     lua_setiuservalue(L, -2, 1);
-    lsr_check(L, sr_optim_new(box, p, segments, &opts));
-    return 1;
+    return lsr_made(L, sr_optim_new(box, p, segments, &opts));
 }
 
 LSR_RELEASE(optim_release, OPTIM, sr_optim, sr_optim_free)

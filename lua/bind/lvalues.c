@@ -24,8 +24,7 @@ static int empty(lua_State *L) {
     sr_device *device = opt_device(L, 3);
     sr_dtype dtype = opt_dtype(L, 2, device->real);
     sr_tensor **out = lsr_newtensor(L);
-    lsr_check(L, sr_tensor_new(out, device, dtype, ndim, shape));
-    return 1;
+    return lsr_made(L, sr_tensor_new(out, device, dtype, ndim, shape));
 }
 
 /* full(sizes: integer[], value: number|boolean, dtype?: string, device?: string) -> Tensor
@@ -39,8 +38,7 @@ static int full(lua_State *L) {
     sr_dtype dtype = opt_dtype(L, 3, device->real);
     lsr_checkfits(L, dtype, value, "full: the value");
     sr_tensor **out = lsr_newtensor(L);
-    lsr_check(L, sr_tensor_full(out, device, dtype, ndim, shape, value));
-    return 1;
+    return lsr_made(L, sr_tensor_full(out, device, dtype, ndim, shape, value));
 }
 
 /* ---- nested tables --------------------------------------------------------------------------- */
@@ -134,8 +132,7 @@ static int from_table(lua_State *L) {
     if (dtype == SR_I32) check_whole(L, &r, host, n);
     sr_tensor **out = lsr_newtensor(L);
     lsr_check(L, sr_tensor_new(out, device, dtype, ndim, shape));
-    lsr_check(L, sr_tensor_write(*out, host, SR_F64));
-    return 1;
+    return lsr_made(L, sr_tensor_write(*out, host, SR_F64));
 }
 
 /* from_string(bytes: string, sizes: integer[], dtype: string, device?: string) -> Tensor
@@ -154,8 +151,7 @@ static int from_string(lua_State *L) {
     if (given != wanted)
         return lsr_error(L, "from_string: got %I bytes; the tensor needs %I", (lua_Integer)given,
                          (lua_Integer)wanted);
-    lsr_check(L, sr_tensor_write(*out, bytes, dtype));
-    return 1;
+    return lsr_made(L, sr_tensor_write(*out, bytes, dtype));
 }
 
 /* ---- back to Lua ----------------------------------------------------------------------------- */
