@@ -13,7 +13,13 @@ static sr_concepts *check_concepts(lua_State *L, int arg) {
 
 LSR_RELEASE(concepts_free, CONCEPTS, sr_concepts, sr_concepts_free)
 
-/* concepts(dataset, ids, lengths, stages) -> Concepts | nil, message, code */
+/* concepts(dataset: Dataset, ids: integer[], lengths: integer[], stages: integer[]) -> Concepts
+ *     concepts | nil, message, code
+ * A table of concepts: forms, which are sequences of tokens of the data set's tokenizer, with the
+ * stage of each, from 1.
+ *   ids      of all forms, one after the other
+ *   lengths  tokens of each form
+ *   stages   of each form */
 static int batch_concepts(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     int64_t tokens, forms, stages, sum = 0;

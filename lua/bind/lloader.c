@@ -423,13 +423,6 @@ static int batch_permuted(lua_State *L) {
     return 1;
 }
 
-/* concepts(dataset: Dataset, ids: integer[], lengths: integer[], stages: integer[]) -> Concepts
- *     concepts | nil, message, code
- * A table of concepts: forms, which are sequences of tokens of the data set's tokenizer, with the
- * stage of each, from 1.
- *   ids      of all forms, one after the other
- *   lengths  tokens of each form
- *   stages   of each form */
 static const luaL_Reg batch_functions[] = {
     {"loader", batch_loader},
     {"permuted", batch_permuted},

@@ -13,10 +13,6 @@
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
 
-OWNER(sr_device, sr_device_close)
-OWNER(sr_layout, sr_layout_release)
-OWNER(sr_tensor, sr_tensor_release)
-
 /* ---- memory that runs out -------------------------------------------------------------------- */
 
 enum { ROWS = 12, HIDDEN = 8, WORDS = 11, HEADS = 2, MASKED = 3 };
@@ -190,8 +186,8 @@ static void test_close_under_tensors(void) {
 }
 
 static void test_views_stay_inside(void) {
-    OWNED(sr_device) *d = open_ref();
-    OWNED(sr_tensor) *t = NULL, *v = NULL;
+    sr_device *d = open_ref();
+    sr_tensor *t = NULL, *v = NULL;
     CHECK_OK(sr_tensor_full(&t, d, SR_F64, 1, (int64_t[]){10}, 0.0));
     CHECK_FAILS(sr_tensor_view(&v, t, 1, (int64_t[]){11}, (int64_t[]){1}, 0), SR_EINVAL, "view");
     CHECK_FAILS(sr_tensor_view(&v, t, 1, (int64_t[]){2}, (int64_t[]){1}, 9), SR_EINVAL, "view");
@@ -202,6 +198,8 @@ static void test_views_stay_inside(void) {
     CHECK_FAILS(sr_tensor_new(&v, d, SR_F64, 2, (int64_t[]){INT64_MAX, 64}), SR_ENOMEM, "memory");
     CHECK_OK(sr_tensor_view(&v, t, 1, (int64_t[]){10}, (int64_t[]){-1}, 9));
     sr_tensor_release(v);
+    sr_tensor_release(t);
+    sr_device_close(d);
 }
 
 /* What a block of this many bytes takes. */
@@ -215,7 +213,7 @@ static size_t held_for(sr_device *d, size_t bytes) {
 }
 
 static void test_pool(void) {
-    OWNED(sr_device) *d = open_ref();
+    sr_device *d = open_ref();
     bool fits = true, tight = true, rising = true;
     size_t last = 0;
     for (size_t bytes = 1; bytes < 1000000; bytes += 1 + bytes / 37) {
@@ -241,6 +239,7 @@ static void test_pool(void) {
     sr_device_trim(d);
     CHECK(d->bytes_held == 0);
     CHECK_FAILS(sr_device_take(d, &a, (size_t)1 << 62), SR_ENOMEM, "cannot allocate a tensor");
+    sr_device_close(d);
 }
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */
@@ -311,9 +310,9 @@ static void test_missing_op(void) {
     poor.name = "poor";
     poor.attention = NULL;
     poor.softmax_backward = NULL;
-    OWNED(sr_device) *d = NULL;
-    OWNED(sr_tensor) *x = NULL, *y = NULL, *sum = NULL;
-    OWNED(sr_layout) *l = NULL;
+    sr_device *d = NULL;
+    sr_tensor *x = NULL, *y = NULL, *sum = NULL;
+    sr_layout *l = NULL;
     sr_backward how = {.retain = false};
     CHECK_OK(sr_device_open(&d, &poor, 0, NULL));
     CHECK_OK(sr_layout_new(&l, 1, NULL, (int32_t[]){2}, NULL, NULL, 0, 0));
@@ -326,6 +325,9 @@ static void test_missing_op(void) {
     CHECK_FAILS(sr_grad_backward(1, &sum, NULL, &how), SR_EDEVICE, "softmax_backward");
     sr_tensor_release(sum);
     sr_tensor_release(y);
+    sr_tensor_release(x);
+    sr_layout_release(l);
+    sr_device_close(d);
 }
 
 /* A stop requested at the prompt ends a slow op with an error and without leaks. */
@@ -340,7 +342,7 @@ static void test_stop(const sr_backend *backend) {
 
 /* A world of one rank: sums and gathers are the rank's own. */
 static void test_world_of_one(void) {
-    OWNED(sr_device) *device;
+    sr_device *device;
     sr_tensor *x, *y;
     sr_comm comm;
     int64_t n = 3;
@@ -364,6 +366,7 @@ static void test_world_of_one(void) {
     sr_comm_close(&comm);
     sr_tensor_release(x);
     sr_tensor_release(y);
+    sr_device_close(device);
 }
 
 int main(void) {
