@@ -14,7 +14,7 @@
 #include "tests/support/check.h"
 
 OWNER(sr_plan, sr_plan_free)
-#define sr_histogram_drop sr_histogram_free /* a value, not a pointer */
+#define sr_histogram_owned sr_histogram_free /* a value, not a pointer */
 
 #define PACKING_DATA "tests/data/packing/"
 

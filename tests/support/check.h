@@ -49,10 +49,10 @@ static int check_passed, check_failed;
 
 /* OWNED(sr_dataset) *d: freed at the end of its block, by what OWNER(sr_dataset, ...) named. */
 #define OWNER(type, free)                                                                          \
-    static inline void type##_drop(type **object) {                                                \
+    static inline void type##_owned(type **object) {                                               \
         free(*object);                                                                             \
     }
-#define OWNED(type) __attribute__((cleanup(type##_drop))) type
+#define OWNED(type) __attribute__((cleanup(type##_owned))) type
 
 static inline bool file_exists(const char *path) {
     return access(path, F_OK) == 0;
