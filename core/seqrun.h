@@ -31,8 +31,7 @@
  * A checkpoint is saved state; dropping activations is recompute.  A pool keeps memory, threads
  * work, and a scope owns what a step allocates.
  */
-#ifndef SR_SEQRUN_H
-#define SR_SEQRUN_H
+#pragma once
 
 #include "core/base/choices.h"
 #include "core/base/directory.h"
@@ -132,5 +131,3 @@
 #include "core/store/manifest.h"
 #include "core/store/safetensors.h"
 #include "core/store/saving.h"
-
-#endif

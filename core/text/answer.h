@@ -6,21 +6,17 @@
  *
  * Source: Rajpurkar et al. 2016, arXiv:1606.05250.
  */
-#ifndef SR_TEXT_ANSWER_H
-#define SR_TEXT_ANSWER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 /* Writes the normal form of `size` bytes to `out`, which has room for 2 * size bytes, and returns
  * its size. */
 size_t sr_text_answer(uint8_t *out, const uint8_t *bytes, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

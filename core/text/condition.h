@@ -4,17 +4,14 @@
  * them where Lua may not run.  A comparison with null is true for != only; a name that a record
  * lacks is an error, unless the name stands alone, which asks whether the record has it.
  */
-#ifndef SR_TEXT_CONDITION_H
-#define SR_TEXT_CONDITION_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef enum sr_condition_kind {
     SR_WHERE_AND,     /* left, right */
@@ -57,7 +54,4 @@ bool sr_condition_compares(const sr_condition *c, const char *text, const double
 /* *missing is the name that the record lacks, or NULL; then the result is meaningless. */
 bool sr_condition_holds(const char **missing, const sr_condition *c, const json_t *record);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,8 +3,7 @@
  * Lines are fed in parts; once a line is complete, its record is read, and the lines of its text
  * come out.  Records that a condition does not want are counted and left out.
  */
-#ifndef SR_TEXT_DOCUMENTS_H
-#define SR_TEXT_DOCUMENTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,9 +11,7 @@
 
 #include "core/text/condition.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_DOCUMENT_LIMIT = 64 << 20 }; /* bytes of a line of JSONL */
 
@@ -52,7 +49,4 @@ sr_status sr_documents_add(sr_documents *d, const uint8_t *bytes, size_t size, b
 const uint8_t *sr_documents_next(sr_documents *d, size_t limit, size_t *size, bool *ends,
                                  bool *starts);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -40,12 +40,7 @@ sr_status sr_rows_open(sr_rows **out, const char *const *paths, size_t count,
     if (r->opts.delimiter == 0) r->opts.delimiter = opts->format == SR_ROWS_QUOTED ? ',' : '\t';
     sr_status st = sr_source_open(&r->source, paths, count,
                                   &(sr_source_opts){r->opts.limit + SLACK, .any_bytes = true});
-    if (st != SR_OK) {
-        sr_rows_close(r);
-        return st;
-    }
-    *out = r;
-    return SR_OK;
+    return SR_GIVE(out, r, st, sr_rows_close);
 }
 
 void sr_rows_close(sr_rows *r) {

@@ -8,8 +8,7 @@
  * A byte order mark at the start of a file and a carriage return before a line feed are dropped. An
  * empty line is a row without cells.
  */
-#ifndef SR_TEXT_ROWS_H
-#define SR_TEXT_ROWS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +16,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_ROW_CELLS = 1024, SR_ROW_LIMIT = 1 << 20 };
 
@@ -68,7 +65,4 @@ void sr_rows_close(sr_rows *r); /* may be NULL */
  * Memory: two rows of the limit. */
 sr_status sr_rows_next(sr_rows *r, sr_row *row);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -12,8 +12,7 @@
  *         ... s.size bytes of the next sentence, or the end of a document
  *     } while (s.event != SR_TEXT_END);
  */
-#ifndef SR_TEXT_SENTENCE_H
-#define SR_TEXT_SENTENCE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,9 +20,7 @@
 #include "core/base/status.h"
 #include "core/text/source.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef enum sr_text_format { SR_TEXT_PROSE, SR_TEXT_LINES } sr_text_format;
 
@@ -63,7 +60,4 @@ typedef struct sr_sentences_counts {
 
 sr_sentences_counts sr_sentences_count(const sr_sentences *s);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -7,8 +7,7 @@
  * (documents.h).  One file is open at a time, and memory is bounded: a line longer than
  * `line_limit` is returned in parts, split at white space if possible.
  */
-#ifndef SR_TEXT_SOURCE_H
-#define SR_TEXT_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +16,7 @@
 #include "core/base/status.h"
 #include "core/text/documents.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_SOURCE_LINE = 1 << 20, SR_SOURCE_FILES = 1 << 20, SR_SOURCE_DEPTH = 32 };
 
@@ -85,7 +82,4 @@ sr_source_counts sr_source_count(const sr_source *s);
 /* The total size of all files on storage; 0 if standard input is among them. */
 uint64_t sr_source_total(const sr_source *s);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

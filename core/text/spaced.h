@@ -1,15 +1,14 @@
 /* spaced.h - scans of text 16 bytes at a time: words as white space separates them, and the next
  * byte that may end a sentence.  Internal to core/text and core/data.
  */
-#ifndef SR_TEXT_SPACED_H
-#define SR_TEXT_SPACED_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 /* The number of words: runs of what is not Unicode's White_Space, as `wc -w` counts them. */
 size_t sr_spaced_words(const uint8_t *bytes, size_t size);
@@ -19,7 +18,4 @@ size_t sr_spaced_words(const uint8_t *bytes, size_t size);
 enum { SR_SPACED_MORE = 16 };
 size_t sr_spaced_stop(const uint8_t *bytes, size_t at, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -58,12 +58,7 @@ sr_status sr_unpack_open(sr_unpack **out, const uint8_t *bytes, size_t size, con
     SR_TRY(sr_new(&u, 1));
     u->path = path;
     sr_status st = start(u, zstd);
-    if (st != SR_OK) {
-        sr_unpack_close(u);
-        return st;
-    }
-    *out = u;
-    return SR_OK;
+    return SR_GIVE(out, u, st, sr_unpack_close);
 }
 
 void sr_unpack_close(sr_unpack *u) {

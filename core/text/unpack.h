@@ -4,17 +4,14 @@
  * Several members (frames) after one another are one stream, as gzip and zstd write them.  Memory
  * is bounded: a Zstandard window of more than 2^SR_UNPACK_WINDOW bytes is refused.
  */
-#ifndef SR_TEXT_UNPACK_H
-#define SR_TEXT_UNPACK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum {
     SR_UNPACK_MAGIC = 4,  /* bytes that tell how data is compressed */
@@ -43,7 +40,4 @@ sr_status sr_unpack_some(sr_unpacked *out, sr_unpack *u, uint8_t *to, size_t roo
 /* To be called at the end of the data: SR_EDATA if it ends early. */
 sr_status sr_unpack_end(const sr_unpack *u);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

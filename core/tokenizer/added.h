@@ -3,8 +3,7 @@
  * Those with `normalized` are found in the normalized text, the others in the text as it is; at
  * each place the longest.
  */
-#ifndef SR_TOKENIZER_ADDED_H
-#define SR_TOKENIZER_ADDED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,9 +12,7 @@
 #include "core/tokenizer/json_at.h"
 #include "core/tokenizer/trie.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_added_token {
     char *content;
@@ -61,7 +58,4 @@ typedef struct sr_added_parts {
 sr_status sr_added_split(sr_added_parts *out, const sr_added *a, int normalized, bool literal,
                          const uint8_t *bytes, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -5,8 +5,7 @@
  * BpeTrainer with the alphabet of ByteLevel.  The tokenizer begins with [PAD] [UNK] [CLS] [SEP]
  * [MASK] and puts [CLS] and [SEP] around texts; [MASK] takes the space before it.
  */
-#ifndef SR_TOKENIZER_BPE_TRAIN_H
-#define SR_TOKENIZER_BPE_TRAIN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,9 +14,7 @@
 #include "core/text/source.h"
 #include "core/tokenizer/train.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_BPE_LEAST = 5 + 256 }; /* tokens of the smallest vocabulary */
 
@@ -31,7 +28,4 @@ sr_status sr_bpe_train(char **text, size_t *size, sr_source *source,
                        const sr_vocab_train_opts *opts, sr_threads *threads,
                        sr_vocab_train_counts *counts);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -1,13 +1,12 @@
 /* byte_level.h - GPT-2's characters for bytes: printable Latin-1 stands for itself, other bytes for
  * U+0100 and up. */
-#ifndef SR_TOKENIZER_BYTE_LEVEL_H
-#define SR_TOKENIZER_BYTE_LEVEL_H
+#pragma once
 
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 /* The character of a byte. */
 static inline int32_t sr_char_of_byte(uint8_t byte) {
@@ -26,7 +25,4 @@ static inline int sr_byte_of_char(int32_t cp) {
     return sr_char_of_byte(byte) == cp ? byte : -1;
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,8 +3,7 @@
  * The format is a double array (darts-clone) with its size before it, and the replacements, each
  * followed by a zero byte.
  */
-#ifndef SR_TOKENIZER_CHARSMAP_H
-#define SR_TOKENIZER_CHARSMAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,9 +12,7 @@
 #include "core/tokenizer/json_at.h"
 #include "core/unicode/text_run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_charsmap sr_charsmap;
 
@@ -28,7 +25,4 @@ void sr_charsmap_free(sr_charsmap *m); /* may be NULL */
 sr_status sr_charsmap_apply(sr_run *out, const sr_run *in, const sr_charsmap *m, sr_changes *c,
                             bool *changed);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -1,6 +1,5 @@
 /* count.h - counts the words of a text. */
-#ifndef SR_TOKENIZER_COUNT_H
-#define SR_TOKENIZER_COUNT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,9 +9,7 @@
 #include "core/tokenizer/pieces.h"
 #include "core/tokenizer/words.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Zero-initialised: empty. */
 typedef struct sr_word_counts {
@@ -35,7 +32,4 @@ sr_status sr_word_counts_add(sr_word_counts *out, sr_source *source, const sr_wo
 
 void sr_word_counts_free(sr_word_counts *c);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

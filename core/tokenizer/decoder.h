@@ -1,7 +1,6 @@
 /* decoder.h - the decoder of a tokenizer.json: tokens to text, step by step, as `tokenizers` does.
  */
-#ifndef SR_TOKENIZER_DECODER_H
-#define SR_TOKENIZER_DECODER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,9 +9,7 @@
 #include "core/tokenizer/json_at.h"
 #include "core/tokenizer/pattern.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_DECODER_STEPS = 16 };
 
@@ -58,7 +55,4 @@ void sr_decoded_free(sr_decoded *d);
 /* Runs the steps; the text is `tokens` without the bounds. */
 sr_status sr_decoder_run(const sr_decoder *d, sr_decoded *tokens);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

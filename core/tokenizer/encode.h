@@ -6,8 +6,7 @@
  * line longer than the limit of the source is processed in parts, which changes no ids unless it
  * has a megabyte without white space.  With other models a line is held as a whole.
  */
-#ifndef SR_TOKENIZER_ENCODE_H
-#define SR_TOKENIZER_ENCODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,9 +17,7 @@
 #include "core/text/source.h"
 #include "core/tokenizer/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_encode_opts {
     bool ids;        /* 7592:0:5 with offsets, else 7592; if neither is set, the tokens as text */
@@ -45,7 +42,4 @@ sr_status sr_encode(sr_source *source, const sr_tokenizer *t, const sr_encode_op
                     sr_threads *threads, sr_encode_sink sink, void *context,
                     sr_encode_counts *counts);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

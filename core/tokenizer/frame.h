@@ -3,15 +3,14 @@
  * BERT writes [CLS] A [SEP] B [SEP], RoBERTa <s> A </s> </s> B </s>; a family without token types
  * gives type 0 to all.
  */
-#ifndef SR_TOKENIZER_FRAME_H
-#define SR_TOKENIZER_FRAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 enum { SR_FRAME_LIMIT = 8 }; /* special tokens in one place of a frame */
 
@@ -32,7 +31,4 @@ static inline int32_t sr_frame_size(const sr_frame *f) {
     return f->lead.count + f->middle.count + f->tail.count;
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

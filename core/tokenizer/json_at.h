@@ -4,8 +4,7 @@
  *
  *     tokenizer.json: normalizer.normalizers[1].type is "Nmt", which is not supported
  */
-#ifndef SR_TOKENIZER_JSON_AT_H
-#define SR_TOKENIZER_JSON_AT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -14,9 +13,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_json {
     const json_t *value;      /* NULL or JSON null: absent */
@@ -63,7 +60,4 @@ sr_status sr_json_steps(const sr_json *at, const char *const *kinds, const char 
 /* Refuses members of an object that are not among `names`, which end with NULL. */
 sr_status sr_json_only(const sr_json *at, const char *const *names);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -65,12 +65,7 @@ sr_status sr_tokenizer_new(sr_tokenizer **out, sr_vocab *vocab, const sr_tokeniz
     sr_tokenizer *t = NULL;
     SR_TRY(sr_tokenizer_blank(&t));
     sr_status st = fill_wordpiece(t, vocab, opts);
-    if (st != SR_OK) {
-        sr_tokenizer_release(t);
-        return st;
-    }
-    *out = t;
-    return SR_OK;
+    return SR_GIVE(out, t, st, sr_tokenizer_release);
 }
 
 /* ---- from files ---- */

@@ -1,8 +1,7 @@
 /* merges.h - the training of merges: the most frequent pair of adjacent symbols becomes a token,
  * again and again.  Internal to train.c (WordPiece) and bpe_train.c.
  */
-#ifndef SR_TOKENIZER_MERGES_H
-#define SR_TOKENIZER_MERGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,9 +10,7 @@
 #include "core/tokenizer/count.h"
 #include "core/tokenizer/pieces.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_pair sr_pair;
 typedef struct sr_pair_node sr_pair_node;
@@ -56,7 +53,4 @@ typedef struct sr_merger {
 sr_status sr_merger_run(sr_merger *m);
 void sr_merger_free(sr_merger *m);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,8 +3,7 @@
  * A model is a file with an sr_model_kind, and a name in SR_MODELS; its own struct begins with an
  * sr_model.
  */
-#ifndef SR_TOKENIZER_MODEL_H
-#define SR_TOKENIZER_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,9 +14,7 @@
 #include "core/tokenizer/json_at.h"
 #include "core/tokenizer/pieces.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* A token of a piece. */
 typedef struct sr_part {
@@ -94,7 +91,4 @@ void sr_model_free(sr_model *m); /* may be NULL */
 /* The ids of {"token": id, ..}, the vocabulary of a model; none twice. */
 sr_status sr_model_vocab(sr_pieces *pieces, const sr_json *model);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

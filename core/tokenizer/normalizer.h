@@ -1,6 +1,5 @@
 /* normalizer.h - the normalizer of a tokenizer.json: a list of steps, each from text to text. */
-#ifndef SR_TOKENIZER_NORMALIZER_H
-#define SR_TOKENIZER_NORMALIZER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,9 +10,7 @@
 #include "core/tokenizer/pattern.h"
 #include "core/unicode/text_run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef enum sr_normal_kind {
     SR_NORMAL_BERT,
@@ -57,7 +54,4 @@ bool sr_normalizer_marks(const sr_normalizer *n);
 sr_status sr_normalize(sr_run *text, sr_run *other, const sr_normalizer *n, sr_matcher *matcher,
                        sr_changes *changes);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

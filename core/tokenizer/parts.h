@@ -1,6 +1,5 @@
 /* parts.h - what a tokenizer consists of; internal to core/tokenizer. */
-#ifndef SR_TOKENIZER_PARTS_H
-#define SR_TOKENIZER_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,9 +15,7 @@
 #include "core/tokenizer/tokenizer.h"
 #include "core/tokenizer/wordpiece.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 struct sr_tokenizer {
     int64_t holders; /* counted by atomic builtins */
@@ -58,7 +55,4 @@ sr_status sr_tokenizer_blank(sr_tokenizer **out);
 /* Gives a blank tokenizer the fast path of BERT's WordPiece, its vocabulary and fingerprint. */
 sr_status sr_tokenizer_use_fast(sr_tokenizer *t, sr_vocab *vocab, const sr_tokenizer_opts *opts);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -4,8 +4,7 @@
  * translation from the syntax of Oniguruma, which Hugging Face uses.  What would mean something
  * else there, or is not known, is refused.
  */
-#ifndef SR_TOKENIZER_PATTERN_H
-#define SR_TOKENIZER_PATTERN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,9 +12,7 @@
 
 #include "core/tokenizer/json_at.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_pattern sr_pattern;
 
@@ -53,7 +50,4 @@ void sr_matcher_free(sr_matcher *m);
 sr_status sr_pattern_next(const sr_pattern *p, sr_matcher *m, const uint8_t *bytes, size_t size,
                           size_t from, size_t before, size_t *first, size_t *last, bool *found);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

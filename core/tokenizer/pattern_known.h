@@ -1,19 +1,13 @@
 /* pattern_known.h - known patterns as programs; internal to pattern.c. */
-#ifndef SR_TOKENIZER_PATTERN_KNOWN_H
-#define SR_TOKENIZER_PATTERN_KNOWN_H
+#pragma once
 
 #include "core/tokenizer/pattern.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* The program of a pattern as published, NULL if it is not known. */
 sr_pattern_scan sr_pattern_known(const char *regex);
 
 size_t sr_scan_gpt2(const uint8_t *bytes, size_t at, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -1,14 +1,11 @@
 /* pattern_translate.h - Oniguruma's syntax to PCRE2's; internal to pattern.c. */
-#ifndef SR_TOKENIZER_PATTERN_TRANSLATE_H
-#define SR_TOKENIZER_PATTERN_TRANSLATE_H
+#pragma once
 
 #include <stddef.h>
 
 #include "core/tokenizer/json_at.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Translates a pattern into *out (freed by sr_free()), with classes as ranges of code points, which
  * do not depend on the Unicode version of PCRE2.  What means something else in PCRE2 or is not
@@ -16,7 +13,4 @@ extern "C" {
 sr_status sr_pattern_translate(char **out, size_t *size, const sr_json *at, const char *regex,
                                size_t length);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

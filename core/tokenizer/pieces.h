@@ -3,17 +3,14 @@
  * Ids may have holes.  Strings are added once each, and found by a hash that is keyed at random, so
  * that files with colliding strings cannot be constructed.
  */
-#ifndef SR_TOKENIZER_PIECES_H
-#define SR_TOKENIZER_PIECES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum {
     SR_TOKENIZER_ID_LIMIT = 1 << 24, /* ids are below */
@@ -56,7 +53,4 @@ static inline const char *sr_pieces_text(const sr_pieces *p, int32_t id, size_t 
     return p->text + p->start[id];
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -1,16 +1,13 @@
 /* postprocess.h - the post-processor of a tokenizer.json: the special tokens around a text and
  * around a pair, and whether offsets leave out spaces. */
-#ifndef SR_TOKENIZER_POSTPROCESS_H
-#define SR_TOKENIZER_POSTPROCESS_H
+#pragma once
 
 #include <stdbool.h>
 
 #include "core/tokenizer/frame.h"
 #include "core/tokenizer/json_at.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_postprocess {
     sr_frame frames[2];     /* of a single text, of a pair */
@@ -27,7 +24,4 @@ static inline void sr_frame_add(sr_frame_part *p, int32_t id, int type) {
     p->types[p->count++] = (uint8_t)type;
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -4,8 +4,7 @@
  * ByteLevel writes each byte as a character in Hugging Face's library; here the bytes stay, and the
  * vocabulary is read as bytes instead (byte_level.h), so ByteLevel has to be the last step.
  */
-#ifndef SR_TOKENIZER_PRETOKENIZER_H
-#define SR_TOKENIZER_PRETOKENIZER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,9 +14,7 @@
 #include "core/tokenizer/pattern.h"
 #include "core/unicode/text_run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef enum sr_pre_kind {
     SR_PRE_BERT,
@@ -91,7 +88,4 @@ void sr_pre_work_free(sr_pre_work *w);
  * not do so itself. */
 sr_status sr_pretokenize(sr_pre_work *w, const sr_pretokenizer *p, bool spaced);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

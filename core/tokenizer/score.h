@@ -3,17 +3,13 @@
  * It takes the digits as a whole number and divides once by a power of ten, which rounds twice
  * where there are more than 15 digits.  Ways through Unigram that are equal to the last bit or not
  * depend on it. */
-#ifndef SR_TOKENIZER_SCORE_H
-#define SR_TOKENIZER_SCORE_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 /* `number` as it is read there from its shortest decimal form. */
 double sr_score(double number);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -19,8 +19,7 @@
  * plus SR_TOKENIZER_BASE, and what is kept is less; a file that needs more is refused.  The machine
  * code of patterns, up to 0.3 MB each, is not counted.
  */
-#ifndef SR_TOKENIZER_TOKENIZER_H
-#define SR_TOKENIZER_TOKENIZER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,9 +30,7 @@
 #include "core/tokenizer/vocab.h"
 #include "core/tokenizer/words.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum {
     SR_TOKENIZER_FILE_LIMIT = 256 << 20, /* bytes of a tokenizer.json */
@@ -165,7 +162,4 @@ void sr_tokens_free(sr_tokens *tokens);
 sr_status sr_detokenize(char **text, size_t *size, const sr_tokenizer *t, const int32_t *ids,
                         size_t count, bool specials);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

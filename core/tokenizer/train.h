@@ -5,8 +5,7 @@
  * or no pair occurs `min_frequency` times, like Hugging Face's BertWordPieceTrainer.  Ties go to
  * the pair with lower ids, so the vocabulary is a function of the text, on any number of threads.
  */
-#ifndef SR_TOKENIZER_TRAIN_H
-#define SR_TOKENIZER_TRAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,9 +15,7 @@
 #include "core/text/source.h"
 #include "core/tokenizer/vocab.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_vocab_train_opts {
     int32_t size;          /* maximum number of tokens, including specials and alphabet */
@@ -46,7 +43,4 @@ typedef struct sr_vocab_train_counts {
 sr_status sr_vocab_train(sr_vocab **out, sr_source *source, const sr_vocab_train_opts *opts,
                          sr_threads *threads, sr_vocab_train_counts *counts);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

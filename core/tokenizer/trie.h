@@ -1,6 +1,5 @@
 /* trie.h - byte strings in a double array: common prefixes of a text, by a step a byte. */
-#ifndef SR_TOKENIZER_TRIE_H
-#define SR_TOKENIZER_TRIE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,9 +7,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_trie_node {
     uint32_t base;  /* the child by byte b is at base ^ b */
@@ -41,7 +38,4 @@ static inline bool sr_trie_step(const sr_trie *t, uint32_t *node, uint8_t byte) 
     return true;
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -6,17 +6,14 @@
  * Lines end in LF; the last LF is optional.  If the first line ends in CR LF, all must; the CR is
  * not part of the token.  A vocabulary is immutable and may be shared between threads.
  */
-#ifndef SR_TOKENIZER_VOCAB_H
-#define SR_TOKENIZER_VOCAB_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum {
     SR_VOCAB_LIMIT = 1 << 20,      /* tokens */
@@ -90,7 +87,4 @@ int32_t sr_vocab_find(const sr_vocab *v, uint64_t hash, int prefix, const void *
  * second byte is ignored. */
 uint64_t sr_vocab_lengths(const sr_vocab *v, int prefix, uint8_t first, uint8_t second);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

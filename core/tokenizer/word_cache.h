@@ -4,8 +4,7 @@
  * and to the tokenizer that used it last.  It starts small, for short texts, and grows between
  * calls while new words come.
  */
-#ifndef SR_TOKENIZER_WORD_CACHE_H
-#define SR_TOKENIZER_WORD_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,9 +13,7 @@
 
 #include "core/tokenizer/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum {
     SR_CACHE_KEY = 24, /* bytes of the longest word */
@@ -103,7 +100,4 @@ static inline sr_cached *sr_cache_add(sr_word_cache *cache, const uint64_t key[S
     return e;
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -7,8 +7,7 @@
  * 100 code points, is [UNK].  Invalid UTF-8 is read as U+FFFD, which is dropped like a control
  * character, and counted.
  */
-#ifndef SR_TOKENIZER_WORDPIECE_H
-#define SR_TOKENIZER_WORDPIECE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +16,7 @@
 #include "core/base/status.h"
 #include "core/tokenizer/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_wordpiece {
     sr_vocab *vocab;
@@ -38,7 +35,4 @@ void sr_wordpiece_init(sr_wordpiece *w, sr_vocab *vocab, const sr_tokenizer_opts
 sr_status sr_wordpiece_tokenize(sr_tokens *tokens, const sr_wordpiece *w, const void *bytes,
                                 size_t size);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

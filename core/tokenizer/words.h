@@ -4,8 +4,7 @@
  * characters; when stripping accents, NFD and drop marks; lower-case; then split at white space and
  * isolate punctuation.  Every code point of a word has its position in the text.
  */
-#ifndef SR_TOKENIZER_WORDS_H
-#define SR_TOKENIZER_WORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,9 +12,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_WORD_CHARS = 100 }; /* longer words are [UNK] */
 
@@ -51,7 +48,4 @@ typedef struct sr_words_at {
 sr_status sr_words(sr_words_at *at, const uint8_t *bytes, size_t size, const sr_words_opts *opts,
                    sr_word_sink sink, void *context);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -3,15 +3,14 @@
  * utf8proc supplies the Unicode tables; hf_unicode.inc lists where the tables of Hugging Face,
  * which are from several Unicode versions, differ.
  */
-#ifndef SR_UNICODE_CHARS_H
-#define SR_UNICODE_CHARS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 typedef enum sr_char_kind {
     SR_CHAR_LETTER, /* part of a word, including digits and symbols */
@@ -54,7 +53,4 @@ bool sr_char_is_capital(int32_t cp);
 bool sr_char_is_digit(int32_t cp);
 bool sr_char_is_alphabetic(int32_t cp); /* L* */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

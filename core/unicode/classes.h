@@ -4,16 +4,15 @@
  * point is to them, measured.  Call sr_classes_init() once before; the tables are constant from
  * then on.
  */
-#ifndef SR_UNICODE_CLASSES_H
-#define SR_UNICODE_CLASSES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 enum {
     SR_CLASS_LETTER = 1,    /* \p{L} of a pattern */
@@ -50,7 +49,4 @@ void sr_class_ranges(int classes, sr_class_range range, void *context);
 /* The names of general categories, NULL at the end. */
 extern const char *const sr_categories[];
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

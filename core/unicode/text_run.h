@@ -3,8 +3,7 @@
  * A run is UTF-8.  With `aligned`, byte i comes from code points [from[i], to[i]) of the original
  * text, as the alignments of Hugging Face's NormalizedString have it; without, ids only are wanted.
  */
-#ifndef SR_UNICODE_TEXT_RUN_H
-#define SR_UNICODE_TEXT_RUN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,9 +11,7 @@
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Zero-initialised: empty. */
 typedef struct sr_run {
@@ -60,7 +57,4 @@ sr_status sr_changes_add(sr_changes *c, int32_t cp, int32_t change);
  * character keeps its place, an inserted one has that of the one before it. */
 sr_status sr_run_change(sr_run *out, const sr_run *in, const sr_changes *c, size_t removed);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

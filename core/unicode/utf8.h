@@ -4,16 +4,15 @@
  * above U+10FFFF, a truncated sequence) is read as U+FFFD, one for each maximal subpart, as
  * recommended by Unicode 15 section 3.9 and done by Rust's from_utf8_lossy().
  */
-#ifndef SR_UNICODE_UTF8_H
-#define SR_UNICODE_UTF8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "core/base/extern.h"
+
+SR_BEGIN_C
 
 enum { SR_UTF8_REPLACEMENT = 0xFFFD, SR_UTF8_LAST = 0x10FFFF };
 
@@ -35,7 +34,4 @@ size_t sr_utf8_invalid(const uint8_t *bytes, size_t size, size_t *rest);
 /* The longest prefix, at most `size` bytes, that does not end within a sequence. */
 size_t sr_utf8_whole(const uint8_t *bytes, size_t size);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C
