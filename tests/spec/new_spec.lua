@@ -23,7 +23,7 @@ describe("a recipe's --help", function()
       assert.truthy(rest:find(t.doc:sub(1, 20), 1, true), path)
     end)
     assert.matches("\n  data.held  %(number from 0 to 0.5; default 0.05%)\n", out)
-    assert.matches("\n  optimizer.betas  %(list of 2: number from 0 to 1; default %[0.9, 0.999%]%)\n", out)
+    assert.matches("\n  optimizer.betas  %(list of 2: number in %[0, 1%); default %[0.9, 0.999%]%)\n", out)
   end)
 
   it("lists the keys of recipes that do not train, and those of a recipe's own", function()
