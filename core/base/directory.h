@@ -24,7 +24,7 @@ sr_status sr_file_make_temporary(char **out);
 sr_status sr_file_join(char **out, const char *folder, const char *name);
 
 /* stat(), where *there is false if nothing has this name; fails with SR_EIO or SR_ENOMEM if the
- * system cannot tell: what it then does not show is not missing. */
+ * system does not know: an unreadable name is not a missing one. */
 sr_status sr_file_stat(bool *there, struct stat *st, const char *path);
 
 bool sr_file_is_dir(const char *path);

@@ -17,7 +17,7 @@ void sr_mem_limit(int64_t bytes);
 typedef struct sr_mem_count {
     int64_t held, peak, limit;   /* what was there before and is freed makes `held` less */
     bool exceeded;               /* an allocation has failed for the limit */
-    struct sr_mem_count *around; /* private: the count that goes on when this one ends */
+    struct sr_mem_count *around; /* private: the count that continues when this one ends */
 } sr_mem_count;
 
 void sr_mem_watch(sr_mem_count *count, int64_t limit);

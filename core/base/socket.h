@@ -19,7 +19,7 @@ enum { SR_SOCKET_PATH = 108 };
  * that leaves room for names of 27 bytes.  SR_EIO when none can. */
 sr_status sr_socket_folder(char out[SR_SOCKET_PATH], const char *runtime);
 
-/* Listens at a path with mode 0600; a socket that is there already is replaced.  The caller closes
+/* Listens at a path with mode 0600; an existing socket is replaced.  The caller closes
  * *fd with sr_socket_close() and removes the path. */
 sr_status sr_socket_listen(int *fd, const char *path);
 

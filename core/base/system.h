@@ -31,7 +31,7 @@ void sr_memory_facts(sr_memory *out);
 /* Bytes that the cgroup and the machine allow this process; 0 when unknown. */
 int64_t sr_memory_total(void);
 
-/* Bytes of these that are not in use, as far as the kernel tells; 0 when unknown. */
+/* Bytes of these that are not in use, as reported by the kernel; 0 when unknown. */
 int64_t sr_memory_available(void);
 
 /* Free bytes for an unprivileged writer on the file system of `path`. */

@@ -2,7 +2,7 @@
  *
  * A concept has one or more forms, the sequences of tokens that a tokenizer writes it with.  Forms
  * are sorted, so that a text is matched as in a trie: the longest form that begins at a token and
- * ends where a word does is the one that stands there.  Where places tell what continues a word,
+ * ends where a word does is the one found there.  Where places show what continues a word,
  * as a tokenizer cuts them, its punctuation is cut off too: the word of "(dog)," is "dog".
  *
  * Source: Lee et al. 2022, "Efficient Pre-training of Masked Language Model via Concept-based
@@ -47,7 +47,7 @@ sr_status sr_concepts_new(sr_concepts **out, const int32_t *ids, const int32_t *
                           int32_t vocabulary);
 void sr_concepts_free(sr_concepts *c); /* may be NULL */
 
-/* Tokens, and what tells which of them continue a word: their places, or their ids. */
+/* Tokens, and which of them continue a word: by their places, or their ids. */
 typedef struct sr_wording {
     const int32_t *ids;       /* (len) */
     const uint8_t *goes_on;   /* (len); NULL: by id */
@@ -66,14 +66,14 @@ int32_t sr_concepts_at(int64_t *form, const sr_concepts *c, const sr_wording *w,
 
 /* times[number] += how often each form is found in a part of a data set, whatever its stage.
  *
- * Errors: SR_EINVAL  nothing tells which tokens start a word; those of sr_dataset_ids() */
+ * Errors: SR_EINVAL  unknown which tokens start a word; those of sr_dataset_ids() */
 sr_status sr_concepts_count(int64_t *times, const sr_concepts *c, const sr_dataset *d,
                             sr_data_part part);
 
 /* How a loader masks concepts; zero-initialised: not at all. */
 typedef struct sr_concept_masks {
     const sr_concepts *table; /* borrowed */
-    double share;             /* of the masked tokens, at most so many are in concepts */
+    double share;             /* maximum fraction of masked tokens in concepts */
     int64_t *from;            /* (stages) updates, from 1, with which the stages begin; ascending */
     int32_t stages;
 } sr_concept_masks;

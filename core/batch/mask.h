@@ -35,7 +35,7 @@ typedef struct sr_masker {
     int32_t frame[SR_MASK_FRAME], frame_count; /* ids never masked; frame[0], [1]: -1 if none */
     int32_t *specials, special_count;          /* ascending; never drawn as a replacement */
     bool whole_word;
-    bool by_place;      /* words are told by places, see sr_mask_draw(), not by `continues` */
+    bool by_place;      /* words come from places, see sr_mask_draw(), not from `continues` */
     uint8_t *continues; /* (V) 1 for ## tokens; needed by whole_word and concepts */
     sr_concept_masks concepts;
 } sr_masker;
@@ -57,7 +57,7 @@ int32_t sr_mask_limit(const sr_masker *m, int32_t len);
  *   positions, labels  (sr_mask_limit()) ascending positions from 0, and the original ids
  *   count              their number; 0 if nothing can be masked
  *   ids                (len) changed
- *   goes_on            (len) 1 for tokens that continue a word; NULL: as m->continues tells
+ *   goes_on            (len) 1 for tokens that continue a word; NULL: by m->continues
  *   scratch            (len) int32, contents irrelevant
  */
 void sr_mask_draw(int32_t *positions, int32_t *labels, int32_t *count, int32_t *ids, int32_t len,

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* True if ids do not tell which tokens start a word: the data set needs a column word_starts. */
+/* True if ids do not show which tokens start a word: the data set needs a column word_starts. */
 bool sr_carried_starts(const sr_tokenizer *t);
 
 /* Adds the column and the metadata. */

@@ -66,7 +66,7 @@ typedef struct sr_dataset {
     double held; /* the requested fraction */
     sr_shard *shard;
     const sr_column *ids;
-    const sr_column *word_starts; /* NULL: the tokenizer tells by the id */
+    const sr_column *word_starts; /* NULL: the tokenizer knows by the id */
     sr_data_kind kind;
     sr_tokenizer *tokenizer;
     bool plain; /* it is BERT's WordPiece, which a vocabulary describes whole */

@@ -1,4 +1,4 @@
-/* field.h - fields of a data set of examples: named, typed columns besides the tokens.
+/* field.h - fields of a data set of examples: named, typed columns in addition to the tokens.
  *
  * A column NAME is a field if the metadata entry `column.NAME` gives its shape:
  *

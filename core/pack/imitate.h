@@ -1,6 +1,6 @@
 /* imitate.h - packs real lengths by the patterns of a grid.
  *
- * Internal to core/pack.  The program of a grid (grid.h) tells which lengths belong together,
+ * Internal to core/pack.  The program of a grid (grid.h) shows which lengths belong together,
  * within about a cell.  Every pack takes real lengths near the nodes of a pattern: some spread
  * around their nodes as the sequences are, the last ones so that the pack is full.  Most of each
  * pattern's packs are made, then the program is solved again for the rest.

@@ -56,7 +56,7 @@ typedef struct sr_plan {
     int32_t deepest;          /* largest number of slots of a pattern */
     sr_bound bound;
     double milliseconds; /* the solver's time */
-    int32_t shared;      /* owners besides the first */
+    int32_t shared;      /* owners after the first */
 } sr_plan;
 
 sr_plan *sr_plan_retain(sr_plan *plan); /* one more owner; nobody changes the plan from then on */

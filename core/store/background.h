@@ -1,4 +1,4 @@
-/* background.h - checkpoints that a thread writes while training goes on.
+/* background.h - checkpoints that a thread writes while training continues.
  *
  * The files are copied into memory first, so that what is written is the state at that moment; the
  * caller waits for the copy only.  The thread then saves as saving.h says, with the same

@@ -10,7 +10,7 @@
  *     end <XXH3-128 of everything above>
  *
  * Sums are lower-case hexadecimal.  The lines have one form only, so any changed byte is
- * detected: in a file by its sums (the block tells where), in MANIFEST itself by the last line.
+ * detected: in a file by its sums (by block), in MANIFEST itself by the last line.
  */
 #pragma once
 

@@ -193,7 +193,7 @@ typedef struct sr_device_facts {
     char arch[16];   /* "sm_90" */
     char driver[32], runtime[32];
     int64_t memory, free; /* bytes */
-    int64_t reserved;     /* bytes of device memory that it takes besides those of tensors */
+    int64_t reserved;     /* bytes of device memory that it takes, without those of tensors */
     char problem[256];    /* why it cannot be opened; "" if it can */
 } sr_device_facts;
 

@@ -8,7 +8,7 @@
  * Where calls join the queue of a device, wait() makes the work that the device gets later wait,
  * not the host, and failures are reported by the next wait for the device.
  *
- * A rank that fails tells the others (tell), and their next wait returns its failure; so does the
+ * A rank that fails warns the others (tell), and their next wait returns its failure; so does the
  * death of a rank, or its silence for `timeout` seconds, as SR_EPEER.
  *
  * No reduction of an engine decides an order of summation where bits matter: shares.h exchanges
@@ -53,7 +53,7 @@ struct sr_comm_engine {
     sr_status (*barrier)(sr_comm *comm);    /* returns when all ranks have, and calls are done */
     void (*abort)(sr_comm *comm, int code); /* ends the processes of all ranks */
     /* Tells the other ranks why this one exits.  True on the one rank that is to print it, the
-     * lowest that is alive; the others return when that rank has been told, or after some seconds.
+     * lowest that is alive; the others return when that rank knows, or after some seconds.
      */
     bool (*tell)(sr_comm *comm, sr_status status, const char *message);
     sr_status (*broadcast)(sr_comm *comm, sr_tensor *x, int root);

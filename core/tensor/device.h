@@ -52,7 +52,7 @@ typedef struct sr_device {
     int32_t refs;
 } sr_device;
 
-/* True for the compute dtypes that the device computes with: its own, and bf16 besides f32. */
+/* True for the compute dtypes that the device computes with: its own, and bf16 beside f32. */
 static inline bool sr_device_computes(const sr_device *device, sr_dtype dtype) {
     return dtype == device->real || (dtype == SR_BF16 && device->real == SR_F32);
 }

@@ -2,7 +2,7 @@
  *
  * Lua parses conditions (lua/seqrun/base/condition.lua says what they mean); this file evaluates
  * them where Lua may not run.  A comparison with null is true for != only; a name that a record
- * lacks is an error, unless the name stands alone, which asks whether the record has it.
+ * lacks is an error, unless the name is alone, which tests whether the record has it.
  */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* unpack.h - compressed data to bytes, as a stream: gzip and Zstandard, told by their first bytes,
+/* unpack.h - compressed data to bytes, as a stream: gzip and Zstandard, by their first bytes,
  * never by a name.  Internal to core/text.
  *
  * Several members (frames) after one another are one stream, as gzip and zstd write them.  Memory
@@ -14,7 +14,7 @@
 SR_BEGIN_C
 
 enum {
-    SR_UNPACK_MAGIC = 4,  /* bytes that tell how data is compressed */
+    SR_UNPACK_MAGIC = 4,  /* bytes that identify a compression */
     SR_UNPACK_WINDOW = 27 /* 128 MiB: what zstd writes and reads by default */
 };
 

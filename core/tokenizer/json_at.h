@@ -1,4 +1,4 @@
-/* json_at.h - a value of a tokenizer.json and where it stands, for messages.
+/* json_at.h - a value of a tokenizer.json and its place, for messages.
  *
  * Every reader of a part takes an sr_json; what it does not support it refuses by name and path:
  *

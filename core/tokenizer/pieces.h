@@ -43,7 +43,7 @@ sr_status sr_pieces_append(uint32_t *id, sr_pieces *p, const void *bytes, size_t
 /* The id of a string, -1 if it is not there. */
 int32_t sr_pieces_find(const sr_pieces *p, const void *bytes, size_t size);
 
-/* The id of the token that stands for a byte, such as <0x0A>, -1 if there is none. */
+/* The id of the token of a byte, such as <0x0A>, -1 if there is none. */
 int32_t sr_pieces_find_byte(const sr_pieces *p, uint8_t byte);
 
 /* The string of an id, NULL if it has none. */

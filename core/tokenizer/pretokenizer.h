@@ -47,7 +47,7 @@ typedef struct sr_pre_step {
     bool individual; /* Digits */
     bool split;      /* Metaspace */
     int scheme;
-    uint8_t mark[4]; /* what stands for a space */
+    uint8_t mark[4]; /* the replacement of a space */
     int mark_size;
 } sr_pre_step;
 

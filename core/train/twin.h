@@ -33,7 +33,7 @@ int64_t sr_hash_before(const sr_params *params, int64_t param);
 
 /* Writes the hashes of the chunks in `range` (of elements of the store, which cuts none) to `out`,
  * with room for sr_hash_count(), and their number to *count.  Of the moments, and of stale masters,
- * there is the optimizer's own range only; the second moment of a matrix of Muon is no state, so
+ * there is the optimizer's own range only; the second moment of a matrix of Muon is not state, so
  * its hashes are 0.  Waits for the device.
  *
  * Errors: SR_ENOMEM */

@@ -23,7 +23,7 @@ typedef struct sr_run {
 
 enum { SR_RUN_AFTER = 32 }; /* bytes after the last one that may be read */
 
-/* Room for `more` bytes after those that are there. */
+/* Room for `more` further bytes. */
 sr_status sr_run_reserve(sr_run *r, size_t more);
 void sr_run_free(sr_run *r);
 

@@ -27,7 +27,7 @@ typedef struct mpi_use {
 typedef struct mpi_peer {
     char host[64];
     int pid;
-    unsigned long long started; /* by the kernel's clock: tells apart processes with one id */
+    unsigned long long started; /* by the kernel's clock: distinguishes processes with one id */
     bool watched;               /* on this machine, and visible in /proc */
     bool failed;                /* reported a failure, died, or is silent */
     bool told;                  /* the first of these */

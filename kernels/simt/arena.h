@@ -30,7 +30,7 @@ void *arena_outside(const void *inside);
 
 sr_status arena_take(void **data, size_t bytes);
 void arena_give(void *data, size_t bytes);
-/* The note of an inside address, or NULL when it is no device memory. */
+/* The note of an inside address, or NULL when it is not device memory. */
 note *arena_note(const void *p);
 /* `blocks` stamps for a launch: the first of them. */
 uint32_t arena_stamps(uint32_t blocks);

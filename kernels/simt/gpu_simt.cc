@@ -97,7 +97,7 @@ static void remember(simt_host *h, const char *op, sr_status st) {
     snprintf(h->message, sizeof h->message, "simt: %s: %s", op, sr_message());
 }
 
-/* What the compiler was told of a kernel must hold for its launches. */
+/* The launch bounds of a kernel must hold for its launches. */
 static sr_status check_bounds(const char *op, bounds b, int threads) {
     if (b.threads == 0 || threads <= b.threads) return SR_OK;
     return sr_fail(SR_EINTERNAL, "%s: a block of %d threads; the kernel was compiled for up to %d",

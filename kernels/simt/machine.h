@@ -113,7 +113,7 @@ sr_status machine_new(machine **out);
 void machine_free(machine *m); /* may be NULL */
 /* Runs one block; false when it failed: m->message. */
 bool run_block(machine *m, uint64_t order);
-void tick(machine *m); /* time goes on */
+void tick(machine *m); /* time continues */
 void block_barrier(place where);
 void collect(const collective *what, void *args, place where);
 void land_some(machine *m); /* some copies of the running thread arrive */

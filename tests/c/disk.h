@@ -10,7 +10,7 @@
  *     created, moved or removed
  *
  * This is harsher than real file systems, but allowed by POSIX.  Optionally the n-th fsync is
- * skipped while the caller is told that it succeeded.
+ * skipped while the caller sees a success.
  */
 #ifndef SR_TESTS_DISK_H
 #define SR_TESTS_DISK_H

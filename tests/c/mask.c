@@ -141,7 +141,7 @@ static void check_whole_words(void) {
     CHECK(n == 3 && p[0] == 1 && p[1] == 2 && p[2] == 4);
 }
 
-/* Words told by places, not by ids: the same ids mask as other words. */
+/* Words by places, not by ids: the same ids mask as other words. */
 static void check_words_by_place(void) {
     int32_t ids[] = {2, 10, 10, 10, 3, 10, 3}, scratch[7], p[7], l[7], n;
     const uint8_t goes_on[] = {0, 0, 1, 1, 0, 1, 0};

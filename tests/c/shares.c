@@ -128,7 +128,7 @@ static void test_unfinished(sr_device *d) {
     CHECK_OK(sr_shares_finish(s));
     CHECK(grad_is(p, wanted));
     CHECK_OK(sr_shares_begin(s, 4));
-    CHECK_OK(sr_shares_end(s, 0)); /* what stood there belongs to the first share */
+    CHECK_OK(sr_shares_end(s, 0)); /* the old value belongs to the first share */
     sr_shares_drop(s);
     CHECK_OK(sr_shares_begin(s, 1));
     CHECK_OK(add_share(s, 0));

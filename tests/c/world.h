@@ -5,7 +5,7 @@
  *
  * Every rank has a thread, a device of its own and an sr_comm of `world_engine`.  A send returns
  * when its receive has taken the data, so an order of calls that could block on some engine does
- * not end here.  A failed check ends nothing: the others go on.
+ * not end here.  A failed check ends nothing: the others continue.
  */
 #ifndef SR_TESTS_WORLD_H
 #define SR_TESTS_WORLD_H

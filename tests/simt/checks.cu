@@ -436,7 +436,7 @@ template <int WARPS> KERNEL(WARPS * 32, 2) void bounded(global<int32_t> y) {
     y[thread()] = threads();
 }
 
-/* What the compiler is told of a kernel, a template too, holds for its launches. */
+/* The launch bounds of a kernel, a template too, hold for its launches. */
 static void bounds_of_launches() {
     sr_tensor *y = zeros(SR_I32, 1024);
     CHECK_OK(launch(g(), "bounded", bounded<3>, 1, 96, 0, out<int32_t>(y)));

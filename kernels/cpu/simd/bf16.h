@@ -4,7 +4,7 @@
  *   BF16_DOTS   dot products of pairs, added to f32 lanes (vdpbf16ps)
  *   else        panels are converted to f32 as they are packed, and multiplied by gemm.c
  *
- * SR_EMULATE=1 (dots) and 2 (tiles) stand for the instructions in plain C, so that a test covers
+ * SR_EMULATE=1 (dots) and 2 (tiles) emulate the instructions in plain C, so that a test covers
  * the code around them on any processor.
  */
 #pragma once

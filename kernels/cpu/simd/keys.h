@@ -38,7 +38,7 @@ INLINE int64_t drop_groups(int64_t columns) {
     return (columns + 63) / 64 * 4;
 }
 
-/* The positions in `position` that lanes of indices stand for; indices from `end` on are not read.
+/* The positions in `position` at the indices of lanes; indices from `end` on are not read.
  */
 INLINE vu u_positions(const int32_t *position, vu index, uint32_t end) {
     uint32_t lanes[VL];

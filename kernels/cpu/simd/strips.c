@@ -11,7 +11,7 @@
  *           of a block run a few rows a step under the next one, from its third step on: sooner,
  *           their loads wait for the stores, which wait for all products.
  * Panels    of B: 32 columns, [k / 32][2 tiles][16 pairs of k][16 columns], zeros beyond k and n.
- * A         rows where they stand, or tiles (tiles_across); a strip with part of a tile is copied,
+ * A         rows in place, or tiles (tiles_across); a strip with part of a tile is copied,
  *           and one whose rows do not begin with a line.
  * Numerics  an element of C is one chain over k in ascending order, then times alpha if that is not
  *           1, then added to C: it does not depend on its place.

@@ -1,7 +1,7 @@
 /* clock.c - preloaded into a program, lets its clocks jump: build/tests/clock.so.
  *
  *   CLOCK_SEED   which jumps
- *   CLOCK_EVERY  a jump at one of so many looks at the clock, on average (default 8)
+ *   CLOCK_EVERY  a jump at one of this many looks at the clock, on average (default 8)
  *
  * The clock of the day jumps backwards and forwards, by up to ten years; the monotonic one only
  * forwards, by up to an hour, as on a machine that slept.  Clocks of processor time stay right.
