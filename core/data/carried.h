@@ -11,15 +11,12 @@
  *     metadata   lowercase, vocab_size, tokenizer_config (the roles of its special tokens),
  *                tokenizer_fingerprint
  */
-#ifndef SR_DATA_CARRIED_H
-#define SR_DATA_CARRIED_H
+#pragma once
 
 #include "core/data/shard.h"
 #include "core/tokenizer/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* True if ids do not show which tokens start a word: the data set needs a column word_starts. */
 bool sr_carried_starts(const sr_tokenizer *t);
@@ -31,7 +28,4 @@ sr_status sr_carried_write(sr_shard_writer *w, const sr_tokenizer *t);
  * Errors: SR_EDATA  there is none, or it is invalid; SR_ENOMEM, SR_EIO */
 sr_status sr_carried_read(sr_tokenizer **out, sr_shard *s);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

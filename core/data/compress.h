@@ -1,12 +1,9 @@
 /* compress.h - how well the text of a sequence compresses.  Internal to core/data. */
-#ifndef SR_DATA_COMPRESS_H
-#define SR_DATA_COMPRESS_H
+#pragma once
 
 #include "core/data/measure.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* *out = bytes of the text after deflate (level 6, no header) over bytes before.  The text is the
  * tokens of BERT's WordPiece, with a space before each that does not continue a word; of others
@@ -15,7 +12,4 @@ sr_status sr_compress_ratio(double *out, sr_measuring *scratch, const sr_tokeniz
                             const sr_segments *t);
 void sr_compress_close(void *deflate); /* may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

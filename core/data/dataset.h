@@ -23,8 +23,7 @@
  * Memory: 4 bytes per sentence, 20 bytes per document; 16 bytes per example and 8 per list; never
  * the tokens.
  */
-#ifndef SR_DATA_DATASET_H
-#define SR_DATA_DATASET_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -33,9 +32,7 @@
 #include "core/data/shard.h"
 #include "core/tokenizer/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_SENTENCE_MARK = 64 };
 
@@ -135,7 +132,4 @@ uint64_t sr_dataset_fingerprint(const sr_dataset *d);
 
 const char *sr_data_part_name(sr_data_part part); /* "train", "held" */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -15,15 +15,12 @@
  *
  * Source: Devlin et al. 2018, arXiv:1810.04805, and the program published with it.
  */
-#ifndef SR_DATA_EXAMPLES_H
-#define SR_DATA_EXAMPLES_H
+#pragma once
 
 #include "core/base/thread.h"
 #include "core/data/dataset.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* max_len; frames of more than 3 special tokens need as many more, see sr_examples_least() */
 enum { SR_EXAMPLES_LEAST = 5, SR_EXAMPLES_MOST = 65535 };
@@ -122,7 +119,4 @@ int32_t sr_example_place(const sr_example *e, uint64_t token);
 sr_status sr_example_sequence(const sr_example *e, const sr_dataset *d, int32_t *ids,
                               int32_t *types);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -12,16 +12,13 @@
  * `label` is a field of shape `example` even if undeclared.  Other undeclared columns are
  * skipped.
  */
-#ifndef SR_DATA_FIELD_H
-#define SR_DATA_FIELD_H
+#pragma once
 
 #include <stdbool.h>
 
 #include "core/data/shard.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_FIELD_SIZE = 65536 }; /* maximum of K */
 
@@ -71,7 +68,4 @@ typedef struct sr_field_column {
 sr_status sr_field_add(sr_field_column *out, sr_shard_writer *w, const char *name,
                        sr_column_type type, bool per_token, uint32_t size);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

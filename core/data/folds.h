@@ -1,12 +1,9 @@
 /* folds.h - examples in several folds of nearly one size, for cross-validation. */
-#ifndef SR_DATA_FOLDS_H
-#define SR_DATA_FOLDS_H
+#pragma once
 
 #include "core/data/dataset.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* inside[i] = whether unit i belongs to fold `fold` of 0 .. folds - 1.
  *
@@ -16,7 +13,4 @@ extern "C" {
 sr_status sr_folds_mark(bool *inside, const sr_dataset *d, int64_t folds, int64_t fold,
                         uint64_t seed);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -11,15 +11,12 @@
  *
  * Source: the layout of Megatron-LM's megatron/core/datasets/indexed_dataset.py.
  */
-#ifndef SR_DATA_INDEXED_H
-#define SR_DATA_INDEXED_H
+#pragma once
 
 #include "core/data/shard.h"
 #include "core/tokenizer/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_ids_counts {
     uint64_t files, documents, sentences; /* written */
@@ -37,7 +34,4 @@ typedef struct sr_ids_counts {
 sr_status sr_indexed_import(sr_ids_counts *counts, sr_shard_writer *w, const char *const *paths,
                             size_t count, const sr_tokenizer *tokenizer);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

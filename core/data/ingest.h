@@ -12,17 +12,14 @@
  * Every sentence that was read is either stored or counted as dropped:
  *     sentences + pieces == stored + empty
  */
-#ifndef SR_DATA_INGEST_H
-#define SR_DATA_INGEST_H
+#pragma once
 
 #include "core/base/thread.h"
 #include "core/data/shard.h"
 #include "core/text/sentence.h"
 #include "core/tokenizer/tokenizer.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_ingest_opts {
     sr_tokenizer *tokenizer; /* special tokens in the text are plain text */
@@ -68,7 +65,4 @@ sr_status sr_ingest_finish(uint64_t *digest, sr_ingest *in);
 sr_status sr_ingest_commit(sr_ingest *in);
 void sr_ingest_abort(sr_ingest *in); /* writes no file; `in` may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -12,15 +12,12 @@
  * Source: rarity and length_rarity as in Li et al. 2022, arXiv:2212.03597, and the program
  * published with it.
  */
-#ifndef SR_DATA_MEASURE_H
-#define SR_DATA_MEASURE_H
+#pragma once
 
 #include "core/data/progress.h"
 #include "core/data/stream.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef enum sr_measure_kind {
     SR_MEASURE_LENGTH,
@@ -85,7 +82,4 @@ sr_status sr_measure_of(double *out, const sr_measure *m, sr_measuring *scratch,
 sr_status sr_measure_step(bool *done, const sr_measure *m, const sr_stream *s, sr_progress *p,
                           sr_threads *threads);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -14,17 +14,14 @@
  * Uids are those of the examples of one epoch (examples.h).  Memory of an opened metric: its cache
  * of blocks.
  */
-#ifndef SR_DATA_METRIC_H
-#define SR_DATA_METRIC_H
+#pragma once
 
 #include <stdbool.h>
 
 #include "core/data/examples.h"
 #include "core/data/shard.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_METRIC_NAME = 64, SR_METRIC_SUBJECT = 256 };
 
@@ -105,7 +102,4 @@ sr_status sr_metric_append(sr_metric_writer *w, const double *values, int64_t co
 sr_status sr_metric_commit(sr_metric_writer *w);
 void sr_metric_abort(sr_metric_writer *w); /* removes the file; may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

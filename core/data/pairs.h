@@ -1,12 +1,9 @@
 /* pairs.h - draws the examples of one document.  Internal to core/data. */
-#ifndef SR_DATA_PAIRS_H
-#define SR_DATA_PAIRS_H
+#pragma once
 
 #include "core/data/examples.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* Examples of some documents, in order; zero-initialised: empty; freed by sr_free(example). */
 typedef struct sr_drawn {
@@ -33,7 +30,4 @@ sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_op
 sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
                           int64_t index);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

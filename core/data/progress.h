@@ -3,17 +3,14 @@
  * The file is a header that says what is computed, then records of values, each with a checksum;
  * a record that was not written whole is cut off when the file is opened again.
  */
-#ifndef SR_DATA_PROGRESS_H
-#define SR_DATA_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 typedef struct sr_progress {
     char *path;
@@ -41,7 +38,4 @@ sr_status sr_progress_append(sr_progress *p, const double *values, int64_t count
 typedef sr_status (*sr_progress_take)(void *context, const double *values, int64_t count);
 sr_status sr_progress_replay(sr_progress *p, sr_progress_take take, void *context);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

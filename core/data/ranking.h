@@ -3,16 +3,13 @@
  * Items are sorted in runs; full runs go to a temporary file and are merged while they are read, so
  * memory does not depend on the number of items: 32 bytes for each item of a run.
  */
-#ifndef SR_DATA_RANKING_H
-#define SR_DATA_RANKING_H
+#pragma once
 
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_RANKING_RUN = 1 << 20 }; /* the default number of items of a run */
 
@@ -38,7 +35,4 @@ sr_status sr_ranking_add(sr_ranking *r, const double *values, int64_t count);
  * the first call. */
 sr_status sr_ranking_next(int64_t *got, sr_ranking *r, sr_ranked *out, int64_t room);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

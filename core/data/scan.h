@@ -1,12 +1,9 @@
 /* scan.h - statistics of a data set, from reading it once. */
-#ifndef SR_DATA_SCAN_H
-#define SR_DATA_SCAN_H
+#pragma once
 
 #include "core/data/dataset.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 /* count[id] += occurrences of each token in a part; `count` has the size of the vocabulary. */
 sr_status sr_scan_tokens(uint64_t *count, const sr_dataset *d, sr_data_part part);
@@ -43,7 +40,4 @@ typedef struct sr_longer {
 /* Fixed examples of more than max_len tokens, [CLS] and [SEP] included. */
 sr_longer sr_scan_longer(const sr_dataset *d, int64_t max_len);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

@@ -14,17 +14,14 @@
  * verified each time it is read from storage.  Memory is bounded: a writer has one block per
  * column, a reader its block cache; both have 16 bytes for each block of the file (1/4096 of it).
  */
-#ifndef SR_DATA_SHARD_H
-#define SR_DATA_SHARD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/status.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum {
     SR_SHARD_VERSION = 1,
@@ -134,7 +131,4 @@ sr_status sr_shard_finish(uint64_t *digest, sr_shard_writer *w);
 sr_status sr_shard_commit(sr_shard_writer *w);
 void sr_shard_abort(sr_shard_writer *w); /* removes the file; may be NULL */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C

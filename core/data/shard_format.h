@@ -1,8 +1,7 @@
 /* shard_format.h - definitions shared by the reader and the writer of .sqr files.  Internal to
  * core/data.
  */
-#ifndef SR_DATA_SHARD_FORMAT_H
-#define SR_DATA_SHARD_FORMAT_H
+#pragma once
 
 #define XXH_INLINE_ALL
 #include <stdbool.h>
@@ -34,5 +33,3 @@ static inline bool sr_shard_name_ok(const char *name, size_t size) {
         if (memchr(good, name[i], sizeof good - 1) == NULL) return false;
     return true;
 }
-
-#endif

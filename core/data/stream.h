@@ -4,15 +4,12 @@
  * it depends on the data set and the options only.  Parts in order give the examples of
  * sr_examples_build() in the order of their uids.
  */
-#ifndef SR_DATA_STREAM_H
-#define SR_DATA_STREAM_H
+#pragma once
 
 #include "core/data/examples.h"
 #include "core/data/pairs.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+SR_BEGIN_C
 
 enum { SR_STREAM_TOKENS = 64 << 10 };
 
@@ -55,7 +52,4 @@ void sr_stream_part_close(sr_stream_part *w);
 sr_status sr_stream_counts(uint64_t *count, int64_t *sequences, int64_t *tokens, const sr_stream *s,
                            sr_threads *threads);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+SR_END_C
