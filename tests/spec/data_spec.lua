@@ -243,7 +243,7 @@ describe("fixed examples", function()
     local function sorted(i) return i <= 60 and 1 or 0 end
     local message = told(sorted, { held = 0.1 })
     assert.truthy(message:find("classes.sqr: its last 12 of 120 examples, held out, have only the label 0, as if "
-      .. 'sorted by label: scores on them do not stand for the rest; set split="keyed"', 1, true), message)
+      .. 'sorted by label: their scores do not represent the rest; set split="keyed"', 1, true), message)
     message = told(function(i) return (i - 1) // 40 end, { held = 0.5 })
     assert.truthy(message:find("its last 60 of 120 examples, held out, have no label 0", 1, true), message)
     assert.is_nil(told(sorted, { held = 0 }))
