@@ -5,6 +5,8 @@ local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local task_model = require("tests.support.task_model")
 
+local exits = program.exits
+
 local OPEN = {
   encode = { open = sr.encode.open, heads = { "mlm" } },
   fill = { open = sr.fill.open, heads = { "mlm" } },
@@ -144,9 +146,8 @@ describe("windows of a long context", function()
 
   it("have a stride that is at least 1 on the command line and in sr.data.read", function()
     for _, word in ipairs { "0", "0.5", "nan", "x", "" } do
-      local code, _, err = program.run({ "predict", "tests/data/model/tiny", "--stride", word })
-      assert.equal(2, code, word)
-      assert.matches("is not an integer from 1 to 65535", err)
+      exits(2, "is not an integer from 1 to 65535",
+        program.run({ "predict", "tests/data/model/tiny", "--stride", word }))
     end
     for _, value in ipairs { 0, -1, 0.5, 0 / 0, "x" } do
       local _, message = pcall(function()

@@ -6,6 +6,8 @@ local program = require("tests.support.program")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 local WORDS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n##s\non\nmat\n.\ndog\nran\n"
 local GOLDEN = "tests/data/inputs/"
 
@@ -138,8 +140,7 @@ describe("JSONL", function()
     assert.is_nil(words:find("secret", 1, true))
     for _, model in ipairs { "wordpiece", "bpe" } do
       local out = ("%s/%s"):format(folder, model)
-      local code, _, err = program.run { "vocab", file, "--size", "300", "--model", model, "--out", out, "--json" }
-      assert.equal(0, code, err)
+      works(program.run { "vocab", file, "--size", "300", "--model", model, "--out", out, "--json" })
       local made = sr.must(sys.read_file(out))
       assert.truthy(made:find("cat", 1, true))
       assert.is_nil(made:find("secret", 1, true) or made:find("field", 1, true), model)
@@ -153,9 +154,8 @@ describe("JSONL", function()
     code, _, err = program.run { "vocab", file, "--where", "secretfield > 60", "--out", folder .. "/none" }
     assert.not_equal(0, code)
     assert.matches("^seqrun: [^\n]*\n$", err)
-    code, _, err = program.run { "vocab", GOLDEN .. "indexed.idx", "--out", folder .. "/none" }
-    assert.equal(2, code)
-    assert.matches("indexed.idx has token ids, not text", err)
+    exits(2, "indexed.idx has token ids, not text",
+      program.run { "vocab", GOLDEN .. "indexed.idx", "--out", folder .. "/none" })
   end)
 
   it("names file and line of what is wrong", function()
@@ -198,9 +198,8 @@ describe("JSONL", function()
   end)
 
   it("is read by the recipe, with its keys", function()
-    local code, out, err = program.run { "recipes/prepare.lua", "inputs=[" .. path .. "]", "out=" .. folder .. "/y.sqr",
-      "vocab.file=" .. vocab, "where=lang == 'en' and score > 0.5" }
-    assert.equal(0, code, err)
+    local out = works(program.run { "recipes/prepare.lua", "inputs=[" .. path .. "]", "out=" .. folder .. "/y.sqr",
+      "vocab.file=" .. vocab, "where=lang == 'en' and score > 0.5" })
     assert.matches("read 311 B of text in 1 file: 6 words, 4 records, 2 of them left out by where", out)
   end)
 end)
@@ -218,9 +217,8 @@ describe("directories and patterns", function()
     assert.equal("the dog.", list[1500 + 4]) -- b/ comes first
     assert.equal(1500, #documents { inputs = many .. "/*.txt" })
     assert.equal("the dog.", documents({ inputs = many .. "/f000[5-9].txt" })[2])
-    local code, out, err = program.run({ "recipes/prepare.lua", "inputs=[" .. many .. "]", "out=" .. folder .. "/z.sqr",
-      "vocab.file=" .. vocab }, { before = "ulimit -n 64;" })
-    assert.equal(0, code, err)
+    local out = works(program.run({ "recipes/prepare.lua", "inputs=[" .. many .. "]", "out=" .. folder .. "/z.sqr",
+      "vocab.file=" .. vocab }, { before = "ulimit -n 64;" }))
     assert.matches("read 26.4 KiB of text in 3,000 files: 6,000 words", out)
   end)
 
@@ -290,8 +288,7 @@ describe("ids of other programs", function()
       "batch.sequences=8", "batch.micro_packs=2", "rate.peak=1e-3", "rate.warmup=0", "rate.total=4", "--quiet", "--out",
       folder .. "/nsp",
     }
-    local code, _, err = program.run(options)
-    assert.equal(0, code, err)
+    works(program.run(options))
     local last
     for line in sr.must(sys.read_file(folder .. "/nsp/metrics.jsonl")):gmatch("[^\n]+") do
       local row = json.decode(line)
@@ -299,14 +296,11 @@ describe("ids of other programs", function()
     end
     assert.is_true(last.nsp_loss > 0 and last.mlm_loss > 0)
     local out
-    code, out, err = program.run { "eval", folder .. "/nsp", folder .. "/x.sqr", "--json" }
-    assert.equal(0, code, err)
+    out = works(program.run { "eval", folder .. "/nsp", folder .. "/x.sqr", "--json" })
     assert.matches("nsp", out)
     sr.must(sr.data.write { out = folder .. "/bare.sqr", vocab = BERT, examples = { { a = { 7, 8 }, b = { 9 } } } })
     options[2] = "data.file=" .. folder .. "/bare.sqr"
     options[#options] = folder .. "/bare"
-    code, _, err = program.run(options)
-    assert.equal(2, code)
-    assert.matches("fixed examples without a column next_sentence", err)
+    exits(2, "fixed examples without a column next_sentence", program.run(options))
   end)
 end)

@@ -12,6 +12,8 @@ local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local unknown = require("seqrun.run.checks.sanity").unknown
 
+local works = program.works
+
 local folder = program.folder()
 local corpus = small.corpus(folder)
 
@@ -53,8 +55,7 @@ describe("a sweep", function()
       .. data.dev, "data.folder=" .. folder .. "/sets", "init.from=" .. files.encoder(folder .. "/base"),
       "data.max_len=48", "epochs=1", "rate.peak=1e-3,1e-2", "--seeds", "1", "--out", folder .. "/sweep", }
     table.move(data.words, 1, #data.words, #words + 1, words)
-    local code, _, err = program.run(words)
-    assert.equal(0, code, err)
+    works(program.run(words))
     assert.equal(0, (program.run(words)))
     local rows = sr.must(sys.read_file(data.dev))
     assert(sys.write_file(data.dev, (rows:gsub("[^\n]*\n$", ""))))
@@ -245,8 +246,7 @@ describe("a resumed run", function()
       "data.folder=" .. folder .. "/sets", "init.from=" .. files.encoder(folder .. "/base2"), "data.max_len=48",
       "epochs=2", "--quiet", "--out", folder .. "/resumed", "--max-steps", "2" }
     table.move(data.words, 1, #data.words, #words + 1, words)
-    local code, _, err = program.run(words)
-    assert.equal(0, code, err)
+    works(program.run(words))
     local rows = sr.must(sys.read_file(data.dev))
     assert(sys.write_file(data.dev, (rows:gsub("[^\n]*\n$", ""))))
     local again = { "recipes/finetune.lua", "--resume=" .. folder .. "/resumed", "--max-steps", "3" }

@@ -8,6 +8,8 @@ local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 
+local works = program.works
+
 local folder, corpus, first
 
 local function words(...)
@@ -71,8 +73,7 @@ setup(function()
   folder = program.folder()
   corpus = small.corpus(folder)
   first = folder .. "/first"
-  local code, out, err = program.run(small.words(corpus, "--out", first, "--max-steps", "3", "eval.updates=0"))
-  assert.equal(0, code, out .. err)
+  works(program.run(small.words(corpus, "--out", first, "--max-steps", "3", "eval.updates=0")))
 end)
 
 describe("MLPerf's BERT", function()
@@ -106,8 +107,7 @@ describe("MLPerf's BERT", function()
 
   it("stops when the accuracy is reached, and logs the run", function()
     local out = folder .. "/reached"
-    local code, text = run("--out", out, "eval.target=0.02", "mlperf.org=somebody", "rate.warmup=0")
-    assert.equal(0, code, text)
+    works(run("--out", out, "eval.target=0.02", "mlperf.org=somebody", "rate.warmup=0"))
     local list, by_key = events_of(out)
     check_log(list, by_key)
     assert.equal("success", by_key.run_stop[1].metadata.status)
@@ -126,16 +126,14 @@ describe("MLPerf's BERT", function()
 
   it("evaluates by samples, aborts at the end of its steps, and resumes its log", function()
     local out = folder .. "/aborted"
-    local code, text = run("--out", out, "eval.target=0.99", "--max-steps", "7")
-    assert.equal(0, code, text)
+    works(run("--out", out, "eval.target=0.99", "--max-steps", "7"))
     local list, by_key = events_of(out)
     check_log(list, by_key)
     assert.equal("aborted", by_key.run_stop[1].metadata.status)
     local at = {}
     for i, event in ipairs(by_key.eval_accuracy) do at[i] = event.metadata.epoch_num end
     assert.same({ 120, 168 }, at) -- the first update past 100, and the last
-    code, text = run("--out", out, "eval.target=0.99", "--max-steps", "18", "--resume")
-    assert.equal(0, code, text)
+    works(run("--out", out, "eval.target=0.99", "--max-steps", "18", "--resume"))
     list, by_key = events_of(out)
     check_log(list, by_key)
     at = {}
@@ -147,8 +145,7 @@ describe("MLPerf's BERT", function()
     local logs = {}
     for ranks = 1, 2 do
       local out = ("%s/ranks-%d"):format(folder, ranks)
-      local code, text, err = mpi.run(ranks, words("--out", out, "eval.target=0.99", "--max-steps", "6", "threads=1"))
-      assert.equal(0, code, text .. err)
+      works(mpi.run(ranks, words("--out", out, "eval.target=0.99", "--max-steps", "6", "threads=1")))
       local list, by_key = events_of(out)
       check_log(list, by_key)
       logs[ranks] = {}
@@ -171,7 +168,6 @@ describe("MLPerf's BERT", function()
     assert.is_true(code == 2 and text:find("but only %d+ sequences are held out") ~= nil, text)
     code, text = run("--out", folder .. "/e", "eval.metric=none")
     assert.is_true(code == 2 and text:find("belong together", 1, true) ~= nil, text)
-    code, text = run("--dry-run", "mlperf.eval_file=" .. corpus, "data.held=0")
-    assert.equal(0, code, text)
+    works(run("--dry-run", "mlperf.eval_file=" .. corpus, "data.held=0"))
   end)
 end)

@@ -7,14 +7,15 @@ local sys = require("seqrun.core.sys")
 
 local types = require("seqrun.config.types")
 
+local exits, works = program.exits, program.works
+
 local run = program.run
 
 local TASKS = { "pretraining", "curriculum", "classify", "pair", "regress", "multilabel", "choice", "tokens", "squad" }
 
 describe("a recipe's --help", function()
   it("lists every key with type, range, default and meaning", function()
-    local code, out = run { "recipes/pretrain.lua", "--help" }
-    assert.equal(0, code)
+    local out = works(run { "recipes/pretrain.lua", "--help" })
     types.each(sr.run.schema(sr.tasks.pretraining), function(path, t)
       local _, last = out:find("\n  " .. path .. "  (", 1, true)
       assert.truthy(last, path)
@@ -65,8 +66,7 @@ end
 
 describe("the JSON Schema of a recipe", function()
   it("accepts the defaults and refuses unknown keys and wrong values", function()
-    local code, out = run { "recipes/pretrain.lua", "--schema" }
-    assert.equal(0, code)
+    local out = works(run { "recipes/pretrain.lua", "--schema" })
     local schema = assert(json.decode(out))
     assert.equal("config of pretrain.lua", schema.title)
     assert.is_true(fits(schema, { data = { held = 0.1, max_len = 64 }, threads = "none", seed = 3 }))
@@ -118,12 +118,10 @@ describe("seqrun new", function()
 
   for _, task in ipairs(TASKS) do
     it("writes a recipe of " .. task .. " whose config is read", function()
-      local code, out, err = run { "new", folder .. "/" .. task, "--task", task }
-      assert.equal(0, code, err)
+      local out = works(run { "new", folder .. "/" .. task, "--task", task })
       assert.matches("wrote .*/train.lua\nwrote .*/train.yaml\nwrote .*/train.schema.json\nnext: ", out)
       local recipe = folder .. "/" .. task .. "/train.lua"
-      code, out, err = run { recipe, "--explain" }
-      assert.equal(0, code, err)
+      out = works(run { recipe, "--explain" })
       assert.matches("train.yaml:%d+", out)
       local schema = sys.read_file(folder .. "/" .. task .. "/train.schema.json")
       assert.equal(schema, (select(2, run { recipe, "--schema" })))
@@ -145,8 +143,7 @@ describe("seqrun new", function()
     text = text:gsub("( +type: linear\n)", "%1    min: 8\n    max: 128\n    total: 10\n") -- a schedule needs them
       :gsub("\n    m%a+: none", ""):gsub("\n    total: none", "")
     sys.write_file(path, text)
-    local code, out, err = run { folder .. "/pretraining/train.lua", "--explain" }
-    assert.equal(0, code, err)
+    local out = works(run { folder .. "/pretraining/train.lua", "--explain" })
     types.each(sr.run.schema(sr.tasks.pretraining), function(key, t)
       if t.kind == "map" then return end
       assert.matches("\n" .. key:gsub("%p", "%%%0") .. " [^\n]*train.yaml:%d+", "\n" .. out, key)
@@ -159,12 +156,8 @@ describe("seqrun new", function()
   end)
 
   it("replaces nothing, and guesses a mistyped task", function()
-    local code, _, err = run { "new", folder .. "/pretraining" }
-    assert.equal(2, code)
-    assert.matches("train.lua exists; choose another directory or %-%-name\n$", err)
-    code, _, err = run { "new", folder .. "/other", "--task", "clasify" }
-    assert.equal(2, code)
-    assert.matches("did you mean 'classify'", err)
+    exits(2, "train.lua exists; choose another directory or %-%-name\n$", run { "new", folder .. "/pretraining" })
+    exits(2, "did you mean 'classify'", run { "new", folder .. "/other", "--task", "clasify" })
     assert.is_false(sys.exists(folder .. "/other"))
   end)
 end)

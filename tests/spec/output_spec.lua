@@ -4,6 +4,8 @@ local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 
+local exits = program.exits
+
 local folder = program.folder()
 
 ---Runs a line of bash; SEQRUN is the program, FOLDER a directory.
@@ -87,9 +89,7 @@ describe("a program whose output cannot be written", function()
     for _, words in ipairs {
       "help", "pack --help", "version --json", "-e '" .. LOOP .. "'", "FOLDER/loop.lua", "<FOLDER/typed",
     } do
-      local code, _, err = bash("SEQRUN " .. words .. " >/dev/full")
-      assert.equal(5, code, words)
-      assert.matches("^seqrun: cannot write to standard output[^\n]*full%?\n$", err)
+      exits(5, "^seqrun: cannot write to standard output[^\n]*full%?\n$", bash("SEQRUN " .. words .. " >/dev/full"))
     end
   end)
 end)
@@ -117,9 +117,8 @@ describe("a run #slow", function()
   end)
 
   it("trains on when its output cannot be written, and warns", function()
-    local code, _, err = bash(words .. "full >/dev/full")
-    assert.equal(5, code)
-    assert.matches("seqrun: warning: cannot write to standard output[^\n]* The run continues%.\n", err)
+    exits(5, "seqrun: warning: cannot write to standard output[^\n]* The run continues%.\n",
+      bash(words .. "full >/dev/full"))
     is_whole("full")
   end)
 

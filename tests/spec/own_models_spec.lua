@@ -6,6 +6,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local works = program.works
+
 ---A head on a column of floats.
 local REGRESSION = [[
 local sr = require "seqrun"
@@ -223,8 +225,7 @@ local function lines_of(text) return select(2, text:gsub("\n", "\n")) end
 describe("a regression head on a column of floats", function()
   it("is a short recipe that learns, is evaluated and reports what it is", function()
     assert.is_true(lines_of(REGRESSION) < 60)
-    local code, out, err = run("regression", REGRESSION, "regression", scored)
-    assert.equal(0, code, err)
+    local out = works(run("regression", REGRESSION, "regression", scored))
     local train, eval = small.metrics(folder .. "/regression"), small.metrics(folder .. "/regression", "eval")[1]
     assert.is_true(train[#train].score_loss < train[1].score_loss / 4, train[#train].score_loss)
     assert.is_true(eval.score_loss < 0.1 and eval.score_mae < 0.3, eval.score_loss)
@@ -238,8 +239,7 @@ describe("a regression head on a column of floats", function()
     local whole, cut = folder .. "/whole", folder .. "/cut"
     assert.equal(0, (run("regression", REGRESSION, "whole", scored, "--max-steps", "9")))
     assert.equal(0, (run("regression", REGRESSION, "cut", scored, "--max-steps", "4")))
-    local code, _, err = run("regression", REGRESSION, "cut", scored, "--max-steps", "9", "--resume")
-    assert.equal(0, code, err)
+    works(run("regression", REGRESSION, "cut", scored, "--max-steps", "9", "--resume"))
     assert.same(small.metrics(whole), small.metrics(cut))
     local function weights(out) return sys.hash_file(out .. "/step-000000009/model.safetensors") end
     assert.equal(weights(whole), weights(cut))
@@ -249,9 +249,8 @@ end)
 describe("a model of two networks", function()
   it("is a short recipe with losses of its own, in their order", function()
     assert.is_true(lines_of(TWO_NETWORKS) < 60)
-    local code, out, err = run("two", TWO_NETWORKS, "two", text_corpus, "batch.micro_packs=40", "log.seconds=0",
-      "steps=40")
-    assert.equal(0, code, err)
+    local out = works(run("two", TWO_NETWORKS, "two", text_corpus, "batch.micro_packs=40", "log.seconds=0",
+      "steps=40"))
     local train = small.metrics(folder .. "/two")
     local first, last = train[1], train[#train]
     assert.near(first.loss, first.generator_loss + 5 * first.discriminator_loss, 1e-4)
@@ -281,8 +280,7 @@ describe("an order written in Lua", function()
 
   it("is a short recipe that draws by its own results", function()
     assert.is_true(lines_of(HARDEST_FIRST) < 60)
-    local code, _, err = run("hardest", HARDEST_FIRST, "hardest", scored, "--max-steps", "12", "save.keep=99")
-    assert.equal(0, code, err)
+    works(run("hardest", HARDEST_FIRST, "hardest", scored, "--max-steps", "12", "save.keep=99"))
     local train = small.metrics(folder .. "/hardest")
     assert.equal(12 * 24, train[12].sequences)
     local state = require("seqrun.checkpoint").state(folder .. "/hardest/step-000000012").state
@@ -305,8 +303,7 @@ describe("an order written in Lua", function()
       local code, _, err = run(out, recipe, out, scored, table.unpack(words))
       assert.equal(exit, code, err)
       words[#words + 1] = "--resume"
-      code, _, err = run(out, HARDEST_FIRST, out, scored, table.unpack(words))
-      assert.equal(0, code, err)
+      works(run(out, HARDEST_FIRST, out, scored, table.unpack(words)))
       assert.same(small.metrics(folder .. "/hardest"), small.metrics(folder .. "/" .. out))
       assert.equal(weights(folder .. "/hardest"), weights(folder .. "/" .. out))
     end

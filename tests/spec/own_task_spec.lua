@@ -6,6 +6,8 @@ local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 ---Ranks: K classes in an order, learned as K - 1 questions "is it more than k?", each with a sigmoid.
 local TASK = [[
 local sr = require "seqrun"
@@ -57,13 +59,12 @@ describe("a task in a file of the user's", function()
     folder = program.folder()
     task = program.write(folder, "ordinal.lua", TASK)
     data = files.write(folder, "classify")
-    local code, _, err = program.run {
+    works(program.run {
       "recipes/finetune.lua", "task=" .. task, "data.train=" .. data.train, "data.dev=" .. data.dev,
       "data.folder=" .. folder .. "/sets", "init.from=" .. files.encoder(folder .. "/base"), "data.max_len=48",
       "epochs=12", "optimizer.decay=0", "save.minutes=0",
       "--quiet", "--out", folder .. "/run", table.unpack(data.words),
-    }
-    assert.equal(0, code, err)
+    })
   end)
 
   it("takes fewer than 80 lines", function() assert.is_true(select(2, TASK:gsub("\n", "")) < 80) end)
@@ -75,24 +76,20 @@ describe("a task in a file of the user's", function()
 
   it("is scored by eval and used by predict, with its file", function()
     local words = { "eval", folder .. "/run", data.dev, "data.folder=" .. folder, "--task", task, "--json" }
-    local code, out, err = program.run(words)
-    assert.equal(0, code, err)
+    local out = works(program.run(words))
     local eval = small.metrics(folder .. "/run", "eval")
     assert.near(eval[#eval].off_by, json.decode(out).metrics.off_by, 1e-9)
-    code, out, err = program.run({ "predict", folder .. "/run", "--task", task }, { input = "some words\n" })
-    assert.equal(0, code, err)
+    out = works(program.run({ "predict", folder .. "/run", "--task", task }, { input = "some words\n" }))
     assert.equal("integer", math.type(json.decode(out).rank))
   end)
 
   it("is refused without its file, in one sentence", function()
-    local code, _, err = program.run({ "predict", folder .. "/run" }, { input = "some words\n" })
-    assert.equal(3, code)
-    assert.matches("unknown task 'ordinal'; .*name its file with %-%-task FILE", err)
+    exits(3, "unknown task 'ordinal'; .*name its file with %-%-task FILE",
+      program.run({ "predict", folder .. "/run" }, { input = "some words\n" }))
   end)
 
   it("has its keys and defaults in --help, and resumes", function()
-    local code, out = program.run { "recipes/finetune.lua", "task=" .. task, "--help" }
-    assert.equal(0, code)
+    local out = works(program.run { "recipes/finetune.lua", "task=" .. task, "--help" })
     assert.matches("\n  scale  %(number; default 1%)\n", out)
     assert.matches("\n  rate.peak  %(number >= 0; default 0.002%)\n", out)
     local words = { "recipes/finetune.lua", "--resume=" .. folder .. "/run", "--quiet" }
@@ -100,16 +97,13 @@ describe("a task in a file of the user's", function()
     assert.equal(2, again)
     assert.matches("names the task .*, a file of code; if you trust it, repeat task=", err)
     words[#words + 1] = "task=" .. task
-    again, _, err = program.run(words)
-    assert.equal(0, again, err)
+    works(program.run(words))
   end)
 
   it("is exported with its head described", function()
-    local code, _, err = program.run { "export", folder .. "/run", folder .. "/exported" }
-    assert.equal(0, code, err)
+    works(program.run { "export", folder .. "/run", folder .. "/exported" })
     local config = json.decode(assert(sys.read_file(folder .. "/exported/config.json")))
     assert.equal("ordinal", config.seqrun_heads[1].kind)
-    code, _, err = program.run({ "predict", folder .. "/exported", "--task", task }, { input = "some words\n" })
-    assert.equal(0, code, err)
+    works(program.run({ "predict", folder .. "/exported", "--task", task }, { input = "some words\n" }))
   end)
 end)

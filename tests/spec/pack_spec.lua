@@ -6,6 +6,8 @@ local core = require("seqrun.core.pack")
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
 
+local exits, refuses, works = program.exits, program.refuses, program.works
+
 local DATA = "tests/data/packing/"
 local SQUAD, COLA = DATA .. "squad_384.hist", DATA .. "glue_cola_128.hist"
 
@@ -290,8 +292,7 @@ describe("seqrun pack", function()
 
   it("prints one JSON object for every solver", function()
     for _, solver in ipairs(core.solvers()) do
-      local code, out = run("--hist", COLA, "--max-len", "128", "--max-seqs", "3", "--solver", solver, "--json")
-      assert.equal(0, code)
+      local out = works(run("--hist", COLA, "--max-len", "128", "--max-seqs", "3", "--solver", solver, "--json"))
       local object = assert(json.decode(out))
       for _, key in ipairs(KEYS) do assert.is_not_nil(object[key]) end
       assert.equal(solver, object.solver)
@@ -321,14 +322,9 @@ describe("seqrun pack", function()
     local changed = text:gsub("\n300\t(%d+)", function(w) return "\n300\t" .. math.tointeger(w) + 1 end)
     assert.not_equal(text, changed)
     assert(sys.write_file(proof, changed))
-    local err
-    code, out, err = run("--hist", SQUAD, "--check", proof, "--json")
-    assert.same({ 3, "" }, { code, out })
-    assert.truthy(err:find("invalid proof", 1, true))
-    code = run("--hist", COLA, "--check", DATA .. "cert_squad_384_k3.tsv")
-    assert.equal(3, code)
-    code = run("--hist", SQUAD, "--max-seqs", "4", "--check", DATA .. "cert_squad_384_k3.tsv")
-    assert.equal(3, code)
+    refuses(3, "invalid proof", run("--hist", SQUAD, "--check", proof, "--json"))
+    exits(3, "", run("--hist", COLA, "--check", DATA .. "cert_squad_384_k3.tsv"))
+    exits(3, "", run("--hist", SQUAD, "--max-seqs", "4", "--check", DATA .. "cert_squad_384_k3.tsv"))
     for _, depth in ipairs { "3", "4", "max" } do
       assert.equal(0, (run("--hist", SQUAD, "--check", DATA .. "cert_squad_384_k" .. depth .. ".tsv")))
     end
@@ -348,8 +344,7 @@ describe("seqrun pack", function()
 
   it("writes the plan and the drawing", function()
     local plan, svg = folder .. "/out.plan", folder .. "/out.svg"
-    local code, out = run("--hist", COLA, "--out", plan, "--svg", svg, "--plot")
-    assert.equal(0, code)
+    local out = works(run("--hist", COLA, "--out", plan, "--svg", svg, "--plot"))
     assert.truthy(out:find("by depth", 1, true))
     assert.equal(757, assert(pack.load(plan)).packs)
     assert.truthy(assert(sys.read_file(svg)):find("^<svg"))
@@ -358,8 +353,7 @@ describe("seqrun pack", function()
     _, told = program.run { "info", plan }
     assert.matches("\n  max_seqs +none\n", told)
     sys.remove(svg)
-    code, out = run("--hist", COLA, "--compare", "--svg", svg, "--plot")
-    assert.equal(0, code)
+    out = works(run("--hist", COLA, "--compare", "--svg", svg, "--plot"))
     assert.truthy(out:find("above bound", 1, true) and out:find("by depth", 1, true))
     assert.is_true(sys.exists(svg))
   end)

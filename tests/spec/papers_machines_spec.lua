@@ -10,10 +10,11 @@ local program = require("tests.support.program")
 local rounds = require("rounds")
 local scale = require("scale_model")
 
+local exits, works = program.exits, program.works
+
 describe("balance over ranks", function()
   it("reproduces the study at 8 ranks of 56 sequences, and is more even", function()
-    local code, out, err = program.run { "recipes/papers/balance.lua", "draws=20" }
-    assert.equal(0, code, err)
+    local out = works(program.run { "recipes/papers/balance.lua", "draws=20" })
     local mean, worst, packed, packed_worst, micro = {}, {}, {}, {}, {}
     for line in out:gmatch("[^\n]+") do
       local way, a, b, c, d, e = line:match("^(%l+) +([%d.]+) +([%d.]+) +[%d.-]+ +([%d.]+) +([%d.]+) +([%d.]+)")
@@ -94,8 +95,7 @@ describe("the simulation of many devices", function()
     local file = program.write(home, "results.tsv", "accel\tdivision\tn_accel\tgbs\tseq_s\n"
       .. "NVIDIA A100-SXM4-80GB\tclosed\t8\t448\t2400\nNVIDIA A100-SXM4-80GB\tclosed\t64\t3072\t18000\n"
       .. "NVIDIA H100-SXM5-80GB\tclosed\t8\t768\t7700\n")
-    local code, out, err = program.run { "recipes/papers/scale.lua", "draws=1", "packs=2", "results=" .. file }
-    assert.equal(0, code, err)
+    local out = works(program.run { "recipes/papers/scale.lua", "draws=1", "packs=2", "results=" .. file })
     assert.truthy(out:find("\n1024 "))
     assert.truthy(out:find("\n64 [^\n]* 281 +94 %%\n"), out)
     assert.is_nil(out:find(" 962 ", 1, true))
@@ -109,8 +109,7 @@ describe("the sweep over layouts", function()
   end
 
   mpi.tests(it, pending)("measures micro-batches, recomputation, ranks and ZeRO beside the advice", function()
-    local code, out, err = sweep("ranks=1,2", "micro=2,4")
-    assert.equal(0, code, err)
+    local out = works(sweep("ranks=1,2", "micro=2,4"))
     local rows = 0
     for ms, advised in out:gmatch("\n%d x %d, micro %d[%a%d,. -]-  +([%d.]+) +%d+ +[%d.]+ +([%d.]+)") do
       rows = rows + 1
@@ -122,8 +121,7 @@ describe("the sweep over layouts", function()
   end)
 
   it("says what it leaves out #long", function()
-    local code, out, err = sweep("ranks=1,4", "micro=4,3", "recompute=false")
-    assert.equal(0, code, err)
+    local out = works(sweep("ranks=1,4", "micro=4,3", "recompute=false"))
     assert.is_truthy(out:find("left out: 4 ranks: only 2 threads", 1, true), out)
     assert.is_falsy(out:find("micro 3", 1, true)) -- does not divide the packs
   end)
@@ -159,13 +157,11 @@ describe("the simulation of a schedule", function()
   end)
 
   it("is printed for every op and the step", function()
-    local code, out, err = schedule("threads=4,64")
-    assert.equal(0, code, err)
+    local out = works(schedule("threads=4,64"))
     for _, row in ipairs { "linear qkv", "linear qkv back", "attention 128, dropout back", "step of 2 layers" } do
       assert.is_truthy(out:find("\n" .. row .. " +"), row .. "\n" .. out)
     end
-    code, out = schedule("threads=0")
-    assert.equal(2, code, out)
+    exits(2, "", schedule("threads=0"))
   end)
 end)
 
@@ -202,8 +198,7 @@ describe("the fit of the advisor", function()
   end
 
   it("finds constants that explain rows it has not seen", function()
-    local code, out, err = program.run { "recipes/papers/advise.lua", table_of(program.folder()) }
-    assert.equal(0, code, err)
+    local out = works(program.run { "recipes/papers/advise.lua", table_of(program.folder()) })
     local apart = out:match("each group left out.*\n(all[^\n]*)\n")
     local error_of, rank, right, regret = apart:match("([%d%.]+) %%%s+([%d%.]+)%s+([%d%.]+) %%%s+([%d%.]+)")
     assert.is_true(tonumber(error_of) <= 3, out)

@@ -11,12 +11,13 @@ local report = require("saving_report")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 local folder = program.folder()
 local corpus = small.corpus(folder, 500)
 
 local function run(name, ...)
-  local code, out, err = program.run { "recipes/papers/" .. name .. ".lua", ... }
-  assert.equal(0, code, out .. err)
+  local out = works(program.run { "recipes/papers/" .. name .. ".lua", ... })
   return out
 end
 
@@ -150,15 +151,12 @@ describe("experiments #long", function()
     refused("invalid argument 'widht=64'", "widht=64")
     refused("next=5: give a width and a budget", "next=5")
     refused("was begun with layers=2, now it is 3", "layers=3")
-    local code, _, err = program.run { "recipes/papers/objectives.lua", "arms=mlm,bert", "out=" .. folder .. "/arms" }
-    assert.equal(2, code)
-    assert.matches("unknown arm 'bert'; choose mlm, concept, electra, sas or causal", err)
-    code, _, err = program.run { "recipes/papers/saving.lua", "shares=1,2", "out=" .. folder .. "/shares" }
-    assert.equal(2, code)
-    assert.matches("shares: 2 is no part of the tokens", err)
-    code, _, err = program.run { "recipes/papers/recommend.lua", "cases=bert", "layouts=" .. folder .. "/none.tsv" }
-    assert.equal(2, code)
-    assert.matches("layouts=[^\n]*none.tsv: no such file", err)
+    exits(2, "unknown arm 'bert'; choose mlm, concept, electra, sas or causal",
+      program.run { "recipes/papers/objectives.lua", "arms=mlm,bert", "out=" .. folder .. "/arms" })
+    exits(2, "shares: 2 is no part of the tokens",
+      program.run { "recipes/papers/saving.lua", "shares=1,2", "out=" .. folder .. "/shares" })
+    exits(2, "layouts=[^\n]*none.tsv: no such file",
+      program.run { "recipes/papers/recommend.lua", "cases=bert", "layouts=" .. folder .. "/none.tsv" })
   end)
 end)
 
@@ -270,9 +268,7 @@ describe("the claims about layouts #long", function()
     assert.matches("holds always %(one case%) +1%.30 +1 of 1$", line)
     assert.truthy(out:find("measured 70%.5 %% of MFU %(published%), predicted %d+%.%d %%"), out)
     assert.truthy(sys.exists(folder .. "/recommend/recommend.svg"))
-    local code, _, err = program.run { "recipes/papers/recommend.lua", "cases=none" }
-    assert.equal(2, code)
-    assert.truthy(err:find("there are 13b-2k,", 1, true), err)
+    exits(2, "there are 13b%-2k,", program.run { "recipes/papers/recommend.lua", "cases=none" })
   end)
 end)
 
@@ -300,8 +296,7 @@ describe("an experiment that is stopped #long", function()
 
   it("does not count the arm, and goes on to the same loss #slow", function()
     local function loss(out, ...)
-      local code, text, err = program.run(words_of(out, ...))
-      assert.equal(0, code, err)
+      local text = works(program.run(words_of(out, ...)))
       return text:match("\npacked +1 +(%d+%.%d+) ")
     end
     local unbroken = assert(loss(folder .. "/unbroken"))

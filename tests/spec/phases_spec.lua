@@ -5,6 +5,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 local folder = program.folder()
 local corpus = small.corpus(folder)
 
@@ -21,8 +23,7 @@ local LIST = "[one rate.total=6, two rate.total=4 mask.prob=0.2 rate.decay=linea
 
 describe("phases", function()
   it("are runs of their own, with weights and moments of the one before", function()
-    local code, text = run("all", LIST, "optimizer.name=stable_adamw", "batch.by=sequences")
-    assert.equal(0, code, text)
+    works(run("all", LIST, "optimizer.name=stable_adamw", "batch.by=sequences"))
     local state = sr.must(sr.checkpoint.state(folder .. "/all/two/step-000000004"))
     assert.equal(10, state.optimizer.applied)
     local config = assert(sys.read_file(folder .. "/all/two/config.yaml"))
@@ -45,23 +46,20 @@ describe("phases", function()
       ["two have the name 'a'"] = "[a rate.total=5, a rate.total=6]", ["'lower' is not key=value"] = "[a lower]",
       ["must begin with a name"] = "[rate.total=5]",
     } do
-      local code, text = run("refused", list)
-      assert.equal(2, code)
+      local text = exits(2, "", run("refused", list))
       assert.is_truthy(text:find(words, 1, true), text)
     end
-    local code, text = run("failing", "[a rate.peek=5]")
-    assert.equal(2, code)
+    local text = exits(2, "", run("failing", "[a rate.peek=5]"))
     assert.is_truthy(text:find("did you mean", 1, true) and text:find("phase a ended with exit code 2", 1, true), text)
   end)
 end)
 
 describe("recipes/modernbert.lua", function()
   it("goes through its three phases, with longer sequences and other thetas", function()
-    local code, out, err = program.run {
+    works(program.run {
       "recipes/modernbert.lua", "preset=tiny", "data.file=" .. corpus, "--max-steps", "1", "threads=1", "data.held=0",
       "--out", folder .. "/modernbert", "--quiet",
-    }
-    assert.equal(0, code, out .. err)
+    })
     local decay = assert(sys.read_file(folder .. "/modernbert/decay/config.yaml"))
     for _, text in ipairs { "max_len: 512", "global_rope_theta: 160000", "decay: 1-sqrt", "prob: 0.15" } do
       assert.is_truthy(decay:find(text, 1, true), text .. "\n" .. decay)

@@ -6,6 +6,8 @@ local program = require("tests.support.program")
 local late = require("tests.support.devices").plugin("late")
 local odd = require("tests.support.devices").plugin("odd")
 
+local exits, works = program.exits, program.works
+
 ---Runs an expression in a program of its own with these plug-ins; `way` is what odd.so is to do.
 local function evaluate(expression, plugins, way)
   local before = ("SEQRUN_PLUGINS='%s' SEQRUN_ODD='%s'"):format(plugins or "", way or "")
@@ -16,14 +18,12 @@ local DEVICES = 'table.concat(sr.devices(), " ")'
 
 describe("SEQRUN_PLUGINS", function()
   it("adds devices after those of the program, in the order of the list", function()
-    local code, out = evaluate(DEVICES, odd .. ":" .. late)
-    assert.equal(0, code)
+    local out = works(evaluate(DEVICES, odd .. ":" .. late))
     assert.equal("ref cpu odd late\n", (out:gsub('"', "")))
   end)
 
   it("ends the program when a library is missing", function()
-    local code, _, err = evaluate(DEVICES, "/nowhere/cuda.so")
-    assert.equal(3, code)
+    local _, err = exits(3, "", evaluate(DEVICES, "/nowhere/cuda.so"))
     assert.equal("seqrun: plugin: /nowhere/cuda.so: no such file (listed in SEQRUN_PLUGINS)\n", err)
   end)
 end)
@@ -31,8 +31,7 @@ end)
 describe("a plug-in that cannot be used", function()
   ---Exit code 4, one sentence with these words, nothing else.
   local function refuses(way, words)
-    local code, out, err = evaluate(DEVICES, odd, way)
-    assert.equal(4, code)
+    local out, err = exits(4, "", evaluate(DEVICES, odd, way))
     assert.equal("", out)
     assert.is_truthy(err:find(words, 1, true), err)
     assert.is_nil(err:find("\n.")) -- one line
@@ -51,8 +50,7 @@ describe("a plug-in that cannot be used", function()
 
   it("leaves no device behind", function()
     local try = ("(sr.plugin('%s')), %s"):format(odd, DEVICES)
-    local code, out = program.run({ "-e", try }, { before = "SEQRUN_ODD=fails" })
-    assert.equal(0, code)
+    local out = works(program.run({ "-e", try }, { before = "SEQRUN_ODD=fails" }))
     assert.is_truthy(out:find("ref cpu", 1, true))
     assert.is_nil(out:find("odd", 1, true))
   end)
@@ -78,29 +76,24 @@ end)
 
 describe("a backend with several devices", function()
   it("numbers them from 0", function()
-    local code, out = evaluate('sr.use("odd:1"), sr.device(), sr.zeros(2):device()', odd, "two")
-    assert.equal(0, code)
+    local out = works(evaluate('sr.use("odd:1"), sr.device(), sr.zeros(2):device()', odd, "two"))
     assert.equal('nil "odd:1" "odd:1"', (out:gsub("%s+", " "):gsub(" $", "")))
     assert.matches("^ref cpu odd odd:1", (select(2, evaluate(DEVICES, odd, "two")):gsub('"', "")))
   end)
 
   it("keeps their memory apart", function()
-    local code, out = evaluate('sr.zeros(9, { device = "odd:1" }):device(), sr.memory("odd:0").used, '
-      .. 'sr.memory("odd:1").used', odd, "two")
-    assert.equal(0, code)
+    local out = works(evaluate('sr.zeros(9, { device = "odd:1" }):device(), sr.memory("odd:0").used, '
+      .. 'sr.memory("odd:1").used', odd, "two"))
     assert.matches('"odd:1"%s+0%s+64', out)
   end)
 
   it("says how many there are", function()
-    local code, _, err = evaluate('sr.use("odd:2")', odd, "two")
-    assert.equal(4, code)
-    assert.is_truthy(err:find("this machine has 2 odd devices, numbered from 0", 1, true), err)
+    exits(4, "this machine has 2 odd devices, numbered from 0", evaluate('sr.use("odd:2")', odd, "two"))
   end)
 
   it("describes them, also those that cannot be used", function()
     local expression = 'sr.describe("odd").model, sr.describe("odd").memory, sr.describe("odd:1").problem'
-    local code, out = evaluate(expression, odd, "two")
-    assert.equal(0, code)
+    local out = works(evaluate(expression, odd, "two"))
     assert.matches('"Odd 1000"%s+1610612736%s+"it has no memory"', out)
   end)
 
@@ -175,8 +168,7 @@ describe("a run on a device that cannot be used", function()
   it("ends with one sentence and exit code 4", function()
     for _, device in ipairs { "cuda", "cuda:7" } do
       if not sr.describe(device) then
-        local code, out, err = program.run { "recipes/pretrain.lua", "device=" .. device, "--dry-run" }
-        assert.equal(4, code, err)
+        local out, err = exits(4, "", program.run { "recipes/pretrain.lua", "device=" .. device, "--dry-run" })
         assert.equal("", out)
         assert.matches("^seqrun: [^\n]+\n$", err)
         assert.is_truthy(err:find("cpu", 1, true), err) -- the way out
@@ -198,8 +190,7 @@ end)
 describe("engines of ranks", function()
   it("are a world of one, and those of plug-ins", function()
     assert.same({ "self" }, sr.comms())
-    local code, out = evaluate('table.concat(sr.comms(), ", ")', odd, "ranks")
-    assert.equal(0, code)
+    local out = works(evaluate('table.concat(sr.comms(), ", ")', odd, "ranks"))
     assert.equal("self, odd ranks\n", (out:gsub('"', "")))
   end)
 end)
@@ -211,9 +202,7 @@ describe("a device of a plug-in", function()
   end)
 
   it("says which op it lacks", function()
-    local code, _, err = evaluate('sr.zeros(2, { device = "odd" }) + 1', odd)
-    assert.equal(4, code)
-    assert.is_truthy(err:find("binary is not implemented for odd", 1, true), err)
+    exits(4, "binary is not implemented for odd", evaluate('sr.zeros(2, { device = "odd" }) + 1', odd))
   end)
 end)
 
@@ -283,8 +272,7 @@ describe("an op of a plug-in", function()
   it("is built against the installed headers and has a gradient", function()
     local library = built()
     if not library then return end
-    local code, out, err = program.run { "recipes/plugin/swish.lua", "plugin=" .. library }
-    assert.equal(0, code, err)
+    local out = works(program.run { "recipes/plugin/swish.lua", "plugin=" .. library })
     local y, dx = out:match("^largest difference: ([%d.e+-]+) of y, ([%d.e+-]+) of its gradient\n$")
     assert.is_true(tonumber(y) < 1e-6 and tonumber(dx) < 1e-5, out)
     assert(sr.plugin(library))

@@ -7,6 +7,8 @@ local sr = require("seqrun")
 local task_model = require("tests.support.task_model")
 local truncate = require("seqrun.data.truncate")
 
+local exits, refuses, works = program.exits, program.refuses, program.works
+
 local heads = sr.nn.heads
 local WORDS = task_model.words()
 
@@ -270,9 +272,7 @@ describe("the command", function()
     assert.is_true(best[1].start_logit + best[1].end_logit >= best[2].start_logit + best[2].end_logit)
     program.write(dir, "dev.json", '{"data":[{"paragraphs":[{"context":"a b","qas":[{"id":"q","question":" "}]}]}]}')
     os.remove(target)
-    code, out, err = program.run(words)
-    assert.same({ 3, "" }, { code, out })
-    assert.matches("1 line could not be used: .*dev.json:1: the question is empty; nothing is written", err)
+    refuses(3, "1 line could not be used: .*dev.json:1: the question is empty; nothing is written", program.run(words))
     assert.is_nil(io.open(target))
   end)
 
@@ -327,10 +327,8 @@ describe("the command", function()
   it("encode has no vector for a blank line, and writes no file of fewer vectors than lines", function()
     local code, out = program.run({ "encode", path }, { input = "the\n\nit\n" })
     assert.same({ 3, "the text is empty" }, { code, lines_of(out)[2].error })
-    local err
-    code, out, err = program.run({ "encode", path, "--out", dir .. "/none.safetensors" }, { input = "the\n\nit\n" })
-    assert.same({ 3, "" }, { code, out })
-    assert.matches("standard input:2: the text is empty", err)
+    refuses(3, "standard input:2: the text is empty",
+      program.run({ "encode", path, "--out", dir .. "/none.safetensors" }, { input = "the\n\nit\n" }))
     assert.is_nil(io.open(dir .. "/none.safetensors"))
   end)
 
@@ -341,14 +339,12 @@ describe("the command", function()
     assert.matches("warning: %S+named.csv:1: 'text, stars' is read as a row; if it is a header, name its columns: "
       .. "columns.text=NAME\n", err)
     local alone = lines_of(select(2, program.run({ "encode", path }, { input = "it is here\n" })))
-    code, out, err = program.run { "encode", path, file, "columns.text=text" }
-    assert.equal(3, code)
+    out, err = exits(3, "", program.run { "encode", path, file, "columns.text=text" })
     assert.is_nil(err:find("warning", 1, true))
     local list = lines_of(out)
     assert.same({ 2, alone[1].embedding, "the text is empty" }, { #list, list[1].embedding, list[2].error })
-    code, out, err = program.run({ "encode", path, "columns.text=text" }, { input = "it\n" })
-    assert.same({ 2, "" }, { code, out })
-    assert.matches("encode: lines have no columns; add %-%-format tsv, csv or jsonl", err)
+    refuses(2, "encode: lines have no columns; add %-%-format tsv, csv or jsonl",
+      program.run({ "encode", path, "columns.text=text" }, { input = "it\n" }))
   end)
 
   it("sr.encode gives the vectors of the command", function()
@@ -385,8 +381,7 @@ describe("the command", function()
   it("encode --precision auto computes in bf16 where the device multiplies it and vectors stay close", function()
     local input = { input = "the\nit is here\n" }
     local function vectors(...)
-      local code, out, err = program.run({ "encode", path, ... }, input)
-      assert.equal(0, code, err)
+      local out, err = works(program.run({ "encode", path, ... }, input))
       return lines_of(out), err
     end
     local exact, nothing = vectors()
@@ -479,29 +474,21 @@ describe("the command", function()
 
   it("encode leaves nothing half written", function()
     local file = dir .. "/bad.safetensors"
-    local code, _, err = program.run({ "encode", path, "--out", file }, { input = "the\n\xff\n" })
-    assert.equal(3, code)
-    assert.matches("standard input:2: column 1: invalid UTF%-8", err)
+    exits(3, "standard input:2: column 1: invalid UTF%-8",
+      program.run({ "encode", path, "--out", file }, { input = "the\n\xff\n" }))
     assert.is_nil(io.open(file))
     assert.is_nil(io.open(file .. ".part"))
   end)
 
   it("says what a directory lacks", function()
     for _, verb in ipairs { "predict", "encode" } do
-      local code, _, err = program.run({ verb, dir .. "/nowhere" })
-      assert.equal(3, code)
-      assert.matches("no such file or directory", err)
+      exits(3, "no such file or directory", program.run({ verb, dir .. "/nowhere" }))
     end
     for _, verb in ipairs { "encode", "fill" } do
-      local code, _, err = program.run({ verb, "tests/data/model/tiny", dir })
-      assert.equal(2, code)
-      assert.matches("is a directory; name files", err)
+      exits(2, "is a directory; name files", program.run({ verb, "tests/data/model/tiny", dir }))
     end
-    local code, _, err = program.run({ "predict", "tests/data/model/tiny" })
-    assert.equal(3, code)
-    assert.matches("has no task head; fine%-tune it first, or use seqrun encode", err)
-    code, _, err = program.run({ "encode", path, "--max-len", "65" })
-    assert.equal(2, code)
-    assert.matches("%-%-max%-len 65 exceeds the 64 position embeddings", err)
+    exits(3, "has no task head; fine%-tune it first, or use seqrun encode",
+      program.run({ "predict", "tests/data/model/tiny" }))
+    exits(2, "%-%-max%-len 65 exceeds the 64 position embeddings", program.run({ "encode", path, "--max-len", "65" }))
   end)
 end)

@@ -9,6 +9,8 @@ local sys = require("seqrun.core.sys")
 
 local it_on_simt = require("tests.support.devices").on_simt(it, function(reason) pending(reason) end)
 
+local exits, works = program.exits, program.works
+
 describe("a matrix product", function()
   local function check(name, ta, tb, tolerance)
     assert.is_true(products.error("simt", name, ta, tb) < tolerance, name)
@@ -45,15 +47,13 @@ describe("the host code of cuda", function()
   local function evaluate(expression, lacks) return run({ "-e", expression }, lacks) end
 
   local function evaluates(expression)
-    local code, out, err = evaluate(expression)
-    assert.equal(0, code, err)
+    local out = works(evaluate(expression))
     return out
   end
 
   it("asks cuBLASLt for the right products", function()
     sys.remove(folder .. "/cache")
-    local code, out, err = run { "tests/cuda/products.lua" }
-    assert.equal(0, code, err)
+    local out = works(run { "tests/cuda/products.lua" })
     assert.matches("^products are right: %d+\n$", out)
   end)
 
@@ -66,8 +66,7 @@ describe("the host code of cuda", function()
 
   it("leaves what cuBLASLt does not have to a kernel, and says so once", function()
     local twice = 'sr.use("cuda"), sr.ones(3, 4):matmul(sr.ones(4, 1)), sr.ones(2, 4):matmul(sr.ones(4, 1))'
-    local code, _, err = evaluate(twice, "single columns")
-    assert.equal(0, code, err)
+    local _, err = works(evaluate(twice, "single columns"))
     assert.matches("cuBLASLt has no product of shape %(3, 1, 4%) %(not supported%); a slow kernel computes it", err)
     assert.is_nil(err:find("(2, 1, 4)", 1, true), err)
   end)
@@ -79,8 +78,7 @@ describe("the host code of cuda", function()
     assert.equal(4, code)
     assert.matches("matmul: cuBLASLt has no product of shape %(5000, 1, 5000%) %(not supported%); set "
       .. "SEQRUN_SLOW_PRODUCTS=1 to compute it by a slow kernel\n", err)
-    code, _, err = evaluate(large, "single columns' SEQRUN_SLOW_PRODUCTS='1")
-    assert.equal(0, code, err)
+    works(evaluate(large, "single columns' SEQRUN_SLOW_PRODUCTS='1"))
   end)
 
   it("keeps what it chose in the user's cache #slow", function()
@@ -105,8 +103,7 @@ describe("the host code of cuda", function()
       local function ones(sizes) return sr.ones(sizes[1], sizes[2], { device = "cpu" }):to("cuda") end
       %s
     end)()]]
-    local code, out, err = evaluate(whole:format(body), lacks)
-    assert.equal(0, code, err)
+    local out = works(evaluate(whole:format(body), lacks))
     return out
   end
 
@@ -164,9 +161,8 @@ describe("the host code of cuda", function()
     assert.matches("f32 f32 NN 16 16 2048 x1 a[%d.]+\t01" .. ("00"):rep(7) .. "03", out)
     -- parts of less than 512 are not tried, nor where there are many elements
     for _, depth in ipairs { 1500, 100 } do
-      local code, _, err = evaluate(('sr.use("cuda"), sr.ones(3, %d):matmul(sr.ones(%d, 5))'):format(depth, depth),
-        "whole products")
-      assert.equal(0, code, err)
+      local _, err = works(evaluate(('sr.use("cuda"), sr.ones(3, %d):matmul(sr.ones(%d, 5))'):format(depth, depth),
+        "whole products"))
       assert.matches("cuBLASLt has no product of shape %(3, 5, " .. depth .. "%)", err)
     end
     sys.remove(folder .. "/cache")
@@ -174,9 +170,8 @@ describe("the host code of cuda", function()
 
   it("takes an invalid call for a mistake, not for a product that is missing", function()
     sys.remove(folder .. "/cache")
-    local code, _, err = evaluate('sr.use("cuda"), sr.ones(3, 2):matmul(sr.ones(2, 5))', "sense")
-    assert.equal(4, code)
-    assert.matches("matmul: cuBLASLt: an error, in the product of shape %(3, 5, 2%)", err)
+    exits(4, "matmul: cuBLASLt: an error, in the product of shape %(3, 5, 2%)",
+      evaluate('sr.use("cuda"), sr.ones(3, 2):matmul(sr.ones(2, 5))', "sense"))
   end)
 
   it("gives a size that its class's algorithm does not take one of its own, and keeps it", function()
@@ -197,8 +192,7 @@ describe("the host code of cuda", function()
         .. "(3, 5, 2)",
     } do
       sys.remove(folder .. "/cache")
-      local code, _, err = evaluate('sr.use("cuda"), sr.ones(3, 2):matmul(sr.ones(2, 5))', lacks)
-      assert.equal(4, code)
+      local _, err = exits(4, "", evaluate('sr.use("cuda"), sr.ones(3, 2):matmul(sr.ones(2, 5))', lacks))
       assert.is_truthy(err:find(words, 1, true), err)
       assert.equal("", cached())
     end
@@ -318,8 +312,7 @@ describe("the host code of cuda", function()
 
   it("says what is missing", function()
     local function says(lacks, words, expression)
-      local code, _, err = evaluate(expression or 'sr.use("cuda")', lacks)
-      assert.equal(4, code)
+      local _, err = exits(4, "", evaluate(expression or 'sr.use("cuda")', lacks))
       assert.is_truthy(err:find(words, 1, true), err)
       assert.is_nil(err:find("\n."), err)
     end
@@ -346,8 +339,7 @@ describe("the host code of cuda", function()
       .. 'local qkv = sr.zeros(128, 3 * 128, { dtype = "bf16", requires_grad = true }) '
       .. 'sr.ops.attention(qkv, layout, { heads = 1 }):sum():backward() sr.synchronize() end)()'
     for _, lacks in ipairs { "", "shared memory" } do
-      local code, _, err = evaluate(attend, lacks)
-      assert.equal(0, code, err)
+      works(evaluate(attend, lacks))
     end
   end)
 
@@ -379,8 +371,7 @@ describe("the host code of cuda", function()
     end)()]]
 
     local function wrong(seed, lacks)
-      local code, out, err = evaluate(UPLOADS, ("%s' SEQRUN_FAKE_ORDER='%d"):format(lacks or "", seed))
-      assert.equal(0, code, err)
+      local out = works(evaluate(UPLOADS, ("%s' SEQRUN_FAKE_ORDER='%d"):format(lacks or "", seed)))
       return assert(tonumber(out), out)
     end
 
@@ -396,8 +387,7 @@ describe("the host code of cuda", function()
 
     it("products are right #slow", function()
       for seed = 1, 3 do
-        local code, out, err = run({ "tests/cuda/products.lua" }, "' SEQRUN_FAKE_ORDER='" .. seed)
-        assert.equal(0, code, err)
+        local out = works(run({ "tests/cuda/products.lua" }, "' SEQRUN_FAKE_ORDER='" .. seed))
         assert.matches("^products are right: %d+\n$", out)
       end
     end)

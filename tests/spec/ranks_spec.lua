@@ -8,6 +8,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 local STEPS = 200
 
 local folder, corpus
@@ -26,8 +28,7 @@ local function start(ranks, words, threads)
 end
 
 local function run(ranks, words, threads)
-  local code, out, err = start(ranks, words, threads)
-  assert.equal(0, code, out .. err)
+  local out, err = works(start(ranks, words, threads))
   return out .. err
 end
 
@@ -107,27 +108,22 @@ describe("a run on several ranks", function()
   end)
 
   many("is refused when some rank would have no share, which names the key", function()
-    local code, _, err = start(2, words("few", "batch.micro_packs=64", "--max-steps", "1"))
-    assert.equal(2, code)
-    assert.matches("2 ranks, but an update has 1 share, of 20 packs; start at most 1, or set batch.shares=2", err)
-    code, _, err = start(2, words("few", "batch.micro_packs=64", "--dry-run"))
-    assert.equal(2, code)
-    assert.matches("2 ranks, but an update has 1 share", err)
+    exits(2, "2 ranks, but an update has 1 share, of 20 packs; start at most 1, or set batch.shares=2",
+      start(2, words("few", "batch.micro_packs=64", "--max-steps", "1")))
+    exits(2, "2 ranks, but an update has 1 share", start(2, words("few", "batch.micro_packs=64", "--dry-run")))
     local told = run(2, words("dry", "batch.shares=4", "--dry-run"))
     assert.matches("ranks   2 %(dry run: memory and time are those of one rank", told)
     assert.matches("shares of an update by rank: 1%-2, 3%-4", (told:gsub("%s+", " ")))
     run(2, words("enough", "batch.micro_packs=64", "batch.shares=2", "--max-steps", "1"))
-    code, _, err = start(3, words("tiny", "batch.sequences=2", "batch.shares=8", "--max-steps", "1"))
-    assert.equal(2, code)
-    assert.matches("3 ranks, but an update has 2 shares, of 2 packs; start at most 2, or raise batch.sequences", err)
+    exits(2, "3 ranks, but an update has 2 shares, of 2 packs; start at most 2, or raise batch.sequences",
+      start(3, words("tiny", "batch.sequences=2", "batch.shares=8", "--max-steps", "1")))
   end)
 
   many("adds up gradients that were kept, and refuses a loop that was left early", function()
     local probe, texts = "tests/support/ranks_probe.lua", {}
     for ranks = 1, 3, 2 do
       local out = ("%s/probe%d."):format(folder, ranks)
-      local code, _, err = command(ranks, { probe, "keep", out })
-      assert.equal(0, code, err)
+      works(command(ranks, { probe, "keep", out }))
       for rank = 0, ranks - 1 do texts[#texts + 1] = sys.read_file(out .. rank) end
     end
     for i = 2, 4 do assert.equal(texts[1], texts[i]) end
@@ -154,15 +150,12 @@ describe("a run on several ranks", function()
       :gsub("  run:log", "  second:step { rate = 1 }\n%0")
     local list = words("second", "--max-steps", "1")
     list[1] = program.write(folder, "second.lua", recipe)
-    local code, _, err = start(2, list)
-    assert.equal(2, code, err)
+    local _, err = exits(2, "", start(2, list))
     local single = sys.read_file("recipes/pretrain.lua"):gsub("for batch in update:batches%(%)",
       "for _, batch in ipairs { update:batch(1) }")
     local other = words("single", "--max-steps", "1")
     other[1] = program.write(folder, "single.lua", single)
-    local failed, _, why = start(2, other)
-    assert.equal(2, failed, why)
-    assert.matches("no loop over update:batches%(%) since the last step", why)
+    exits(2, "no loop over update:batches%(%) since the last step", start(2, other))
     assert.matches("these parameters %('w', ...%) are not those of the model that run:start got", err)
   end)
 
@@ -179,9 +172,7 @@ describe("a run on several ranks", function()
       "initialise(require('seqrun.tensor.ranks').current().rank)")
     local list = words("other", "--max-steps", "1")
     list[1] = program.write(folder, "other.lua", recipe)
-    local code, _, err = start(2, list)
-    assert.equal(2, code)
-    assert.matches("rank 1 starts from other values of bert.embeddings.word_embeddings.weight than rank 0", err)
+    exits(2, "rank 1 starts from other values of bert.embeddings.word_embeddings.weight than rank 0", start(2, list))
   end)
 
   many("sums with the library where that is asked for", function()

@@ -5,6 +5,8 @@ local sys = require "seqrun.core.sys"
 local lab = require "tests.support.labelled"
 local program = require "tests.support.program"
 
+local exits, works = program.exits, program.works
+
 setup(lab.setup)
 teardown(lab.teardown)
 
@@ -483,18 +485,13 @@ describe("the recipe for labelled files", function()
       "recipes/prepare_labelled.lua", "inputs=" .. path, "out=" .. out, "vocab=" .. lab.vocab, "columns.label=stars",
       "delimiter=;", "bad=skip",
     }
-    local code, said = program.run(words)
-    assert.equal(0, code)
+    local said = works(program.run(words))
     assert.matches("left out empty texts: 1, the first at .*p.csv:4: the text has no tokens\nlabels: 1, 2\n", said)
     assert.same({ "1", "2" }, sr.must(sr.data.open(out)):labels())
-    code, said = program.run { "info", out, "--json" }
-    assert.equal(0, code)
+    said = works(program.run { "info", out, "--json" })
     local facts = require("seqrun.core.json").decode(said)
     assert.same({ "classify", "1", "2", 2 }, { facts.task, facts.labels[1], facts.labels[2], facts.examples })
-    local message
-    code, said, message = program.run(words)
-    assert.same({ 2, "" }, { code, said })
-    assert.matches("exists; choose another file with out=, or set overwrite=true", message)
+    program.refuses(2, "exists; choose another file with out=, or set overwrite=true", program.run(words))
   end)
 end)
 
@@ -536,8 +533,7 @@ describe("the recipe for WordNet", function()
     local dev = 0
     for _, side in pairs(all) do dev = dev + (side == "dev" and 1 or 0) end
     assert.same({ 62 - dev, 6 + dev }, { listed, left })
-    local code, _, message = program.run { "recipes/data/wordnet.lua", "folder=" .. folder .. "/none" }
-    assert.equal(3, code)
-    assert.matches("data.noun is missing; install it %(apt%-get install wordnet%-base%), or set folder", message)
+    exits(3, "data.noun is missing; install it %(apt%-get install wordnet%-base%), or set folder",
+      program.run { "recipes/data/wordnet.lua", "folder=" .. folder .. "/none" })
   end)
 end)

@@ -7,6 +7,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 
 local it_on_simt = require("tests.support.devices").on_simt(it, function(reason) pending(reason) end)
+
+local exits, works = program.exits, program.works
 local folder = program.folder()
 local corpus = small.corpus(folder, 30)
 
@@ -45,16 +47,14 @@ describe("a run with cuda_graph", function()
 
   it_on_simt("has the bits of one without", function()
     assert.equal(0, (run("plain")))
-    local code, _, err = run("graph", "cuda_graph=true")
-    assert.equal(0, code, err)
+    works(run("graph", "cuda_graph=true"))
     assert.same(small.weights(folder .. "/plain", 4), small.weights(folder .. "/graph", 4))
   end)
 
   it("is refused on a device without graphs, as tf32 is", function()
     for key, value in pairs { cuda_graph = "true", tf32 = "true", deterministic = "false" } do
-      local code, _, err = run(key, key .. "=" .. value, "device=cpu")
-      assert.equal(2, code)
-      assert.matches("^seqrun: " .. key .. "=" .. value .. " requires device=cuda; cpu [^\n]+\n$", err)
+      exits(2, "^seqrun: " .. key .. "=" .. value .. " requires device=cuda; cpu [^\n]+\n$",
+        run(key, key .. "=" .. value, "device=cpu"))
     end
   end)
 

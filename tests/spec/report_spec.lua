@@ -8,6 +8,8 @@ local small = require("tests.support.small")
 local summary = require("seqrun.report.summary")
 local sys = require("seqrun.core.sys")
 
+local works = program.works
+
 local folder, corpus, first, second
 
 local function report(...) return program.run { "report", ... } end
@@ -60,8 +62,7 @@ local function page_of(...) return page(summary.gather({ ... }, { samples = 0 })
 
 describe("a report", function()
   it("has curves, predictions, plan, config, environment and checkpoints of a run", function()
-    local code, out, err = report(first)
-    assert.equal(0, code, err)
+    local out = works(report(first))
     holds(out, { first .. "/report.html" })
     local text = assert(sys.read_file(first .. "/report.html"))
     check_page(text)
@@ -75,8 +76,7 @@ describe("a report", function()
 
   it("shows several runs in one picture, and the differences of their configs", function()
     local file = folder .. "/both.html"
-    local code, out, err = report(first, second, "--out", file, "--by", "tokens", "--samples", "2")
-    assert.equal(0, code, err)
+    local out = works(report(first, second, "--out", file, "--by", "tokens", "--samples", "2"))
     holds(out, { file })
     local text = assert(sys.read_file(file))
     check_page(text)
@@ -84,16 +84,14 @@ describe("a report", function()
       "2 runs", "first", "second", "rate.peak", "0.003", "0.001", "Differences", "tokens trained on",
       "Tokens kept by middle layers",
     })
-    code, out = report(folder .. "/runs", "-o", "-", "--samples", "0", "--by", "effective")
-    assert.equal(0, code)
+    out = works(report(folder .. "/runs", "-o", "-", "--samples", "0", "--by", "effective"))
     holds(out, { "effective tokens" })
     check_page(out)
     holds(out, { "2 runs" })
   end)
 
   it("gives what it is made of as JSON", function()
-    local code, out = report(first, second, "--json")
-    assert.equal(0, code)
+    local out = works(report(first, second, "--json"))
     local object = assert(json.decode(out))
     assert.equal(2, #object.runs)
     local run = object.runs[1]
@@ -125,8 +123,7 @@ describe("a report", function()
         "--max-steps", "2", "--out", out,
       }
       table.move(data.words, 1, #data.words, #words + 1, words)
-      local code, _, err = program.run(words)
-      assert.equal(0, code, err)
+      works(program.run(words))
       local text = page_of(out)
       check_page(text)
       holds(text, { "<h2>Predictions</h2>", part, "Worst mistakes" })
@@ -243,8 +240,7 @@ describe("a report", function()
     refused(3, "not a run", first .. "/step-000000006/trainer", "--json")
     local other = made("other", { ["notes.txt"] = "x" })
     refused(3, "not a run", other)
-    local code, _, err = report(other, first, "-o", folder .. "/one.html") -- of several, as of runs/*
-    assert.equal(0, code, err)
+    works(report(other, first, "-o", folder .. "/one.html")) -- of several, as of runs/*
     refused(5, "", first, "-o", folder .. "/no/such/place.html")
     refused(2, "not an HTML page", first, "-o", first .. "/config.yaml")
     refused(2, "not an HTML page", first, "-o", corpus)

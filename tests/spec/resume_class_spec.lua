@@ -7,6 +7,8 @@ local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
+local exits = program.exits
+
 local folder, corpus, own, lower
 local many = mpi.tests(it, function(reason) pending(reason) end)
 
@@ -120,14 +122,12 @@ end)
 
 describe("instructions", function()
   it("must be one of these", function()
-    local code, said = run(nil, "--out", folder .. "/none", "instructions=avx3")
-    assert.equal(2, code)
+    local said = exits(2, "", run(nil, "--out", folder .. "/none", "instructions=avx3"))
     assert.matches("'instructions' is 'avx3'; expected one of auto, plain, avx2, avx512, avx512_bf16, amx, ref, simt, "
       .. "or such as cuda sm_90; did you mean 'avx2'%?", said)
     assert.is_false(sys.exists(folder .. "/none"))
     local config = program.write(folder, "config.yaml", "instructions: sse\n")
-    code, said = run(nil, "--out", folder .. "/none", "config=" .. config)
-    assert.equal(2, code)
+    said = exits(2, "", run(nil, "--out", folder .. "/none", "config=" .. config))
     assert.matches("config.yaml:1.-'instructions' is 'sse'; expected one of auto, plain, ", said)
   end)
 

@@ -5,6 +5,8 @@ local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
+local exits, works = program.exits, program.works
+
 local STEPS = 17 -- about five per epoch
 
 local folder, corpus, straight
@@ -110,11 +112,9 @@ describe("a resumed run", function()
     assert.equal(2, code)
     assert.matches("these keys may not change on resume\n  rate.peak: .*add %-%-new%-rate to change the rate from "
       .. "here on", said)
-    code, said = run("--out", out, "--resume", "--new-rate", "--max-steps", "5", "rate.peak=1e-4", "mask.max=3")
-    assert.equal(2, code)
+    said = exits(2, "", run("--out", out, "--resume", "--new-rate", "--max-steps", "5", "rate.peak=1e-4", "mask.max=3"))
     assert.is_nil(said:find("new-rate", 1, true))
-    code, said = run("--out", out, "--resume", "--new-rate", "--max-steps", "5", "rate.peak=1e-4")
-    assert.equal(0, code, said)
+    works(run("--out", out, "--resume", "--new-rate", "--max-steps", "5", "rate.peak=1e-4"))
     assert.matches("changed on resume: rate.peak: %S+, was", assert(sys.read_file(out .. "/run.log")))
     local before, after = small.metrics(out)[3].lr, small.metrics(out)[4].lr
     assert.is_true(after < before / 2, ("%g %g"):format(before, after))
@@ -123,14 +123,11 @@ describe("a resumed run", function()
     assert.same({ "schedule", 4, "0.0001" }, { events()[1].event, events()[1].step,
       events()[1].changed["rate.peak"].to })
     sys.remove(("%s/step-%09d"):format(out, 5))
-    code, said = run("--out", out, "--resume", "--max-steps", "5", "rate.peak=1e-4") -- from step 3
-    assert.equal(0, code, said)
+    works(run("--out", out, "--resume", "--max-steps", "5", "rate.peak=1e-4")) -- from step 3
     assert.equal(1, #events())
     assert.equal(0, (run("--out", out, "--resume", "--max-steps", "6", "rate.peak=1e-4"))) -- from step 5, which has it
     assert.equal(1, #events())
-    code, said = run("--out", folder .. "/none", "--new-rate", "--max-steps", "1")
-    assert.equal(2, code)
-    assert.matches("%-%-new%-rate needs %-%-resume", said)
+    exits(2, "%-%-new%-rate needs %-%-resume", run("--out", folder .. "/none", "--new-rate", "--max-steps", "1"))
   end)
 
   it("can stop at every step", function()
@@ -156,8 +153,7 @@ describe("a resumed run", function()
   for _, signal in ipairs { "INT", "TERM", "USR1" } do
     it(("exits with 75 on %s, and resumes to the same bits"):format(signal), function()
       local out = folder .. "/" .. signal
-      local code, err = interrupt(signal, out, "rate.total=40", "--max-steps", "17")
-      assert.equal(75, code)
+      local err = exits(75, "", interrupt(signal, out, "rate.total=40", "--max-steps", "17"))
       assert.truthy(err:find("stopped by signal " .. signal, 1, true))
       assert.truthy(err:find("resume with --resume=" .. out, 1, true))
       assert.equal(0, (run("--resume=" .. out, "--max-steps", tostring(STEPS))))
@@ -190,8 +186,7 @@ end
     assert.equal(3, #small.metrics(whole, "eval"))
     for _, stop_at in ipairs { 4, 5 } do
       local out = folder .. "/evals" .. stop_at
-      local code, _, err = go(stop_at, "--out", out)
-      assert.equal(75, code, err)
+      exits(75, "", go(stop_at, "--out", out))
       assert.equal(stop_at == 4 and 1 or 2, #small.metrics(out, "eval"))
       assert.equal(0, (go(0, "--resume=" .. out)))
       assert.same(small.metrics(whole, "eval"), small.metrics(out, "eval"))
@@ -241,8 +236,7 @@ end
       local words = small.words(corpus, "config=recipes/pretrain.yaml", "save.grace=0", "--max-steps", tostring(STEPS),
         "--resume", "--out", out)
       words[1] = recipe
-      local code, _, err = program.run(words, { before = "STOP_AT=" .. stop_at })
-      assert.equal(75, code, err)
+      local _, err = exits(75, "", program.run(words, { before = "STOP_AT=" .. stop_at }))
       assert.truthy(err:find(("at step %d of"):format(stop_at - 1), 1, true), err)
       assert.equal(saved, sys.exists(("%s/step-%09d"):format(out, stop_at - 1)))
       assert.equal(0, (program.run(words, { before = "STOP_AT=0" })))
@@ -293,9 +287,7 @@ end
 
   it("exits with 75 when the time budget is spent, and continues with a larger one", function()
     local out = folder .. "/budget"
-    local code, text = run("--out", out, "--max-steps", tostring(STEPS), "budget=1e-3")
-    assert.equal(75, code)
-    assert.truthy(text:find("budget", 1, true))
+    exits(75, "budget", run("--out", out, "--max-steps", tostring(STEPS), "budget=1e-3"))
     assert.equal(0, (run("--resume=" .. out, "--max-steps", tostring(STEPS), "budget=1h")))
     check_same(out)
   end)
@@ -307,8 +299,7 @@ end
     local path = ("%s/step-%09d/model.safetensors"):format(out, 9)
     local bytes = assert(sys.read_file(path))
     assert(sys.write_file(path, bytes:sub(1, 5000) .. string.char(bytes:byte(5001) ~ 1) .. bytes:sub(5002)))
-    local code, text = run("--resume=" .. out, "--max-steps", tostring(STEPS))
-    assert.equal(0, code)
+    local text = works(run("--resume=" .. out, "--max-steps", tostring(STEPS)))
     assert.equal(1, select(2, text:gsub("skipping step 9", "")))
     assert.truthy(table.concat(assert(sys.list(out)), " "):find("set-aside-step-000000009-", 1, true))
     assert.same(small.weights(straight, STEPS), small.weights(out, STEPS))
@@ -318,17 +309,15 @@ end
   it("that is complete is left unchanged", function()
     local out = folder .. "/done"
     assert.equal(0, (run("--out", out, "--max-steps", tostring(STEPS))))
-    local code, text = run("--resume=" .. out, "--max-steps", tostring(STEPS))
-    assert.equal(0, code)
+    local text = works(run("--resume=" .. out, "--max-steps", tostring(STEPS)))
     assert.truthy(text:find("unigram model", 1, true))
     check_same(out)
     assert.equal(1, #small.metrics(out, "eval"))
   end)
 
   it("cannot change the keys that define the run", function()
-    local code, text = run("--resume=" .. straight, "--max-steps", "20", "rate.peak=1", "model.hidden_size=32")
-    assert.equal(2, code)
-    assert.truthy(text:find("rate.peak: 1, was 0.003", 1, true))
+    local text = exits(2, "rate%.peak: 1, was 0%.003",
+      run("--resume=" .. straight, "--max-steps", "20", "rate.peak=1", "model.hidden_size=32"))
     assert.truthy(text:find("model.hidden_size: 32, was 16", 1, true))
   end)
 
@@ -343,9 +332,7 @@ end
       local code, _, err = program.run(small.words(copy, "--resume=" .. out, "--max-steps", "4"))
       return code, err
     end
-    local code, err = replace(99)
-    assert.equal(3, code)
-    assert.truthy(err:find("copy.sqr has changed since the run started", 1, true), err)
+    exits(3, "copy%.sqr has changed since the run started", replace(99))
     assert.equal(0, (replace(100))) -- the same text from another directory
   end)
 
@@ -353,9 +340,7 @@ end
     local step = ("%s/step-%09d"):format(straight, STEPS)
     local before = #assert(sys.list(step))
     for _, words in ipairs { { "--resume=" .. step }, { "--resume", "--out", step } } do
-      local code, text = run(table.unpack(words))
-      assert.equal(2, code)
-      assert.truthy(text:find("is a checkpoint, not a run", 1, true), text)
+      exits(2, "is a checkpoint, not a run", run(table.unpack(words)))
     end
     assert.equal(before, #assert(sys.list(step)))
   end)
@@ -368,8 +353,7 @@ end
     local out = folder .. "/class"
     assert.equal(0, (run("--out", out, "--max-steps", "4")))
     local words = small.words(corpus, "--out", out, "--resume", "--max-steps", "5") -- quiet, but for warnings
-    local code, _, err = program.run(words, { before = "SEQRUN_ISA=plain" })
-    assert.equal(0, code)
+    local _, err = works(program.run(words, { before = "SEQRUN_ISA=plain" }))
     assert.truthy(err:find("resuming with plain is not bit-exact", 1, true))
   end)
 
@@ -377,8 +361,7 @@ end
     local before, out = { before = "SEQRUN_ISA=plain" }, folder .. "/stored"
     assert.equal(0, (program.run(small.words(corpus, "--out", out .. "-straight", "--max-steps", "6"), before)))
     assert.equal(0, (program.run(small.words(corpus, "--out", out, "--max-steps", "4"), before)))
-    local code, said, err = program.run(small.words(corpus, "--out", out, "--resume", "--max-steps", "6"))
-    assert.equal(0, code, err)
+    local said, err = works(program.run(small.words(corpus, "--out", out, "--resume", "--max-steps", "6")))
     assert.is_nil((said .. err):find("warning", 1, true), said .. err)
     local log = sys.read_file(out .. "/run.log")
     assert.matches("compute f32, plain [^\n]*\n +not [^\n]+: instructions is plain in the run's config", log)
@@ -404,8 +387,7 @@ end
   it("needs only --resume, since the directory has its config", function()
     local out = folder .. "/words"
     assert.equal(0, (run("--out", out, "--max-steps", "4")))
-    local code = program.run { "recipes/pretrain.lua", "--resume=" .. out, "--max-steps", tostring(STEPS), "--quiet" }
-    assert.equal(0, code)
+    works(program.run { "recipes/pretrain.lua", "--resume=" .. out, "--max-steps", tostring(STEPS), "--quiet" })
     check_same(out)
   end)
 

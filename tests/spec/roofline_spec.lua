@@ -3,6 +3,8 @@
 local sr = require("seqrun")
 local program = require("tests.support.program")
 
+local exits, works = program.exits, program.works
+
 local folder = debug.getinfo(1, "S").source:match("^@(.*)tests/spec/") or ""
 local traffic = dofile(folder .. "recipes/bench/traffic.lua")
 
@@ -53,15 +55,13 @@ describe("the roofline of a step", function()
     local home = program.folder()
     local file = program.write(home, "h.tsv", "h100\tbase\t4096\tattention\t100\nh100\tbase\t4096\tstep\t9000\n")
     for _, device in ipairs { "h100", "h200", "a100" } do
-      local code, out, err = program.run {
+      local out = works(program.run {
         folder .. "recipes/bench/roofline.lua", "device=" .. device, "model=base", "tokens=4096", "measured=" .. file,
-      }
-      assert.equal(0, code, err)
+      })
       assert.is_truthy(out:find("BERT%-base, " .. device:upper()))
       assert.equal(device == "h100", out:find("\nattention  [^\n]* 100 ") ~= nil)
     end
-    local code, _, err = program.run { folder .. "recipes/bench/roofline.lua", "device=b200" }
-    assert.equal(2, code)
-    assert.is_truthy(err:find("device is 'b200'; choose one of: a100, h100, h200", 1, true), err)
+    exits(2, "device is 'b200'; choose one of: a100, h100, h200",
+      program.run { folder .. "recipes/bench/roofline.lua", "device=b200" })
   end)
 end)

@@ -8,6 +8,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 local folder, corpus, first
 
 local function run(...) return program.run(small.words(corpus, ...)) end
@@ -78,10 +80,9 @@ describe("a run", function()
 
   it("can be repeated bit for bit from the config that it wrote", function()
     local again = folder .. "/again"
-    local code = program.run {
+    works(program.run {
       "recipes/pretrain.lua", "config=" .. first .. "/config.yaml", "--out", again, "--max-steps", "6", "--quiet",
-    }
-    assert.equal(0, code)
+    })
     assert.same(small.weights(first, 6), small.weights(again, 6))
     assert.same(small.metrics(first), small.metrics(again))
     assert.equal(sys.read_file(first .. "/config.yaml"), sys.read_file(again .. "/config.yaml"))
@@ -110,8 +111,7 @@ describe("a run", function()
   end)
 
   it("ends with tokens per second, efficiency, a measured speed-up and both losses", function()
-    local code, out = run("--out", folder .. "/summary", "--max-steps", "3")
-    assert.equal(0, code)
+    local out = works(run("--out", folder .. "/summary", "--max-steps", "3"))
     holds(out, {
       "real tokens/s", "slot tokens/s", "of the slots are real", "times as fast as padded", "unigram model",
     })
@@ -131,11 +131,9 @@ describe("a run", function()
     assert.equal(1, changed)
     local words = small.words(corpus, "config=recipes/pretrain.yaml", "--out", folder .. "/bare", "--max-steps", "2")
     words[1] = program.write(folder, "bare.lua", recipe)
-    local code, out, err = program.run(words)
-    assert.equal(0, code, err)
+    local out = works(program.run(words))
     assert.truthy(out:find("held%-out   mlm loss %d%.%d+, accuracy"), out)
-    code, out, err = run("--out", folder .. "/none-held", "--max-steps", "2", "data.held=0")
-    assert.equal(0, code, err)
+    out = works(run("--out", folder .. "/none-held", "--max-steps", "2", "data.held=0"))
     assert.is_nil(out:find("held-out", 1, true))
   end)
 
@@ -150,8 +148,7 @@ describe("a run", function()
     assert.equal(wanted, bert:flops(batch))
     batch.targets.nsp = { count = 3 }
     assert.equal(wanted + 3 * 6 * (h * h + 2 * h), bert:flops(batch))
-    local code, out = run("--out", folder .. "/mfu", "--max-steps", "2", "peak_flops=1e10")
-    assert.equal(0, code)
+    local out = works(run("--out", folder .. "/mfu", "--max-steps", "2", "peak_flops=1e10"))
     assert.truthy(out:find("mfu        %d+%.%d%% of the peak\n"), out)
     local is_too_low = require("seqrun.run.measure.peak").is_too_low
     assert.same({ true, false, false, false },
@@ -184,8 +181,7 @@ describe("a run", function()
 
   it("plans without writing anything", function()
     local out = folder .. "/dry"
-    local code, text = run("--out", out, "--dry-run")
-    assert.equal(0, code)
+    local text = works(run("--out", out, "--dry-run"))
     holds(text, {
       "parameters", "packs of 48", "lower bound", "factor", "rate ", "memory", "time ", "nothing was written",
     })
@@ -210,16 +206,14 @@ describe("a run", function()
   end)
 
   it("explains every key", function()
-    local code, text = run("--explain")
-    assert.equal(0, code)
+    local text = works(run("--explain"))
     assert.truthy(text:find("rate.peak%s+0.003%s+command line%s+peak learning rate"))
     assert.truthy(text:find("optimizer.betas%s+%[0.9, 0.98%]%s+recipes/pretrain.yaml:%d+"))
     assert.truthy(text:find("seed%s+42%s+default"))
   end)
 
   it("has a page of help", function()
-    local code, text = run("--help")
-    assert.equal(0, code)
+    local text = works(run("--help"))
     holds(text, { "usage: seqrun recipes/pretrain.lua", "--max-steps N", "--explain lists the keys" })
   end)
 
@@ -234,12 +228,8 @@ describe("a run", function()
   end)
 
   it("rejects a non-empty directory, an unknown option and an unavailable device", function()
-    local code, _, err = run("--out", first)
-    assert.equal(2, code)
-    assert.truthy(err:find("is not empty; resume with --resume", 1, true))
-    code, _, err = run("--max-step", "3")
-    assert.equal(2, code)
-    assert.truthy(err:find("did you mean '--max-steps'?", 1, true))
+    exits(2, "is not empty; resume with %-%-resume", run("--out", first))
+    exits(2, "did you mean '%-%-max%-steps'%?", run("--max-step", "3"))
     assert.equal(2, (run("--max-steps", "none")))
     assert.equal(2, (run("--out", "")))
     assert.equal(4, (run("--out", folder .. "/cuda", "device=nothing")))
@@ -249,15 +239,11 @@ describe("a run", function()
   it("exits with 3 on a data set that is missing, truncated or has a flipped bit", function()
     local out = folder .. "/bad"
     local words = function(path) return program.run(small.words(path, "--out", out, "--max-steps", "2")) end
-    local missing, _, text = words(folder .. "/none.sqr")
-    assert.equal(3, missing)
-    assert.truthy(text:find("create one with `seqrun recipes/prepare.lua`", 1, true), text)
+    exits(3, "create one with `seqrun recipes/prepare%.lua`", words(folder .. "/none.sqr"))
     local bytes = assert(sys.read_file(corpus))
     local flipped = bytes:sub(1, 200) .. string.char(bytes:byte(201) ~ 8) .. bytes:sub(202)
     for _, damaged in ipairs { bytes:sub(1, #bytes // 2), flipped, "" } do
-      local code, _, err = words(program.write(folder, "damaged.sqr", damaged))
-      assert.equal(3, code)
-      assert.truthy(err:find("damaged.sqr", 1, true))
+      exits(3, "damaged%.sqr", words(program.write(folder, "damaged.sqr", damaged)))
       sys.remove(out)
     end
   end)
@@ -286,9 +272,7 @@ describe("a run", function()
     local out = folder .. "/full"
     assert.equal(0, (run("--out", out, "--max-steps", "2")))
     local words = small.words(corpus, "--out", out, "--resume", "--max-steps", "4")
-    local code, _, err = program.run(words, { before = "ulimit -f 16;" })
-    assert.equal(5, code)
-    assert.truthy(err:find("step 4 is not saved", 1, true))
+    exits(5, "step 4 is not saved", program.run(words, { before = "ulimit -f 16;" }))
     assert.equal(2, (require("seqrun.checkpoint").verify(out .. "/step-000000002")))
     assert.equal(0, (run("--out", out, "--resume", "--max-steps", "4")))
   end)
@@ -300,8 +284,7 @@ describe("a run", function()
       pending("no mounts: a tmpfs cannot be mounted here")
       return
     end
-    local code = run("--out", disk .. "/run", "--max-steps", "2")
-    assert.equal(0, code)
+    works(run("--out", disk .. "/run", "--max-steps", "2"))
     os.execute(("dd if=/dev/zero of=%s/filler bs=1k 2>/dev/null"):format(disk))
     local full, _, err = run("--out", disk .. "/run", "--resume", "--max-steps", "4")
     local step = require("seqrun.checkpoint").verify(disk .. "/run/step-000000002")
@@ -342,12 +325,8 @@ describe("a run", function()
       sys.remove(folder .. "/given")
       return program.run(small.words(given, "--out", folder .. "/given", "--max-steps", "2", ...))
     end
-    local code, _, err = go()
-    assert.equal(2, code)
-    assert.truthy(err:find("set data.nsp=false", 1, true), err)
-    code, _, err = go("data.nsp=false")
-    assert.equal(3, code)
-    assert.truthy(err:find("more than max_len 48; raise max_len, or set too_long: truncate", 1, true), err)
+    exits(2, "set data%.nsp=false", go())
+    exits(3, "more than max_len 48; raise max_len, or set too_long: truncate", go("data.nsp=false"))
     assert.equal(0, (go("data.nsp=false", "data.too_long=truncate")))
     assert.equal(0, (go("data.nsp=false", "data.too_long=split")))
   end)
@@ -360,8 +339,7 @@ describe("a run", function()
     sr.must(sr.data.prepare { inputs = { text }, vocab = "tests/data/model/tiny/vocab.txt", out = few })
     for seed = 1, 4 do
       local words = small.words(few, "--out", place .. "/run" .. seed, "--max-steps", "2", "seed=" .. seed)
-      local code, _, err = program.run(words)
-      assert.equal(0, code, err)
+      works(program.run(words))
     end
   end)
 
@@ -371,16 +349,12 @@ describe("a run", function()
     local out = folder .. "/stepless"
     local words = small.words(corpus, "config=recipes/pretrain.yaml", "--out", out, "--max-steps", "2")
     words[1] = program.write(folder, "stepless.lua", recipe)
-    local code, _, err = program.run(words)
-    assert.equal(1, code)
-    assert.truthy(err:find("stepless.lua:%d+: run:log: no optimizer step was made"), err)
+    exits(1, "stepless.lua:%d+: run:log: no optimizer step was made", program.run(words))
   end)
 
   it("exits with 1 when gradients stay non-finite", function()
     local out = folder .. "/wild"
-    local code, _, err = run("--out", out, "rate.peak=1e30", "rate.warmup=0", "optimizer.max_skipped=2")
-    assert.equal(1, code)
-    assert.truthy(err:find("finite", 1, true))
+    exits(1, "finite", run("--out", out, "rate.peak=1e30", "rate.warmup=0", "optimizer.max_skipped=2"))
     local lines = small.metrics(out)
     assert.is_true(lines[#lines].skipped >= 1)
     assert.equal("nonfinite", small.metrics(out, "event")[1].alert)
@@ -389,37 +363,31 @@ describe("a run", function()
   it("exits with 1 and saves nothing when the weights contain NaN", function()
     local out = folder .. "/beyond"
     local huge = { "rate.peak=1e10", "rate.warmup=0", "optimizer.decay=1e30" }
-    local code, _, err = run("--out", out, "--max-steps", "2", table.unpack(huge))
-    assert.equal(1, code)
-    assert.truthy(err:find("held-out mlm loss at step 2 is", 1, true), err)
+    exits(1, "held%-out mlm loss at step 2 is", run("--out", out, "--max-steps", "2", table.unpack(huge)))
     for _, name in ipairs(assert(sys.list(out))) do assert.is_nil(name:find("^step")) end
   end)
 
   it("starts from the weights, or weights and moments, of another run", function()
     local out = folder .. "/phase2"
-    local code, _, err = run("--out", out, "--max-steps", "2", "init.from=" .. first, "data.max_len=64")
-    assert.equal(0, code, err)
+    works(run("--out", out, "--max-steps", "2", "init.from=" .. first, "data.max_len=64"))
     local fresh, carried = small.metrics(first)[1].mlm_loss, small.metrics(out)[1].mlm_loss
     assert.is_true(carried < fresh - 0.01)
     local moments = { "--max-steps", "2", "init.from=" .. first, "init.carry=moments" }
     assert.equal(0, (run("--out", folder .. "/moments", table.unpack(moments))))
     assert.equal(0, (run("--out", folder .. "/weights", "--max-steps", "2", "init.from=" .. first)))
     assert.not_same(small.weights(folder .. "/weights", 2), small.weights(folder .. "/moments", 2))
-    code, _, err = run("--out", folder .. "/nothing", "init.from=" .. folder .. "/nowhere")
-    assert.equal(3, code)
+    local _, err = exits(3, "", run("--out", folder .. "/nothing", "init.from=" .. folder .. "/nowhere"))
     assert.truthy(err:find("init.from: " .. folder .. "/nowhere: no such file", 1, true), err)
     assert.equal(3, (run("--out", folder .. "/other", "init.from=" .. first, "model.hidden_size=32")))
     assert.is_false(sys.exists(folder .. "/other"), "what does not fit must not be in the way of the next try")
     local fewer = "model.num_hidden_layers=1"
-    code, _, err = run("--out", folder .. "/fewer", "--max-steps", "1", "init.from=" .. first, fewer)
-    assert.equal(3, code)
-    assert.matches("it has %d layers .*, the model has 1; use the config.json of the checkpoint", err)
+    exits(3, "it has %d layers .*, the model has 1; use the config.json of the checkpoint",
+      run("--out", folder .. "/fewer", "--max-steps", "1", "init.from=" .. first, fewer))
   end)
 
   it("leaves the next-sentence head unchanged if there are no pairs", function()
     local out = folder .. "/alone"
-    local code, _, err = run("--out", out, "--max-steps", "3", "data.nsp=false", "optimizer.name=lamb")
-    assert.equal(0, code, err)
+    works(run("--out", out, "--max-steps", "3", "data.nsp=false", "optimizer.name=lamb"))
     local shape = assert(sr.checkpoint.config(out))
     local trained, fresh = sr.nn.bert(shape), sr.nn.bert(shape):initialise(42)
     assert(sr.checkpoint.load(out, { model = trained.params }))
@@ -437,8 +405,7 @@ describe("a run", function()
     assert.equal(2, code)
     holds(err, { "40 of 40 steps", "65 exceeds the 64 position embeddings",
       "hidden_size 16 is not a multiple of num_attention_heads 3", "eps must be positive" })
-    code, _, err = run("pack.solver=optimum")
-    assert.equal(2, code)
+    _, err = exits(2, "", run("pack.solver=optimum"))
     holds(err, { "choose one of", "lpfhp" })
   end)
 

@@ -8,6 +8,8 @@ local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
+local exits, refuses, works = program.exits, program.refuses, program.works
+
 local folder
 
 ---A run directory made by hand.
@@ -52,8 +54,7 @@ end)
 
 describe("the command runs", function()
   it("lists runs with state, step, loss, speed and age", function()
-    local code, out = program.run { "runs", folder, "--sort", "name" }
-    assert.equal(0, code)
+    local out = works(program.run { "runs", folder, "--sort", "name" })
     local rows = {}
     for line in out:gmatch("[^\n]+") do rows[#rows + 1] = line end
     assert.matches("^run +state +step +loss +held%-out +tokens/s +trained +age$", rows[1])
@@ -84,10 +85,7 @@ describe("the command runs", function()
     local code, out = program.run { "runs", empty, "--state", "running" }
     assert.same({ 0, ("no running runs at or below %s\n"):format(empty) }, { code, out })
     assert.same({ 0, '{"runs":[]}\n', "" }, { program.run { "runs", empty, "--json" } })
-    local err
-    code, out, err = program.run { "runs", folder .. "/emty" }
-    assert.same({ 3, "" }, { code, out })
-    assert.matches("emty: no such directory; did you mean '.*/empty'", err)
+    refuses(3, "emty: no such directory; did you mean '.*/empty'", program.run { "runs", folder .. "/emty" })
     assert.equal(2, (program.run { "runs", folder, "--state", "done" }))
   end)
 end)
@@ -158,8 +156,7 @@ end)
 
 describe("the command compare", function()
   it("puts scores, speeds and what differs side by side, and draws curves", function()
-    local code, out = program.run { "compare", folder .. "/a/first", folder .. "/a/second" }
-    assert.equal(0, code)
+    local out = works(program.run { "compare", folder .. "/a/first", folder .. "/a/second" })
     assert.matches("^ +first +second\nstate +finished +failed\nstep +30 +20\ntrain loss +6.2500 +6.0000\n", out)
     assert.matches("\nheld%-out mlm loss +6.1250 +5.8750\nheld%-out unigram loss +6.5000 +6.5000\n", out)
     assert.matches("\ntokens/s +1.00k +1.00k\n  of the first's +1.00 +1.00\n", out)
@@ -175,8 +172,7 @@ describe("the command compare", function()
   end)
 
   it("writes its figures as CSV and Markdown", function()
-    local code, out = program.run { "compare", folder .. "/a/first", folder .. "/a/second", "--format", "csv" }
-    assert.equal(0, code)
+    local out = works(program.run { "compare", folder .. "/a/first", folder .. "/a/second", "--format", "csv" })
     assert.matches("^,first,second\nstate,finished,failed\nstep,30,20\ntrain loss,6.2500,6.0000\n", out)
     assert.matches("\nrate.peak,0.001,0.01\n", out)
     out = select(2, program.run { "compare", folder .. "/a/first", folder .. "/a/second", "--format", "markdown" })
@@ -184,8 +180,7 @@ describe("the command compare", function()
   end)
 
   it("takes all runs below a directory, and leaves out what is no run", function()
-    local code, out = program.run { "compare", folder, folder .. "/empty", "--json" }
-    assert.equal(0, code)
+    local out = works(program.run { "compare", folder, folder .. "/empty", "--json" })
     local told = json.decode(out)
     assert.same({ 3, "finished", 6.125 }, { #told.runs, told.runs[1].state, told.runs[1].metrics.mlm_loss })
     local keys = {}
@@ -270,8 +265,7 @@ describe("the command compare", function()
       assert.equal("", out)
       return code, err
     end
-    local code, err = refused(folder .. "/a", "--key", "mlm_los")
-    assert.equal(2, code)
+    local err = exits(2, "", refused(folder .. "/a", "--key", "mlm_los"))
     assert.matches("no run has 'mlm_los' by step; did you mean 'mlm_loss'", err)
     local _, listed = refused(folder .. "/a", "--key", "zzz")
     local seen = {}
@@ -279,11 +273,9 @@ describe("the command compare", function()
       assert.is_nil(seen[name], name)
       seen[name] = true
     end
-    code, err = refused(folder .. "/a/first", folder .. "/a/secnd")
-    assert.equal(3, code)
+    err = exits(3, "", refused(folder .. "/a/first", folder .. "/a/secnd"))
     assert.matches("no such directory; did you mean '.*/second'", err)
-    code, err = refused(folder .. "/a/first", folder .. "/a/first/")
-    assert.equal(2, code)
+    err = exits(2, "", refused(folder .. "/a/first", folder .. "/a/first/"))
     assert.matches("one run, .*/a/first; give another", err)
     assert.equal(3, (refused(folder .. "/empty")))
     assert.equal(2, (refused(folder .. "/a", "--by", "tokns")))
@@ -330,9 +322,7 @@ describe("a path that is mistyped", function()
       { "export", folder .. "/o" }, { "runs" }, { "compare" },
     } do
       table.insert(words, 2, folder .. "/a/frist")
-      local code, out, err = program.run(words)
-      assert.same({ 3, "" }, { code, out })
-      assert.matches("did you mean '.*/a/first'", err)
+      refuses(3, "did you mean '.*/a/first'", program.run(words))
     end
   end)
 end)

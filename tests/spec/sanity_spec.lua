@@ -7,6 +7,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 local folder = program.folder()
 local corpus = small.corpus(folder)
 
@@ -40,11 +42,9 @@ describe("a loop", function()
       local code, _, err = program.run(words)
       return code, err
     end
-    local code, err = own("losses%.total:backward%(%)")
-    assert.equal(0, code, err)
+    local err = works(own("losses%.total:backward%(%)"))
     assert.equal(1, select(2, err:gsub("warning: the gradient is zero, so nothing is trained; the loop has", "")))
-    code, err = own("run:tally%(batch, losses%)")
-    assert.equal(0, code, err)
+    err = works(own("run:tally%(batch, losses%)"))
     assert.equal(1, select(2, err:gsub("warning: the loop does not call run:tally%(batch, losses%)", "")))
   end)
 
@@ -81,8 +81,7 @@ end)
 
 describe("a run that makes no sense #slow", function()
   it("warns of absurd rates and lengths, also in a dry run", function()
-    local code, out, err = run("--dry-run", "rate.peak=0.2", "optimizer.decay=2", "rate.total=1000000000000")
-    assert.equal(0, code, err)
+    local out, err = works(run("--dry-run", "rate.peak=0.2", "optimizer.decay=2", "rate.total=1000000000000"))
     assert.matches("warning: rate.peak is 0.2; usual for adamw is", err)
     assert.matches("warning: optimizer.decay is 2; usual is 0 to 0.1", err)
     assert.matches("warning: the run passes over the data [%d.]+G times; check rate.total\n", err)
@@ -93,15 +92,12 @@ describe("a run that makes no sense #slow", function()
   end)
 
   it("is refused if it is to keep the best by a metric that there is not", function()
-    local code, _, err = run("--dry-run", "save.best=mlm_acuracy")
-    assert.equal(2, code)
-    assert.matches("save.best: the evaluations have no metric 'mlm_acuracy'; did you mean 'mlm_accuracy'%?\n", err)
-    code, _, err = run("--dry-run", "save.best=sequences")
-    assert.equal(2, code)
-    assert.matches("no metric 'sequences'; they have mlm_loss, mlm_accuracy, nsp_loss, nsp_accuracy", err)
-    code, _, err = run("--dry-run", "save.best=mlm_loss", "data.held=0")
-    assert.equal(2, code)
-    assert.matches("save.best=mlm_loss: nothing is held out for evaluation; set data.held", err)
+    exits(2, "save.best: the evaluations have no metric 'mlm_acuracy'; did you mean 'mlm_accuracy'%?\n",
+      run("--dry-run", "save.best=mlm_acuracy"))
+    exits(2, "no metric 'sequences'; they have mlm_loss, mlm_accuracy, nsp_loss, nsp_accuracy",
+      run("--dry-run", "save.best=sequences"))
+    exits(2, "save.best=mlm_loss: nothing is held out for evaluation; set data.held",
+      run("--dry-run", "save.best=mlm_loss", "data.held=0"))
   end)
 
   it("names the key that its task has", function()
@@ -125,9 +121,8 @@ describe("a config with large numbers #slow", function()
       assert.equal(4, code, word .. "\n" .. err)
       assert.matches("need[s]? [%a ]*[%d.]+ GiB", err)
     end
-    local code, _, err = run("--dry-run", "model.hidden_size=65536", "model.num_hidden_layers=1")
-    assert.equal(4, code)
-    assert.matches("^seqrun: [%d,]+ parameters with gradients and moments need [%d.]+ GiB", err)
+    exits(4, "^seqrun: [%d,]+ parameters with gradients and moments need [%d.]+ GiB",
+      run("--dry-run", "model.hidden_size=65536", "model.num_hidden_layers=1"))
   end)
 end)
 
@@ -150,15 +145,12 @@ describe("a run in a directory that is not empty #slow", function()
   it("begins again with --force, and keeps the earlier run under another name", function()
     local out = folder .. "/again"
     assert.equal(0, (run("--out", out, "--max-steps", "1")))
-    local code, _, err = run("--out", out, "--max-steps", "1")
-    assert.equal(2, code)
-    assert.matches("is not empty; resume with %-%-resume, begin again with %-%-force, or choose another", err)
-    code, _, err = run("--out", out, "--max-steps", "2", "--force")
-    assert.equal(0, code, err)
+    exits(2, "is not empty; resume with %-%-resume, begin again with %-%-force, or choose another",
+      run("--out", out, "--max-steps", "1"))
+    works(run("--out", out, "--max-steps", "2", "--force"))
     assert.is_true(sys.exists(out .. "/step-000000002"))
     assert.is_true(sys.exists(out .. "-before-1/step-000000001"))
-    code, _, err = run("--out", out, "--max-steps", "1", "--force", "rate.peak=x")
-    assert.equal(2, code, err)
+    exits(2, "", run("--out", out, "--max-steps", "1", "--force", "rate.peak=x"))
     assert.is_true(sys.exists(out .. "/step-000000002"), "a start that fails moves nothing")
   end)
 
@@ -166,9 +158,7 @@ describe("a run in a directory that is not empty #slow", function()
     local other = folder .. "/other"
     sys.make_dirs(other)
     program.write(other, "thesis.txt", "years of work")
-    local code, _, err = run("--out", other, "--force")
-    assert.equal(2, code)
-    assert.matches("is not empty and not a run, so %-%-force leaves it alone", err)
+    exits(2, "is not empty and not a run, so %-%-force leaves it alone", run("--out", other, "--force"))
     assert.equal(2, (run("--out", other, "--force", "--resume")))
     assert.equal("years of work", sys.read_file(other .. "/thesis.txt"))
   end)
@@ -176,13 +166,11 @@ describe("a run in a directory that is not empty #slow", function()
   it("is evaluated only, if it has all its steps", function()
     local out = folder .. "/only"
     assert.equal(0, (run("--out", out, "--max-steps", "2")))
-    local code, said, err = run("--out", out, "--max-steps", "0", "--resume")
-    assert.equal(0, code, err)
+    local said = works(run("--out", out, "--max-steps", "0", "--resume"))
     assert.matches("2 steps, ", said)
     assert.matches("step 2 is beyond %-%-max%-steps 0, which is a total, so nothing is trained: .*; to train them "
       .. "further, raise %-%-max%-steps\n", sys.read_file(out .. "/run.log"))
-    code, said = run("--out", folder .. "/untrained", "--max-steps", "0")
-    assert.equal(0, code)
+    said = works(run("--out", folder .. "/untrained", "--max-steps", "0"))
     assert.matches("0 steps, 0 sequences", said)
     assert.is_nil(said:find("packing", 1, true))
   end)

@@ -3,6 +3,8 @@
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 
+local exits, works = program.exits, program.works
+
 local STEPS = 12
 
 local folder = program.folder()
@@ -15,8 +17,7 @@ local function start(out, ...)
 end
 
 local function run(out, ...)
-  local code, stdout, stderr = start(out, ...)
-  assert.equal(0, code, stdout .. stderr)
+  works(start(out, ...))
 end
 
 local function facts(out) return { small.weights(folder .. "/" .. out, STEPS), small.metrics(folder .. "/" .. out) } end
@@ -81,8 +82,7 @@ describe("a run on schedules", function()
         "batch.ramp.type=proportional", "batch.ramp.min=4", "batch.ramp.max=8", "batch.ramp.total=9",
         "batch.ramp.quantum=3" },
     } do
-      local code, out, err = start("refused", table.unpack(keys))
-      assert.equal(2, code, out .. err)
+      local out, err = exits(2, "", start("refused", table.unpack(keys)))
       assert.is_truthy((out .. err):find(words, 1, true), out .. err)
     end
   end)

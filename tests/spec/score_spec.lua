@@ -6,6 +6,8 @@ local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local task_model = require("tests.support.task_model")
 
+local refuses, works = program.refuses, program.works
+
 local FAMILIES = "tests/data/families/"
 local BERT = FAMILIES .. "bert"
 
@@ -88,12 +90,10 @@ describe("scoring texts", function()
 
   it("#slow is a command: a line for each text, a table for pairs, JSON for both", function()
     local lines = program.write(folder, "lines.txt", "the his\n\na b\n")
-    local code, out, err = program.run { "score", BERT, lines }
-    assert.equal(0, code, err)
+    local out, err = works(program.run { "score", BERT, lines })
     assert.matches("^ +%-%d+%.%d%d%d%d +2  the his *\n +%-%d+%.%d+ +2  a b *\n$", out)
     assert.matches("2 texts, 4 tokens: mean score %-%d", err)
-    code, out = program.run { "score", BERT, lines, "--json" }
-    assert.equal(0, code)
+    out = works(program.run { "score", BERT, lines, "--json" })
     local first, blank = out:match("^(.-)\n(.-)\n")
     first, blank = json.decode(first), json.decode(blank)
     assert.same({ 1, 2, "the text is empty" }, { first.line, first.tokens, blank.error })
@@ -106,17 +106,14 @@ describe("scoring texts", function()
       }
     end
     local blimp = program.write(folder, "blimp.jsonl", table.concat(rows, "\n") .. "\n")
-    code, out, err = program.run { "score", BERT, blimp }
-    assert.equal(0, code, err)
+    out = works(program.run { "score", BERT, blimp })
     assert.matches("agreement +2 +1 +0 +50%.00 %%\nislands +1 +0 +1 +0%.00 %%\n", out)
     assert.matches("\nall +3 +1 +1 +33%.33 %%\nmean +25%.00 %%\n$", out)
-    code, out = program.run { "score", BERT, blimp, "--json" }
-    assert.equal(0, code)
+    out = works(program.run { "score", BERT, blimp, "--json" })
     local tie = json.decode(out:match("([^\n]+)\n$"))
     assert.same({ json.null, "islands", 3 }, { tie.correct, tie.phenomenon, tie.line })
     assert.equal(tie.good, tie.bad)
-    code, out = program.run { "score", BERT, program.write(folder, "pairs.tsv", "in in the the\tthe hat\n") }
-    assert.equal(0, code)
+    out = works(program.run { "score", BERT, program.write(folder, "pairs.tsv", "in in the the\tthe hat\n") })
     assert.matches("^pairs of[^\n]+\n%S+pairs%.tsv +1 +1 +0 +100%.00 %%\n$", out)
   end)
 
@@ -130,18 +127,14 @@ describe("scoring texts", function()
     code, out, err = program.run { "score", BERT, file, "columns.text=good", "columns.pair=bad" }
     assert.same({ 0, "" }, { code, err })
     assert.matches("named%.csv +2 +%d +1 +%d+%.00 %%\n$", out)
-    code, out, err = program.run { "score", BERT, file, "columns.text=good", "--format", "csv" }
-    assert.equal(0, code, err)
+    out = works(program.run { "score", BERT, file, "columns.text=good", "--format", "csv" })
     assert.matches("^file,line,score,tokens,text\n%S+named.csv,2,%-%d+%.%d+,4,the hat\n", out)
-    code, out, err = program.run { "score", BERT, file, "column.text=good" }
-    assert.same({ 2, "" }, { code, out })
-    assert.matches("unknown key 'column'; did you mean 'columns'%?\n", err)
-    code, out, err = program.run { "score", BERT, file, "columns.pair=bad" }
-    assert.same({ 2, "" }, { code, out })
-    assert.matches("score: name the column of the text too: columns.text=NAME", err)
-    code, out, err = program.run { "score", BERT, file, "columns.text=goof" }
-    assert.same({ 3, "" }, { code, out })
-    assert.matches("has no column 'goof', only: id, good, bad; set columns.text; did you mean 'good'%?", err)
+    refuses(2, "unknown key 'column'; did you mean 'columns'%?\n",
+      program.run { "score", BERT, file, "column.text=good" })
+    refuses(2, "score: name the column of the text too: columns.text=NAME",
+      program.run { "score", BERT, file, "columns.pair=bad" })
+    refuses(3, "has no column 'goof', only: id, good, bad; set columns.text; did you mean 'good'%?",
+      program.run { "score", BERT, file, "columns.text=goof" })
   end)
 
   it("#slow ends with 3 if a line cannot be scored, with 2 without a file, with 0 if nobody reads", function()

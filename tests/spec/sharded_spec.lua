@@ -8,6 +8,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
 ---Trains on n ranks; the directory of the checkpoints, then the words of tests/support/sharded.lua.
@@ -112,23 +114,21 @@ describe("a sharded optimizer", function()
     local words = small.words(corpus, "save.every=2", "--max-steps", "8", "threads=1", "--out", dir .. "/out")
     words[1] = program.write(dir, "full.lua", recipe)
     program.write(dir, "full.yaml", assert(sys.read_file("recipes/pretrain.yaml")))
-    local code, out, err = mpi.run(2, words)
-    assert.equal(5, code, out .. err)
-    assert.is_truthy(err:find("warning: rank 1: [^\n]*No space left on device[^\n]*step 4 is not saved"), err)
+    local _, err = exits(5, "warning: rank 1: [^\n]*No space left on device[^\n]*step 4 is not saved",
+      mpi.run(2, words))
     assert.is_truthy(err:find("seqrun: rank 1: [^\n]*No space left on device[^\n]*step 8 is not saved"), err)
     assert.equal(6, select(2, checkpoint.latest(dir .. "/out")))
   end)
 
   on_ranks("takes the memory that the run reports", function()
-    local code, out, err = mpi.run(2, {
+    local out, err = works(mpi.run(2, {
       "tests/support/rank_memory.lua", "data.file=" .. small.corpus(dir),
       "data.max_len=48", "mask.max=8", "data.held=0",
       "model.hidden_size=384", "model.num_hidden_layers=6", "model.num_attention_heads=6",
       "model.intermediate_size=1536", "model.max_position_embeddings=64", "batch.sequences=5", "batch.micro_packs=1",
       "batch.shares=4", "rate.peak=1e-4", "rate.total=40", "steps=2", "precision=bf16", "optimizer.name=lamb",
       "threads=1", "log.every=1", "--out", dir .. "/out",
-    }, { seconds = 400 }) -- long with sanitizers
-    assert.equal(0, code, err)
+    }, { seconds = 400 })) -- long with sanitizers
     local line = "memory  at least [%d.]+ MiB on rank 0 %(.*, [%d.]+ MiB on the others"
     assert.is_truthy((out .. err):find(line), out .. err)
     local said, grew = out:match("1: (%d+) (%d+)")

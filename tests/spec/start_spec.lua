@@ -7,6 +7,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 local folder, corpus, first
 
 local function run(...) return program.run(small.words(corpus, ...)) end
@@ -57,24 +59,21 @@ describe("a start", function()
   end)
 
   it("comes before any training, with the recipe's line", function()
-    local code, _, err = run_changed("lacking", "local train = loader%(\"train\"%)",
-      "local train = { real = loader('train'), summary = function(l) return l.real:summary() end }")
-    assert.equal(1, code)
-    assert.matches("lacking.lua:%d+: run:start: loader has no next%(%), cursor%(%)", err)
+    exits(1, "lacking.lua:%d+: run:start: loader has no next%(%), cursor%(%)",
+      run_changed("lacking", "local train = loader%(\"train\"%)",
+        "local train = { real = loader('train'), summary = function(l) return l.real:summary() end }"))
     assert.is_false(sys.exists(folder .. "/lacking"))
   end)
 
   it("rejects a model whose losses cannot be added up, at the first batch", function()
-    local code, _, err = run_changed("bare", "local losses = run:losses%(batch%)",
-      "local losses = { total = bert:losses(batch).total, { name = 'mlm' } }")
-    assert.equal(1, code)
-    assert.matches("bare.lua:%d+: run:tally: loss 1 of model:losses%(batch%) has no name, total or count", err)
+    exits(1, "bare.lua:%d+: run:tally: loss 1 of model:losses%(batch%) has no name, total or count",
+      run_changed("bare", "local losses = run:losses%(batch%)",
+        "local losses = { total = bert:losses(batch).total, { name = 'mlm' } }"))
   end)
 
   it("reports a loop without optimizer:step at its first step", function()
-    local code, _, err = run_changed("stepless", "\n  optimizer:step [^\n]*", "")
-    assert.equal(1, code)
-    assert.matches("stepless.lua:%d+: run:log: no optimizer step was made; call optimizer:step", err)
+    exits(1, "stepless.lua:%d+: run:log: no optimizer step was made; call optimizer:step",
+      run_changed("stepless", "\n  optimizer:step [^\n]*", ""))
   end)
 
   it("accepts keys that a recipe adds", function()
@@ -84,11 +83,8 @@ describe("a start", function()
     assert.equal(0, code, err)
     assert.matches("^7\n", out)
     assert.matches("top_k: 7", assert(sys.read_file(folder .. "/keyed/config.yaml")))
-    local _
-    code, _, err = run_changed("twice", "task = task }",
-      'task = task, keys = { { "seed", sr.config.integer { default = 3 } } } }')
-    assert.equal(1, code)
-    assert.matches("duplicate key 'seed' in the schema", err)
+    exits(1, "duplicate key 'seed' in the schema", run_changed("twice", "task = task }",
+      'task = task, keys = { { "seed", sr.config.integer { default = 3 } } } }'))
   end)
 end)
 
@@ -113,8 +109,7 @@ describe("init.from", function()
     local other = place .. "/other.sqr"
     sr.must(sr.data.prepare { inputs = { input }, vocab = { size = 120 }, out = other })
     local words = small.words(other, "--out", place .. "/run", "--max-steps", "2", "init.from=" .. first)
-    local code, _, err = program.run(words)
-    assert.equal(3, code)
+    local _, err = exits(3, "", program.run(words))
     local from = "tokenizer of " .. first .. "/step-000000002"
     assert.truthy(err:find(from .. " differs from that of the data set " .. other, 1, true), err)
     assert.matches("120 and 120 tokens, first difference at id %d+: '", err)
@@ -126,16 +121,14 @@ describe("init.from", function()
     assert(sys.make_dirs(bare))
     local weights = assert(sys.read_file(first .. "/step-000000002/model.safetensors"))
     assert(sys.write_file(bare .. "/model.safetensors", weights))
-    local code, _, err = run("--out", folder .. "/from-bare", "--max-steps", "1", "init.from=" .. bare)
-    assert.equal(0, code, err)
+    local _, err = works(run("--out", folder .. "/from-bare", "--max-steps", "1", "init.from=" .. bare))
     assert.matches("bare%-weights has no tokenizer", err)
   end)
 
   it("refuses more layers than the checkpoint has, unless they are tiled", function()
     local words = { "--max-steps", "1", "init.from=" .. first, "model.num_hidden_layers=3" }
-    local code, _, err = run("--out", folder .. "/deeper", table.unpack(words))
-    assert.equal(3, code)
-    assert.matches("it has 2 layers .*, the model has 3; .* or for a larger model init.tile=true", err)
+    exits(3, "it has 2 layers .*, the model has 3; .* or for a larger model init.tile=true",
+      run("--out", folder .. "/deeper", table.unpack(words)))
     assert.equal(0, (run("--out", folder .. "/tiled", "init.tile=true", table.unpack(words))))
   end)
 end)
@@ -154,9 +147,8 @@ describe("changed data", function()
     assert.matches("data.sqr exists and was made with source .*; choose another file", message)
     prepared.overwrite = true
     sr.must(sr.data.prepare(prepared))
-    local exit, _, err = program.run(small.words(data, "--out", place .. "/run", "--resume", "--max-steps", "4"))
-    assert.equal(3, exit)
-    assert.matches("data.sqr has changed since", err)
+    exits(3, "data.sqr has changed since",
+      program.run(small.words(data, "--out", place .. "/run", "--resume", "--max-steps", "4")))
   end)
 
   it("is not overwritten by prepare, unless requested", function()

@@ -7,6 +7,8 @@ local settings = require("seqrun.run.sweep.settings")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 
+local exits, refuses, works = program.exits, program.refuses, program.works
+
 local function names(trials)
   local list = {}
   for i, trial in ipairs(trials) do list[i] = trial.name end
@@ -139,9 +141,8 @@ describe("seqrun sweep #slow", function()
     end
     local signal = ("& p=$!; until ls %s/ctrl/*/seed-1/metrics.jsonl || ! kill -0 $p; do sleep 0.05; done "
       .. ">/dev/null 2>&1; kill -s INT -- -$p; wait $p"):format(dir) -- to all of the group
-    local code, _, err = program.run(list, { before = "setsid env --default-signal=INT", shell = signal })
-    assert.equal(75, code, err)
-    assert.matches("sweep: stopped in [^\n]*/seed%-1; repeat the command to continue", err)
+    exits(75, "sweep: stopped in [^\n]*/seed%-1; repeat the command to continue",
+      program.run(list, { before = "setsid env --default-signal=INT", shell = signal }))
     assert.is_nil(next(assert(json.decode(sys.read_file(dir .. "/ctrl/sweep.json"))).failed))
   end)
 
@@ -170,36 +171,30 @@ describe("seqrun sweep #slow", function()
     local line = small.metrics(out .. "/rate.peak=1e-2/seed-2", "eval")
     assert.equal(line[#line].mlm_loss, object.trials[1].values[2])
 
-    code, told = run("--seeds", "2", "--format", "csv")
-    assert.equal(0, code)
+    told = works(run("--seeds", "2", "--format", "csv"))
     assert.matches("^rate.peak,mlm_loss,interval,deviation,seeds,step,time,state\n1e%-2,%d", told)
-    code, told, err = run("--seeds", "3", "--json") -- only the third seed is new
-    assert.equal(0, code)
+    told, err = works(run("--seeds", "3", "--json")) -- only the third seed is new
     assert.equal(2, select(2, err:gsub("seed 3", "")))
     assert.is_nil(err:find("seed 1", 1, true))
     assert.equal(3, #json.decode(told).trials[1].values)
 
-    code, told, err = sweep("rate.peak=1e-3,1e-2", "mask.max=4", "--out", out)
-    assert.same({ 2, "" }, { code, told })
-    assert.matches("holds a sweep of other settings", err)
+    refuses(2, "holds a sweep of other settings", sweep("rate.peak=1e-3,1e-2", "mask.max=4", "--out", out))
   end)
 
   it("starts nothing if all trials have a key that the recipe does not have", function()
     for _, slip in ipairs { { "rate.peek=1e-3,1e-2" }, { "rate.peak=1e-3,1e-2", "rate.peek=1" } } do
       local out = dir .. "/slip"
       table.move({ "--out", out }, 1, 2, #slip + 1, slip)
-      local code, told, err = sweep(table.unpack(slip))
-      assert.same({ 2, "" }, { code, told })
-      assert.matches("^seqrun: command line: unknown key 'peek'; did you mean 'peak'%?\n", err)
+      local _, err = refuses(2, "^seqrun: command line: unknown key 'peek'; did you mean 'peak'%?\n",
+        sweep(table.unpack(slip)))
       assert.is_nil(err:find("failed", 1, true))
       assert.is_false(sys.exists(out))
     end
   end)
 
   it("drops the worse trials at the steps of --halving", function()
-    local code, told, err = sweep("rate.peak=1e-5,1e-4,1e-3,1e-2", "--halving", "2", "--eta", "2", "--max-steps", "4",
-      "--out", dir .. "/halving", "--json")
-    assert.equal(0, code, err)
+    local told = works(sweep("rate.peak=1e-5,1e-4,1e-3,1e-2", "--halving", "2", "--eta", "2", "--max-steps", "4",
+      "--out", dir .. "/halving", "--json"))
     local object, steps = json.decode(told), {}
     for _, trial in ipairs(object.trials) do steps[#steps + 1] = trial.state .. trial.step end
     assert.same({ "done4", "done4", "dropped2", "dropped2" }, steps)
@@ -212,11 +207,9 @@ describe("seqrun sweep #slow", function()
     local function run(budget)
       return sweep("rate.peak=1e-3,1e-2", "--max-steps", "2", "--out", out, "--json", "--budget", budget)
     end
-    local code, told, err = run("0.001")
-    assert.equal(75, code, err)
+    local told = exits(75, "", run("0.001"))
     assert.is_false(json.decode(told).complete)
-    code, told = run("1h")
-    assert.equal(0, code)
+    told = works(run("1h"))
     assert.is_true(json.decode(told).complete)
   end)
 

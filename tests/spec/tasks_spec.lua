@@ -7,6 +7,8 @@ local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local tasks = require("tests.support.tasks")
 
+local exits, works = program.exits, program.works
+
 local folder = program.folder()
 local base = files.encoder(folder .. "/base")
 for _, kind in ipairs { "classify", "regress", "choice" } do tasks.corpus(kind, folder, 60) end
@@ -225,13 +227,12 @@ end)
 
 ---Runs a recipe for two steps, and returns the checkpoint's tensors as text by name.
 local function run(out, ...)
-  local code, text, err = program.run {
+  local text = works(program.run {
     "recipes/finetune.lua", "task=classify",
     ("data.train=%s/classify.sqr"):format(folder), "data.dev=none", "data.held=0",
     "data.max_len=48", "init.from=" .. base, "rate.peak=1e-3", "save.minutes=0", "--max-steps", "2", "--quiet",
     "--out", folder .. "/" .. out, ...,
-  }
-  assert.equal(0, code, err)
+  })
   return text, assert(sys.read_file(folder .. "/" .. out .. "/run.log"))
 end
 
@@ -251,9 +252,8 @@ describe("a fine-tuning run", function()
     run("cut", "--max-steps", "3")
     run("cut", "--max-steps", "6", "--resume")
     assert.equal(weights "whole", weights "cut")
-    local code, _, err = program.run { "recipes/finetune.lua", "task=pair", "--resume=" .. folder .. "/cut" }
-    assert.equal(2, code)
-    assert.matches("cut is a run of the task classify, not pair; leave out task=pair", err)
+    exits(2, "cut is a run of the task classify, not pair; leave out task=pair",
+      program.run { "recipes/finetune.lua", "task=pair", "--resume=" .. folder .. "/cut" })
   end)
 
   it("has the same losses packed, padded and one by one, with dropout", function()
@@ -289,21 +289,19 @@ describe("a fine-tuning run", function()
       "data.train=" .. other, "init.from=" .. folder .. "/first", "data.held=0",
       "data.max_len=48", "--max-steps", "1", "data.folder=" .. folder .. "/sets", "--out", folder .. "/x",
     }
-    local code, _, err = program.run(words)
-    assert.equal(3, code)
-    assert.matches("other.csv:%d+: unknown label '%a+'.*these are the labels of the model: to train a new", err)
+    exits(3, "other.csv:%d+: unknown label '%a+'.*these are the labels of the model: to train a new",
+      program.run(words))
     assert.is_false(sys.exists(folder .. "/x"))
     words[#words + 1] = "init.heads=new"
     assert.equal(0, (program.run(words)))
   end)
 
   it("takes a head of one's own", function()
-    local code, _, err = program.run {
+    works(program.run {
       "recipes/finetune_own.lua", ("data.train=%s/one.sqr"):format(folder), ("data.dev=%s/one.sqr"):format(folder),
       "data.max_len=48", "init.from=" .. base, "epochs=8", "rate.peak=4e-3", "log.every=1", "--quiet",
       "--out", folder .. "/own",
-    }
-    assert.equal(0, code, err)
+    })
     local small = require("tests.support.small")
     local train, eval = small.metrics(folder .. "/own"), small.metrics(folder .. "/own", "eval")
     assert.is_true(train[#train].label_loss < train[1].label_loss / 4)
@@ -315,33 +313,25 @@ describe("a fine-tuning recipe", function()
   local function recipe(name, ...) return program.run { "recipes/finetune.lua", name, ... } end
 
   it("says with --help what it is for, and with --explain which keys must be given", function()
-    local code, out = recipe("task=pair", "--help")
-    assert.equal(0, code)
+    local out = works(recipe("task=pair", "--help"))
     assert.matches("task=pair %[key.*%-%-resume.*a class for each pair.*columns.pair=sentence2.*%-%-explain lists", out)
-    code, out = recipe("task=pair", "--explain")
-    assert.equal(0, code)
+    out = works(recipe("task=pair", "--explain"))
     assert.matches("data.train +%(required%) +missing +labelled files", out)
     assert.matches("columns.pair +pair +default", out)
   end)
 
   it("says what to do where something is missing", function()
-    local code, _, err = recipe "task=pair"
-    assert.equal(2, code)
-    assert.matches("key 'train' is missing in 'data'", err)
-    code, _, err = recipe("task=pair", "data.train=x.csv", "init.from=" .. folder .. "/nowhere")
-    assert.equal(3, code)
-    assert.matches("init.from: .*nowhere: no such file or directory; give a run, a checkpoint or", err)
-    code, _, err = recipe()
-    assert.equal(2, code)
-    assert.matches("finetune.lua: no task given; add task=NAME: choice, classify", err)
+    exits(2, "key 'train' is missing in 'data'", recipe "task=pair")
+    exits(3, "init.from: .*nowhere: no such file or directory; give a run, a checkpoint or",
+      recipe("task=pair", "data.train=x.csv", "init.from=" .. folder .. "/nowhere"))
+    local _, err = exits(2, "finetune.lua: no task given; add task=NAME: choice, classify", recipe())
     assert.is_nil(err:find("embed", 1, true)) -- which has a recipe of its own
   end)
 
   it("finds the task of a config however YAML writes it", function()
     for i, line in ipairs { 'task: "classify"', "task:  'classify' # a class", "{ task: classify }" } do
       local path = program.write(folder, ("quoted-%d.yaml"):format(i), line .. "\n")
-      local code, out = recipe("config=" .. path, "--explain")
-      assert.equal(0, code)
+      local out = works(recipe("config=" .. path, "--explain"))
       assert.matches("task +classify", out)
     end
   end)

@@ -5,6 +5,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local tiling = require("seqrun.nn.tiling")
 
+local works = program.works
+
 local function rows(x) return x:contiguous():totable() end
 
 describe("tiling", function()
@@ -64,10 +66,9 @@ describe("a model", function()
 
   it("is tiled from the checkpoint of a smaller one, and trains", function()
     assert.equal(0, (run("small", "rate.peak=0")))
-    local code, text = run("large", "init.from=" .. folder .. "/small", "init.tile=true", "rate.peak=0",
+    works(run("large", "init.from=" .. folder .. "/small", "init.tile=true", "rate.peak=0",
       "model.hidden_size=24", "model.num_attention_heads=3", "model.num_hidden_layers=3",
-      "model.intermediate_size=40")
-    assert.equal(0, code, text)
+      "model.intermediate_size=40"))
     local function read(name) return sr.nn.pretrained(folder .. "/" .. name).params end
     local old, new = read "small", read "large"
     local function value(params, name) return rows(params:value_of(name)) end

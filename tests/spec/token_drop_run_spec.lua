@@ -8,6 +8,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 local CONFIG = {
   vocab_size = 50, hidden_size = 8, num_hidden_layers = 4, num_attention_heads = 1, intermediate_size = 8,
 }
@@ -133,9 +135,8 @@ end)
 
 describe("recipes/bench/step.lua with keep", function()
   it("compares a step with what its layer tokens predict", function()
-    local code, out, err = program.run { "recipes/bench/step.lua", "model=tiny", "layers=4", "keep=0.5", "packs=1",
-      "updates=1", "repeats=1", "longest=32" }
-    assert.equal(0, code, err)
+    local out = works(program.run { "recipes/bench/step.lua", "model=tiny", "layers=4", "keep=0.5", "packs=1",
+      "updates=1", "repeats=1", "longest=32" })
     assert.matches("keep=0.5: 0.7%d+ of the layer tokens; step [%d.]+ ms, dense [%d.]+ ms", out)
     assert.matches("[%d.]+ times the [%d.]+ ms that layer tokens predict", out)
   end)
@@ -156,8 +157,7 @@ describe("fine-tuning with token dropping", function()
   end
 
   local function run(out, ...)
-    local code, _, err = program.run(words(out, ...))
-    assert.equal(0, code, err)
+    works(program.run(words(out, ...)))
   end
 
   local GROWING = {
@@ -191,8 +191,7 @@ describe("fine-tuning with token dropping", function()
       { "token_drop.keep=0", "token_drop.keep" }, { "token_drop.keep=0.5", "have none between the first and the last" },
       { "token_drop.kep=0.5", "keep" },
     } do
-      local code, _, err = program.run(words("refused", case[1]))
-      assert.equal(2, code, err)
+      local _, err = exits(2, "", program.run(words("refused", case[1])))
       assert.truthy(err:find(case[2], 1, true), err)
       assert.is_false(sys.exists(folder .. "/refused"))
     end
@@ -205,8 +204,7 @@ describe("pretraining with token dropping", function()
 
   local function run(out, ...)
     local list = small.words(corpus, "model.num_hidden_layers=3", "--out", folder .. "/" .. out, ...)
-    local code, _, err = program.run(list)
-    assert.equal(0, code, err)
+    works(program.run(list))
   end
 
   it("is one key of every pretraining recipe, and resumes to the bit", function()
@@ -219,8 +217,7 @@ describe("pretraining with token dropping", function()
     assert.same(lines, small.metrics(folder .. "/cut"))
     assert.is_true(lines[5].token_drop > lines[1].token_drop and lines[1].effective_tokens < 0.9 * lines[1].real_tokens)
     for _, recipe in ipairs { "bert_phase1", "bert_phase2", "pretrain", "curriculum" } do
-      local code, out = program.run { ("recipes/%s.lua"):format(recipe), "--explain" }
-      assert.equal(0, code)
+      local out = works(program.run { ("recipes/%s.lua"):format(recipe), "--explain" })
       assert.matches("token_drop", out)
     end
   end)

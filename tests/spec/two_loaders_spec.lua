@@ -5,6 +5,8 @@ local program = require("tests.support.program")
 local small = require("tests.support.small")
 local checkpoint = require("seqrun.checkpoint")
 
+local exits, works = program.exits, program.works
+
 local FIRST, STEPS = 6, 13
 
 local RECIPE = [[
@@ -58,8 +60,7 @@ setup(function()
   corpus = small.corpus(folder)
   program.write(folder, "two.lua", RECIPE:format(FIRST))
   straight = folder .. "/straight"
-  local code, output = run("--out", straight, "--max-steps", tostring(STEPS))
-  assert.equal(0, code, output)
+  works(run("--out", straight, "--max-steps", tostring(STEPS)))
 end)
 
 describe("a run on two loaders", function()
@@ -97,13 +98,11 @@ describe("a run on two loaders", function()
   it("rejects a loader that was not passed to run:start, and a resume without one that it had", function()
     local text = RECIPE:format(FIRST)
     program.write(folder, "two.lua", (text:gsub("train%(long%)", "train(loader(48))")))
-    local code, output = run("--out", folder .. "/other", "--max-steps", "8")
-    assert.equal(1, code)
+    local output = exits(1, "", run("--out", folder .. "/other", "--max-steps", "8"))
     assert.truthy(output:find("this loader was not passed to run:start, which has long, short", 1, true), output)
     local one = text:gsub("loaders = loaders, ", ""):gsub("train%(short.-\n", "")
     program.write(folder, "two.lua", one)
-    code, output = run("--resume=" .. straight, "--max-steps", tostring(STEPS + 1))
-    assert.equal(2, code, output)
+    output = exits(2, "", run("--resume=" .. straight, "--max-steps", tostring(STEPS + 1)))
     assert.truthy(output:find("trained on a loader named '%w+', but the recipe passes only train to run:start"), output)
     program.write(folder, "two.lua", text)
   end)

@@ -2,6 +2,8 @@
 
 local program = require("tests.support.program")
 
+local exits, works = program.exits, program.works
+
 local folder, lua, installed
 
 local function shell(line) assert(os.execute(line)) end
@@ -47,29 +49,25 @@ end)
 
 it("a module that only some of the program needs, and all of them", function()
   shell(("mv '%s/seqrun/tensor/devices.lua' '%s/away'"):format(lua, folder))
-  local code, said = run { "doctor" }
-  assert.equal(5, code)
+  local said = exits(5, "", run { "doctor" })
   local lost = "^seqrun: cannot load module 'seqrun.tensor.devices': [^\n]+: No such file or directory; [^\n]+\n$"
   assert.matches(lost, said)
   assert.equal(0, (run { "version" }))
   shell(("mv '%s/away' '%s/seqrun/tensor/devices.lua' && mv '%s' '%s/away'"):format(folder, lua, lua, folder))
-  code, said = run { "version" }
-  assert.equal(5, code)
+  said = exits(5, "", run { "version" })
   assert.matches("^seqrun: cannot load module 'seqrun.cli': [^\n]+: No such file or directory; [^\n]+\n$", said)
   shell(("mv '%s/away' '%s'"):format(folder, lua))
 end)
 
 it("but a module that a recipe mistypes is the recipe's error", function()
-  local code, said = run { program.write(folder, "typing.lua", "require('seqrun.optimm')") }
-  assert.equal(1, code)
+  local said = exits(1, "", run { program.write(folder, "typing.lua", "require('seqrun.optimm')") })
   assert.matches("typing.lua:1: module 'seqrun.optimm' not found", said)
 end)
 
 it("a working directory that is closed to the user has nothing of the name of a command", function()
   local closed = folder .. "/closed"
   shell(("mkdir '%s' && chmod 700 '%s'"):format(closed, closed))
-  local code, said = run({ "trane" }, ("cd '%s' && %s"):format(closed, program.as_nobody()))
-  assert.equal(2, code)
+  local said = exits(2, "", run({ "trane" }, ("cd '%s' && %s"):format(closed, program.as_nobody())))
   assert.matches("unknown command 'trane'", said)
 end)
 
@@ -81,8 +79,7 @@ it("a directory among those of a pattern", function()
   end
   local vocab = program.write(folder, "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsleeps\n")
   local words = { "tokenize", "--vocab", vocab, texts .. "/*/text.txt" }
-  local code, said = run(words, program.as_nobody())
-  assert.equal(0, code, said)
+  works(run(words, program.as_nobody()))
   if program.as_nobody() == "" then return end
   shell(("chmod 700 '%s/b'"):format(texts))
   local sentence = "seqrun: %s/b/text.txt: cannot examine: Permission denied; check its permissions\n"

@@ -10,6 +10,8 @@ local sys = require("seqrun.core.sys")
 local terminal = require("tests.support.terminal")
 local train = require("seqrun.core.train")
 
+local exits, works = program.exits, program.works
+
 local dir
 before_each(function() dir = program.folder() end)
 after_each(function() sys.remove(dir) end)
@@ -157,9 +159,7 @@ describe("seqrun watch #slow", function()
     code, _, err = program.run { "watch", program.write(dir, "file", "x") }
     assert.is_true(code ~= 0)
     assert.matches("file is not a run", err)
-    code, _, err = program.run { "watch", run, "--every", "0" }
-    assert.equal(2, code)
-    assert.matches("'0' is not a number of seconds from 0.2 to 3600", err)
+    exits(2, "'0' is not a number of seconds from 0.2 to 3600", program.run { "watch", run, "--every", "0" })
   end)
 
   it("shows what a run writes, obeys keys, follows the size, and leaves the terminal and the run alone", function()
@@ -175,10 +175,8 @@ describe("seqrun watch #slow", function()
     code, shown = terminal.run("? loss by step\n! \\tlq\n? step 20/100\n", { words = "watch " .. run, raw = true })
     assert.equal(0, code) -- three keys at once
     assert.matches("lr by step", shown)
-    code = terminal.run("? waiting\nterm\n", { words = "watch " .. dir .. "/later", raw = true })
-    assert.equal(75, code)
-    code = terminal.run("? waiting\n! \\x03\n", { words = "watch " .. dir .. "/later" })
-    assert.equal(0, code)
+    exits(75, "", terminal.run("? waiting\nterm\n", { words = "watch " .. dir .. "/later", raw = true }))
+    works(terminal.run("? waiting\n! \\x03\n", { words = "watch " .. dir .. "/later" }))
     assert.equal(0, (terminal.run("? loss by step\nclose\n", { words = "watch " .. run })))
   end)
 end)

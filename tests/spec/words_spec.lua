@@ -6,6 +6,8 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 local folder = program.folder()
 local corpus = small.corpus(folder)
 
@@ -18,8 +20,7 @@ end
 
 local function run(words, ...)
   local all = table.move({ ... }, 1, select("#", ...), #words + 1, { table.unpack(words) })
-  local code, out, err = program.run(small.words(corpus, table.unpack(all)))
-  assert.equal(0, code, err)
+  local out = works(program.run(small.words(corpus, table.unpack(all))))
   return out
 end
 
@@ -81,10 +82,8 @@ describe("the words of a data set", function()
     } })
     assert.is_nil(sr.must(sr.data.open(path)):info().train.words)
     for _, key in ipairs { "stop.words=10", "save.at.words=[10]", "rate.by=words" } do
-      local code, _, err = program.run(small.words(path, "data.nsp=false", "data.held=0", key, "--out",
-        folder .. "/none"))
-      assert.equal(2, code)
-      assert.matches("needs the words of the data set, which has not counted any", err)
+      exits(2, "needs the words of the data set, which has not counted any",
+        program.run(small.words(path, "data.nsp=false", "data.held=0", key, "--out", folder .. "/none")))
     end
   end)
 end)
@@ -133,10 +132,9 @@ describe("save.at", function()
     if why then return pending(why) end
     local all = table.move(WORDS, 1, #WORDS, 1, {})
     table.move({ "threads=1", "--out", folder .. "/r" }, 1, 3, #all + 1, all)
-    local code, out, err = mpi.run(2, small.words(corpus, table.unpack(all)), {
+    works(mpi.run(2, small.words(corpus, table.unpack(all)), {
       before = "OMPI_MCA_mpi_yield_when_idle=1",
-    })
-    assert.equal(0, code, out .. err)
+    }))
     for _, name in ipairs { "chck_1k", "chck_2k", "chck_2100", "chck_step_3" } do
       assert.equal(sys.hash_file(folder .. "/a/" .. name .. "/model.safetensors"),
         sys.hash_file(folder .. "/r/" .. name .. "/model.safetensors"), name)
@@ -178,9 +176,8 @@ end)
 
 describe("recipes/babylm.lua", function()
   it("trains for its epochs and no more, and keeps its models", function()
-    local code, out, err = recipe("--out", folder .. "/e", "epochs=2", "rate.by=words", "rate.warmup_by=words",
-      "rate.warmup=100", "rate.total=100000", "save.at.words=[1000]")
-    assert.equal(0, code, err .. out)
+    works(recipe("--out", folder .. "/e", "epochs=2", "rate.by=words", "rate.warmup_by=words",
+      "rate.warmup=100", "rate.total=100000", "save.at.words=[1000]"))
     local words = sr.must(sr.data.open(corpus, { held = 0.1 })):info().train.words
     local lines = small.metrics(folder .. "/e")
     assert.equal(2 * words, lines[#lines].words)
@@ -188,17 +185,14 @@ describe("recipes/babylm.lua", function()
   end)
 
   it("refuses an eleventh epoch, and more words than the track has", function()
-    local code, _, err = recipe("--out", folder .. "/f", "epochs=11")
-    assert.equal(2, code)
-    assert.matches("epochs", err)
+    exits(2, "epochs", recipe("--out", folder .. "/f", "epochs=11"))
     local big = folder .. "/big.txt"
     local file = assert(io.open(big, "w"))
     for _ = 1, 10001 do file:write(("a "):rep(1000), "\n") end
     file:close()
     sr.must(sr.data.prepare { inputs = big, out = folder .. "/big.sqr", format = "lines",
       vocab = folder .. "/corpus.vocab.txt" })
-    code, _, err = recipe("--out", folder .. "/f", "data.file=" .. folder .. "/big.sqr", "data.held=0")
-    assert.equal(2, code)
-    assert.matches("has 10001000 words, but track strict_small allows 10000000", err)
+    exits(2, "has 10001000 words, but track strict_small allows 10000000",
+      recipe("--out", folder .. "/f", "data.file=" .. folder .. "/big.sqr", "data.held=0"))
   end)
 end)

@@ -5,6 +5,8 @@ local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 
+local exits, works = program.exits, program.works
+
 local test = mpi.tests(it, function(why) pending(why) end)
 
 local folder = program.folder()
@@ -31,8 +33,7 @@ end
 
 describe("the ranks of a run", function()
   test("must have one config: the key that differs is named", function()
-    local code, _, err = run_two(words("config", "--max-steps", "2"), { "optimizer.decay=0.5" })
-    assert.equal(2, code, err)
+    local _, err = exits(2, "", run_two(words("config", "--max-steps", "2"), { "optimizer.decay=0.5" }))
     says(err, "rank 1 (")
     says(err, "differs from rank 0: optimizer.decay is 0.5, but 0.01 on rank 0; start all ranks with the same")
     assert.is_false(sys.exists(folder .. "/config"))
@@ -42,24 +43,20 @@ describe("the ranks of a run", function()
     local wrong = { ["recipes/none.lua"] = "cannot open", trian = "unknown command" }
     wrong["recipes/pretrain.yaml"] = "config"
     for word, text in pairs(wrong) do
-      local code, _, err = mpi.run(2, { word }, { seconds = 400 })
-      assert.equal(2, code, err)
+      local _, err = exits(2, "", mpi.run(2, { word }, { seconds = 400 }))
       says(err, text)
     end
   end)
 
   it("need GPUs for NCCL", function()
-    local code, _, err = program.run(words("nccl", "ranks.engine=nccl", "device=cpu", "--dry-run"))
-    assert.equal(2, code, err)
+    local _, err = exits(2, "", program.run(words("nccl", "ranks.engine=nccl", "device=cpu", "--dry-run")))
     says(err, "ranks.engine=nccl requires device=cuda, but this run is on cpu; use auto or mpi")
   end)
 
   test("must train as long and into one directory", function()
-    local code, _, err = run_two(words("long"), { "--max-steps", "3" })
-    assert.equal(2, code, err)
+    local _, err = exits(2, "", run_two(words("long"), { "--max-steps", "3" }))
     says(err, "--max-steps is 3, but absent on rank 0")
-    code, _, err = run_two(words("here"), { "--out", folder .. "/there" })
-    assert.equal(2, code, err)
+    _, err = exits(2, "", run_two(words("here"), { "--out", folder .. "/there" }))
     says(err, "the run's directory is " .. folder .. "/there, but")
   end)
 
@@ -73,8 +70,7 @@ describe("the ranks of a run", function()
     local list = words("build", "--max-steps", "2")
     local function differs(second, message)
       local shell = (": -n 1 %s %s"):format(second, table.concat(list, " "))
-      local code, _, err = mpi.run(1, list, { mpirun = "--bind-to none", shell = shell, seconds = 400 })
-      assert.equal(2, code, err)
+      local _, err = exits(2, "", mpi.run(1, list, { mpirun = "--bind-to none", shell = shell, seconds = 400 }))
       says(err, "rank 1 (")
       assert.matches(message, err)
     end
@@ -123,31 +119,27 @@ describe("the ranks of a run", function()
       if signal == "USR1" then assert.equal(75, stopped, err) end -- mpirun returns its own after TERM
       assert.is_truthy(err:find("stopped by signal " .. signal .. " at step", 1, true), err)
       says(err, "resume with --resume=" .. out)
-      local code, _, again = mpi.run(2, words("stopped" .. signal, "rate.total=100_000", "--resume", "--max-steps",
-        tostring(#small.metrics(out) + 2)), { seconds = 400 })
-      assert.equal(0, code, again)
+      works(mpi.run(2, words("stopped" .. signal, "rate.total=100_000", "--resume", "--max-steps",
+        tostring(#small.metrics(out) + 2)), { seconds = 400 }))
     end)
   end
 
   test("must compute with the same instructions, which differ in bits", function()
-    local code, _, err = run_two(words("mixed", "--max-steps", "1"), {}, "SEQRUN_ISA=plain")
-    assert.equal(2, code, err)
-    assert.matches("rank 1 %(.*%) differs from rank 0: the instruction set is plain, but [%w_]+ on rank 0; set", err)
+    exits(2, "rank 1 %(.*%) differs from rank 0: the instruction set is plain, but [%w_]+ on rank 0; set",
+      run_two(words("mixed", "--max-steps", "1"), {}, "SEQRUN_ISA=plain"))
   end)
 
   test("are warned of too many threads, also where their processors overlap in part", function()
     local count = sys.machine().processors
     if count < 2 then return pending("needs two processors") end
     local list, more = words("partly", "--max-steps", "1"), { "threads=" .. count }
-    local code, _, err = run_two(list, more, "taskset -c " .. sys.affinity()[1])
-    assert.equal(0, code, err)
+    local _, err = works(run_two(list, more, "taskset -c " .. sys.affinity()[1]))
     assert.is_truthy(err:find(("%d threads of 2 ranks share %d processors"):format(count + 1, count), 1, true), err)
   end)
 
   test("are not made of a script that does not open them: it says so, and does not train copies", function()
     local path = program.write(folder, "apart.lua", "print('apart')\n")
-    local code, _, err = mpi.run(2, { path })
-    assert.equal(0, code, err)
+    local _, err = works(mpi.run(2, { path }))
     says(err, "warning: 2 processes each ran all of " .. path)
     path = program.write(folder, "copies.lua", [[
       local sr = require("seqrun")
@@ -155,11 +147,8 @@ describe("the ranks of a run", function()
       if arg[1] then require("seqrun.tensor.ranks").open("cpu", { engine = arg[1] }) end
       sr.optim.adamw(params):step { rate = 1 }
     ]])
-    code, _, err = mpi.run(2, { path })
-    assert.equal(2, code, err)
-    assert.matches("2 processes were started, and each would train a separate model", err)
-    code, _, err = mpi.run(2, { path, "self" })
-    assert.equal(0, code, err)
+    exits(2, "2 processes were started, and each would train a separate model", mpi.run(2, { path }))
+    works(mpi.run(2, { path, "self" }))
   end)
 
   test("cannot be several where the plug-in is missing, which is one sentence", function()

@@ -6,6 +6,8 @@ local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
 local trace = require("seqrun.base.trace")
 
+local exits = program.exits
+
 ---What a call raised; nil if it returned.
 local function raised(fn, ...)
   local good, problem = xpcall(fn, trace.handler, ...)
@@ -47,9 +49,7 @@ describe("an error of Lua inside the library", function()
       ["sr.ones('x')"] = "", ["local x = nil + 1"] = "attempt to ", ["sr.hub()"] = "sr has no 'hub'",
     } do
       local path = program.write(folder, "mine.lua", 'local sr = require "seqrun"\n' .. text .. "\n")
-      local code, _, err = program.run { path }
-      assert.equal(1, code)
-      assert.matches("^seqrun: [^\n]*mine.lua:2: " .. wanted, err)
+      local _, err = exits(1, "^seqrun: [^\n]*mine.lua:2: " .. wanted, program.run { path })
       assert.is_nil(err:find("[C]", 1, true), err)
     end
   end)

@@ -74,4 +74,31 @@ function program.as_nobody()
   return pipe:read("l") == "0" and "setpriv --reuid=65534 --regid=65534 --clear-groups " or ""
 end
 
+---Fails at the line of the test; level 3 of error().
+local function expect(good, format, ...)
+  if not good then error(format:format(...), 3) end
+end
+
+---Passes on what a command wrote if it ended well: `local out, err = works(program.run(words))`.
+function program.works(code, out, err)
+  expect(code == 0, "exit code %s, not 0: %s%s", code, out, err or "")
+  return out, err
+end
+
+---Passes on what a command wrote if it ended with a code and a message: `exits(2, "unknown", program.run(words))`.
+---@param pattern string of Lua, in stderr
+function program.exits(wanted, pattern, code, out, err)
+  expect(code == wanted, "exit code %s, not %d: %s%s", code, wanted, out, err or "")
+  expect((err or out):find(pattern), "%q is not in: %s", pattern, err or out)
+  return out, err
+end
+
+---The same of a command that wrote nothing to stdout.
+function program.refuses(wanted, pattern, code, out, err)
+  expect(code == wanted, "exit code %s, not %d: %s%s", code, wanted, out, err)
+  expect(out == "", "stdout is not empty: %s", out)
+  expect(err:find(pattern), "%q is not in: %s", pattern, err)
+  return out, err
+end
+
 return program
