@@ -239,19 +239,17 @@ describe("a checkpoint", function()
   end)
 end)
 
-describe("a resumed run", function()
-  it("is refused where its development set is another one", function()
-    local data = files.write(folder, "classify")
-    local words = { "recipes/finetune.lua", "task=classify", "data.train=" .. data.train, "data.dev=" .. data.dev,
-      "data.folder=" .. folder .. "/sets", "init.from=" .. files.encoder(folder .. "/base2"), "data.max_len=48",
-      "epochs=2", "--quiet", "--out", folder .. "/resumed", "--max-steps", "2" }
-    table.move(data.words, 1, #data.words, #words + 1, words)
-    works(program.run(words))
-    local rows = sr.must(sys.read_file(data.dev))
-    assert(sys.write_file(data.dev, (rows:gsub("[^\n]*\n$", ""))))
-    local again = { "recipes/finetune.lua", "--resume=" .. folder .. "/resumed", "--max-steps", "3" }
-    refused(3, again, "data.dev: " .. data.dev .. " has changed since the run started; restore it")
-    assert(sys.write_file(data.dev, rows))
-    assert.equal(0, (program.run(again)))
-  end)
+it("a resumed run is refused where its development set is another one", function()
+  local data = files.write(folder, "classify")
+  local words = { "recipes/finetune.lua", "task=classify", "data.train=" .. data.train, "data.dev=" .. data.dev,
+    "data.folder=" .. folder .. "/sets", "init.from=" .. files.encoder(folder .. "/base2"), "data.max_len=48",
+    "epochs=2", "--quiet", "--out", folder .. "/resumed", "--max-steps", "2" }
+  table.move(data.words, 1, #data.words, #words + 1, words)
+  works(program.run(words))
+  local rows = sr.must(sys.read_file(data.dev))
+  assert(sys.write_file(data.dev, (rows:gsub("[^\n]*\n$", ""))))
+  local again = { "recipes/finetune.lua", "--resume=" .. folder .. "/resumed", "--max-steps", "3" }
+  refused(3, again, "data.dev: " .. data.dev .. " has changed since the run started; restore it")
+  assert(sys.write_file(data.dev, rows))
+  assert.equal(0, (program.run(again)))
 end)

@@ -64,21 +64,19 @@ local function fits(schema, value)
   return true
 end
 
-describe("the JSON Schema of a recipe", function()
-  it("accepts the defaults and refuses unknown keys and wrong values", function()
-    local out = works(run { "recipes/pretrain.lua", "--schema" })
-    local schema = assert(json.decode(out))
-    assert.equal("config of pretrain.lua", schema.title)
-    assert.is_true(fits(schema, { data = { held = 0.1, max_len = 64 }, threads = "none", seed = 3 }))
-    assert.is_true(fits(schema, { rate = { peak = "10%" }, optimizer = { betas = { 0.9, 0.98 } } }))
-    assert.is_false(fits(schema, { data = { hold = 0.1 } }))
-    assert.is_false(fits(schema, { data = { held = 0.7 } }))
-    assert.is_false(fits(schema, { precision = "f16" }))
-    types.each(sr.run.schema(sr.tasks.pretraining), function(path, t)
-      local at = schema
-      for name in path:gmatch("[^.]+") do at = at.properties[name] end
-      assert.equal(0, (at.description:find(t.doc, 1, true) or 0) - 1, path)
-    end)
+it("the JSON Schema of a recipe accepts the defaults and refuses unknown keys and wrong values", function()
+  local out = works(run { "recipes/pretrain.lua", "--schema" })
+  local schema = assert(json.decode(out))
+  assert.equal("config of pretrain.lua", schema.title)
+  assert.is_true(fits(schema, { data = { held = 0.1, max_len = 64 }, threads = "none", seed = 3 }))
+  assert.is_true(fits(schema, { rate = { peak = "10%" }, optimizer = { betas = { 0.9, 0.98 } } }))
+  assert.is_false(fits(schema, { data = { hold = 0.1 } }))
+  assert.is_false(fits(schema, { data = { held = 0.7 } }))
+  assert.is_false(fits(schema, { precision = "f16" }))
+  types.each(sr.run.schema(sr.tasks.pretraining), function(path, t)
+    local at = schema
+    for name in path:gmatch("[^.]+") do at = at.properties[name] end
+    assert.equal(0, (at.description:find(t.doc, 1, true) or 0) - 1, path)
   end)
 end)
 

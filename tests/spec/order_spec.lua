@@ -197,45 +197,43 @@ describe("shares", function()
   end)
 end)
 
-describe("a loader of some shares", function()
-  it("makes them as a loader of all would, with the denominators of the whole", function()
-    for _, options in ipairs {
-      { data = corpus, nsp = true, shares = 4 }, { shares = 4, arrange = "padded" },
-      { by = "packs", sequences = 60, shares = 4, loss = "sequence", mask = { whole_word = true } },
-      { data = corpus, nsp = true, shares = 4, mask = { prob = 1, max = 1000 } },
-      { data = corpus, nsp = false, shares = 4, loss = "sequence", mask = { prob = 0.9, max = 7, whole_word = true } },
-      { shares = 4, mask = { prob = 1, max = 1000 } },
-    } do
-      local function part(given)
-        given.sequences = 60
-        for key, value in pairs(options) do given[key] = value end
-        return open(given)
-      end
-      local function range(first, last) return part { share_range = { first, last } } end
-      local all, parts = part {}, { range(1, 1), range(2, 3), range(4, 9) }
-      for i = 1, 8 do
-        if i == 5 then -- the same by rank
-          parts = { part { rank = 0, ranks = 3 }, part { rank = 1, ranks = 3 }, part { rank = 2, ranks = 3 } }
-          for _, loader in ipairs(parts) do loader:seek(all:cursor()) end
-        end
-        local whole, shares = all:next(), {}
-        for batch in whole:batches() do shares[#shares + 1] = contents(batch) end
-        local got = {}
-        for _, loader in ipairs(parts) do
-          local update = loader:next()
-          for batch in update:batches() do got[#got + 1] = contents(batch) end
-          for _, key in ipairs { "sequences", "tokens", "slots", "masked", "packs", "shares", "schedule_step" } do
-            assert.equal(whole[key], update[key])
-          end
-          assert.same(all:cursor(), loader:cursor())
-        end
-        assert.same(shares, got)
-      end
+it("a loader of some shares makes them as a loader of all would, with the denominators of the whole", function()
+  for _, options in ipairs {
+    { data = corpus, nsp = true, shares = 4 }, { shares = 4, arrange = "padded" },
+    { by = "packs", sequences = 60, shares = 4, loss = "sequence", mask = { whole_word = true } },
+    { data = corpus, nsp = true, shares = 4, mask = { prob = 1, max = 1000 } },
+    { data = corpus, nsp = false, shares = 4, loss = "sequence", mask = { prob = 0.9, max = 7, whole_word = true } },
+    { shares = 4, mask = { prob = 1, max = 1000 } },
+  } do
+    local function part(given)
+      given.sequences = 60
+      for key, value in pairs(options) do given[key] = value end
+      return open(given)
     end
-    assert.error_matches(function() open { share_range = { 3, 2 } } end, "share_range is {first, last}")
-    assert.error_matches(function() open { share_range = 2 } end, "share_range must be")
-    assert.error_matches(function() open { rank = 2, ranks = 2 } end, "rank must be below ranks; given 2 of 2")
-  end)
+    local function range(first, last) return part { share_range = { first, last } } end
+    local all, parts = part {}, { range(1, 1), range(2, 3), range(4, 9) }
+    for i = 1, 8 do
+      if i == 5 then -- the same by rank
+        parts = { part { rank = 0, ranks = 3 }, part { rank = 1, ranks = 3 }, part { rank = 2, ranks = 3 } }
+        for _, loader in ipairs(parts) do loader:seek(all:cursor()) end
+      end
+      local whole, shares = all:next(), {}
+      for batch in whole:batches() do shares[#shares + 1] = contents(batch) end
+      local got = {}
+      for _, loader in ipairs(parts) do
+        local update = loader:next()
+        for batch in update:batches() do got[#got + 1] = contents(batch) end
+        for _, key in ipairs { "sequences", "tokens", "slots", "masked", "packs", "shares", "schedule_step" } do
+          assert.equal(whole[key], update[key])
+        end
+        assert.same(all:cursor(), loader:cursor())
+      end
+      assert.same(shares, got)
+    end
+  end
+  assert.error_matches(function() open { share_range = { 3, 2 } } end, "share_range is {first, last}")
+  assert.error_matches(function() open { share_range = 2 } end, "share_range must be")
+  assert.error_matches(function() open { rank = 2, ranks = 2 } end, "rank must be below ranks; given 2 of 2")
 end)
 
 describe("stages", function()
@@ -462,36 +460,32 @@ describe("an order written in Lua", function()
   end)
 end)
 
-describe("a loader", function()
-  it("refuses what the machine cannot hold, before it takes any of it", function()
-    local before = sys.memory()
-    for message, options in pairs {
-      ["%(%d+%.%d GiB with prefetch 2%), but this machine has .*lower"] = { sequences = 1000000000, prefetch = 2 },
-      ["; lower "] = { sequences = 5000000, arrange = "padded", prefetch = 0 }, -- more rows than a batch may have
-    } do
-      for _, by in ipairs { "packs", "sequences" } do
-        options.by, options.data, options.max_len = by, fixed, 64
-        local loader, told, code = sr.data.loader(options)
-        assert.is_nil(loader)
-        assert.error_matches(function() error(told, 0) end, message)
-        assert.equal("memory", code)
-      end
+it("a loader refuses what the machine cannot hold, before it takes any of it", function()
+  local before = sys.memory()
+  for message, options in pairs {
+    ["%(%d+%.%d GiB with prefetch 2%), but this machine has .*lower"] = { sequences = 1000000000, prefetch = 2 },
+    ["; lower "] = { sequences = 5000000, arrange = "padded", prefetch = 0 }, -- more rows than a batch may have
+  } do
+    for _, by in ipairs { "packs", "sequences" } do
+      options.by, options.data, options.max_len = by, fixed, 64
+      local loader, told, code = sr.data.loader(options)
+      assert.is_nil(loader)
+      assert.error_matches(function() error(told, 0) end, message)
+      assert.equal("memory", code)
     end
-    assert.is_true(sys.memory() - before < 64 << 20)
-    local small = open { sequences = 1 << 30, epochs = 2 } -- but there are only 600
-    assert.equal(600, small:next().sequences)
-  end)
+  end
+  assert.is_true(sys.memory() - before < 64 << 20)
+  local small = open { sequences = 1 << 30, epochs = 2 } -- but there are only 600
+  assert.equal(600, small:next().sequences)
 end)
 
-describe("an update", function()
-  it("outlives the loader that made it", function()
-    local loader = open { sequences = 20 }
-    local update = loader:next()
-    loader:close()
-    for _ = 1, 50 do open({ sequences = 5 }):close() end -- other collators in the place of the old ones
-    assert.same({ "mlm" }, update:batch(1).target_names)
-    assert.equal(20, #sequences(update))
-  end)
+it("an update outlives the loader that made it", function()
+  local loader = open { sequences = 20 }
+  local update = loader:next()
+  loader:close()
+  for _ = 1, 50 do open({ sequences = 5 }):close() end -- other collators in the place of the old ones
+  assert.same({ "mlm" }, update:batch(1).target_names)
+  assert.equal(20, #sequences(update))
 end)
 
 describe("a solver written in Lua", function()
@@ -563,24 +557,22 @@ describe("a solver written in Lua", function()
   end)
 end)
 
-describe("a run", function()
-  it("refuses micro-batches whose activations exceed the machine's memory", function()
-    local memory = require("seqrun.run.checks.memory")
-    local config = { hidden_size = 16, num_hidden_layers = 2, num_attention_heads = 2, intermediate_size = 32,
-      vocab_size = 151, max_position_embeddings = 64 }
-    local bert = sr.nn.bert(config)
-    local function check(packs)
-      local summary = { arrange = "packed", micro_packs = packs, max_len = 64 }
-      return pcall(memory.check, { model = bert, loader = { summary = function() return summary end } })
-    end
-    assert.is_true(check(8))
-    local ok, failed = check(1 << 40)
-    assert.is_false(ok)
-    assert.equal(4, failed:exit_code())
-    assert.matches("activations [%d.]+ TiB, moments", tostring(failed)) -- the largest owners
-    assert.matches("; lower batch.micro_packs %(now %d+%), set model.recompute=true or lower data.max_len %(now 64%)$",
-      tostring(failed))
-    bert.recompute = true
-    assert.is_true(bert:activation_bytes(64) < 2 * 64 * 4 * (10 * 16 + 2 * 32))
-  end)
+it("a run refuses micro-batches whose activations exceed the machine's memory", function()
+  local memory = require("seqrun.run.checks.memory")
+  local config = { hidden_size = 16, num_hidden_layers = 2, num_attention_heads = 2, intermediate_size = 32,
+    vocab_size = 151, max_position_embeddings = 64 }
+  local bert = sr.nn.bert(config)
+  local function check(packs)
+    local summary = { arrange = "packed", micro_packs = packs, max_len = 64 }
+    return pcall(memory.check, { model = bert, loader = { summary = function() return summary end } })
+  end
+  assert.is_true(check(8))
+  local ok, failed = check(1 << 40)
+  assert.is_false(ok)
+  assert.equal(4, failed:exit_code())
+  assert.matches("activations [%d.]+ TiB, moments", tostring(failed)) -- the largest owners
+  assert.matches("; lower batch.micro_packs %(now %d+%), set model.recompute=true or lower data.max_len %(now 64%)$",
+    tostring(failed))
+  bert.recompute = true
+  assert.is_true(bert:activation_bytes(64) < 2 * 64 * 4 * (10 * 16 + 2 * 32))
 end)

@@ -82,16 +82,14 @@ describe("a program whose reader leaves", function()
   end)
 end)
 
-describe("a program whose output cannot be written", function()
-  it("ends with 5 and a message", function()
-    program.write(folder, "loop.lua", LOOP)
-    program.write(folder, "typed", "1\n2\nwhile true do print(3) end\n")
-    for _, words in ipairs {
-      "help", "pack --help", "version --json", "-e '" .. LOOP .. "'", "FOLDER/loop.lua", "<FOLDER/typed",
-    } do
-      exits(5, "^seqrun: cannot write to standard output[^\n]*full%?\n$", bash("SEQRUN " .. words .. " >/dev/full"))
-    end
-  end)
+it("a program whose output cannot be written ends with 5 and a message", function()
+  program.write(folder, "loop.lua", LOOP)
+  program.write(folder, "typed", "1\n2\nwhile true do print(3) end\n")
+  for _, words in ipairs {
+    "help", "pack --help", "version --json", "-e '" .. LOOP .. "'", "FOLDER/loop.lua", "<FOLDER/typed",
+  } do
+    exits(5, "^seqrun: cannot write to standard output[^\n]*full%?\n$", bash("SEQRUN " .. words .. " >/dev/full"))
+  end
 end)
 
 describe("a run #slow", function()

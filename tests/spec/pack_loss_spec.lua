@@ -44,35 +44,33 @@ local function distance(a, b)
   return math.sqrt((difference * difference):sum():item())
 end
 
-describe("two packings of the same data", function()
-  it("give the same training loss and the same gradients", function()
-    local scope <close> = sr.scope()
-    local update, plan = whole_epoch { solver = "none" }
-    local alone = measure(update)
-    assert.equal(plan.sequences, alone.sequences)
-    local packs = { [plan.packs] = true }
-    for _, options in ipairs {
-      { solver = "optimal" }, { solver = "lpfhp", max_seqs = 2 }, { solver = "spfhp" },
-      { solver = "nnlshp", max_seqs = 2 },
-    } do
-      update, plan = whole_epoch(options)
-      local packed = measure(update)
-      packs[plan.packs] = true
-      assert.equal(alone.sequences, packed.sequences)
-      assert.near(alone.total, packed.total, 1e-5 * alone.total)
-      for name, gradient in pairs(alone.gradients) do
-        -- CONTRACTS, "Numbers": small tensors are measured against all gradients
-        local norm = math.sqrt((gradient * gradient):sum():item())
-        local allowed = 1e-5 * math.max(norm, 1e-3 * alone.norm)
-        assert.is_true(distance(gradient, packed.gradients[name]) <= allowed, name .. " under " .. options.solver)
-      end
+it("two packings of the same data give the same training loss and the same gradients", function()
+  local scope <close> = sr.scope()
+  local update, plan = whole_epoch { solver = "none" }
+  local alone = measure(update)
+  assert.equal(plan.sequences, alone.sequences)
+  local packs = { [plan.packs] = true }
+  for _, options in ipairs {
+    { solver = "optimal" }, { solver = "lpfhp", max_seqs = 2 }, { solver = "spfhp" },
+    { solver = "nnlshp", max_seqs = 2 },
+  } do
+    update, plan = whole_epoch(options)
+    local packed = measure(update)
+    packs[plan.packs] = true
+    assert.equal(alone.sequences, packed.sequences)
+    assert.near(alone.total, packed.total, 1e-5 * alone.total)
+    for name, gradient in pairs(alone.gradients) do
+      -- CONTRACTS, "Numbers": small tensors are measured against all gradients
+      local norm = math.sqrt((gradient * gradient):sum():item())
+      local allowed = 1e-5 * math.max(norm, 1e-3 * alone.norm)
+      assert.is_true(distance(gradient, packed.gradients[name]) <= allowed, name .. " under " .. options.solver)
     end
-    local _, auto = whole_epoch { max_seqs = "auto" }
-    assert.is_true(auto.max_seqs >= 1 and auto.packs <= auto.lower_bound * 1.001 + 1)
-    assert.truthy(auto.reason:find(("%d sequences per pack"):format(auto.max_seqs), 1, true))
-    assert.has_error(function() whole_epoch { max_seqs = "deep" } end)
-    local different = 0
-    for _ in pairs(packs) do different = different + 1 end
-    assert.is_true(different >= 3) -- the packings do differ
-  end)
+  end
+  local _, auto = whole_epoch { max_seqs = "auto" }
+  assert.is_true(auto.max_seqs >= 1 and auto.packs <= auto.lower_bound * 1.001 + 1)
+  assert.truthy(auto.reason:find(("%d sequences per pack"):format(auto.max_seqs), 1, true))
+  assert.has_error(function() whole_epoch { max_seqs = "deep" } end)
+  local different = 0
+  for _ in pairs(packs) do different = different + 1 end
+  assert.is_true(different >= 3) -- the packings do differ
 end)

@@ -176,55 +176,53 @@ end)
 
 -- ---- place -------------------------------------------------------------------------------------
 
-describe("a sequence", function()
-  each_device("has the same results alone, packed and padded, with dropout", function()
-    local lens, uids = { 33, 5, 64 }, { 31, 7, 900 }
-    local inputs = {}
-    for s, n in ipairs(lens) do inputs[s] = sr.randn({ n, HIDDEN }, { seed = 6, uid = s }) end
-    local seeds = {}
-    for s, n in ipairs(lens) do seeds[s] = sr.randn({ n, HIDDEN }, { seed = 7, uid = s }) end
+each_device("a sequence has the same results alone, packed and padded, with dropout", function()
+  local lens, uids = { 33, 5, 64 }, { 31, 7, 900 }
+  local inputs = {}
+  for s, n in ipairs(lens) do inputs[s] = sr.randn({ n, HIDDEN }, { seed = 6, uid = s }) end
+  local seeds = {}
+  for s, n in ipairs(lens) do seeds[s] = sr.randn({ n, HIDDEN }, { seed = 7, uid = s }) end
 
-    ---Output and gradient of every sequence in a layout with these starts.
-    local function results(order, starts, rows)
-      local its_lens, its_uids = {}, {}
-      for i, s in ipairs(order) do its_lens[i], its_uids[i] = lens[s], uids[s] end
-      local layout = sr.layout { lens = its_lens, starts = starts, uids = its_uids, rows = rows, seed = 5 }
-      local x, seed = sr.zeros(layout:rows(), HIDDEN), sr.zeros(layout:rows(), HIDDEN)
-      for i, s in ipairs(order) do
-        x:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(inputs[s])
-        seed:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(seeds[s])
-      end
-      leaf(x)
-      local wqkv = sr.randn({ 3 * HIDDEN, HIDDEN }, { seed = 1, uid = 1 }) * 0.3
-      local qkv = sr.ops.linear(x, wqkv)
-      local y = sr.ops.attention(qkv, layout, { heads = HEADS, dropout = 0.1, layer = 2 })
-      y = sr.ops.dropout(y, layout, { p = 0.1, layer = 2 })
-      y:backward(seed)
-      local out = {}
-      for i, s in ipairs(order) do
-        out[s] = {
-          y:narrow(1, layout:starts()[i] + 1, lens[s]):clone(),
-          x:grad():narrow(1, layout:starts()[i] + 1, lens[s]):clone(),
-        }
-      end
-      return out
+  ---Output and gradient of every sequence in a layout with these starts.
+  local function results(order, starts, rows)
+    local its_lens, its_uids = {}, {}
+    for i, s in ipairs(order) do its_lens[i], its_uids[i] = lens[s], uids[s] end
+    local layout = sr.layout { lens = its_lens, starts = starts, uids = its_uids, rows = rows, seed = 5 }
+    local x, seed = sr.zeros(layout:rows(), HIDDEN), sr.zeros(layout:rows(), HIDDEN)
+    for i, s in ipairs(order) do
+      x:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(inputs[s])
+      seed:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(seeds[s])
     end
+    leaf(x)
+    local wqkv = sr.randn({ 3 * HIDDEN, HIDDEN }, { seed = 1, uid = 1 }) * 0.3
+    local qkv = sr.ops.linear(x, wqkv)
+    local y = sr.ops.attention(qkv, layout, { heads = HEADS, dropout = 0.1, layer = 2 })
+    y = sr.ops.dropout(y, layout, { p = 0.1, layer = 2 })
+    y:backward(seed)
+    local out = {}
+    for i, s in ipairs(order) do
+      out[s] = {
+        y:narrow(1, layout:starts()[i] + 1, lens[s]):clone(),
+        x:grad():narrow(1, layout:starts()[i] + 1, lens[s]):clone(),
+      }
+    end
+    return out
+  end
 
-    local packed = results({ 1, 2, 3 }, nil, 128)
-    local turned = results({ 3, 1, 2 }, nil, 128)
-    local padded = results({ 2, 3, 1 }, { 0, 64, 128 }, 192)
-    for s in ipairs(lens) do
-      local alone = results({ s }, nil, nil)[s]
-      for _, other in ipairs { packed[s], turned[s], padded[s] } do
-        for k = 1, 2 do
-          local miss = (other[k] - alone[k]):abs():max():item()
-          assert.is_true(miss <= 1e-5 * alone[k]:abs():max():item())
-          -- exactly the same elements are dropped
-          assert.equal(0, other[k]:eq(0):ne(alone[k]:eq(0)):sum():item())
-        end
+  local packed = results({ 1, 2, 3 }, nil, 128)
+  local turned = results({ 3, 1, 2 }, nil, 128)
+  local padded = results({ 2, 3, 1 }, { 0, 64, 128 }, 192)
+  for s in ipairs(lens) do
+    local alone = results({ s }, nil, nil)[s]
+    for _, other in ipairs { packed[s], turned[s], padded[s] } do
+      for k = 1, 2 do
+        local miss = (other[k] - alone[k]):abs():max():item()
+        assert.is_true(miss <= 1e-5 * alone[k]:abs():max():item())
+        -- exactly the same elements are dropped
+        assert.equal(0, other[k]:eq(0):ne(alone[k]:eq(0)):sum():item())
       end
     end
-  end)
+  end
 end)
 
 describe("rotary positions", function()

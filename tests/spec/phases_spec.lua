@@ -54,17 +54,15 @@ describe("phases", function()
   end)
 end)
 
-describe("recipes/modernbert.lua", function()
-  it("goes through its three phases, with longer sequences and other thetas", function()
-    works(program.run {
-      "recipes/modernbert.lua", "preset=tiny", "data.file=" .. corpus, "--max-steps", "1", "threads=1", "data.held=0",
-      "--out", folder .. "/modernbert", "--quiet",
-    })
-    local decay = assert(sys.read_file(folder .. "/modernbert/decay/config.yaml"))
-    for _, text in ipairs { "max_len: 512", "global_rope_theta: 160000", "decay: 1-sqrt", "prob: 0.15" } do
-      assert.is_truthy(decay:find(text, 1, true), text .. "\n" .. decay)
-    end
-    local config = assert(sys.read_file(folder .. "/modernbert/constant/step-000000001/config.json"))
-    assert.is_truthy(config:find('"modernbert"', 1, true) and config:find("10000", 1, true), config)
-  end)
+it("recipes/modernbert.lua goes through its three phases, with longer sequences and other thetas", function()
+  works(program.run {
+    "recipes/modernbert.lua", "preset=tiny", "data.file=" .. corpus, "--max-steps", "1", "threads=1", "data.held=0",
+    "--out", folder .. "/modernbert", "--quiet",
+  })
+  local decay = assert(sys.read_file(folder .. "/modernbert/decay/config.yaml"))
+  for _, text in ipairs { "max_len: 512", "global_rope_theta: 160000", "decay: 1-sqrt", "prob: 0.15" } do
+    assert.is_truthy(decay:find(text, 1, true), text .. "\n" .. decay)
+  end
+  local config = assert(sys.read_file(folder .. "/modernbert/constant/step-000000001/config.json"))
+  assert.is_truthy(config:find('"modernbert"', 1, true) and config:find("10000", 1, true), config)
 end)

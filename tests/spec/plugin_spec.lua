@@ -149,19 +149,17 @@ describe("a device that is not loaded", function()
   end)
 end)
 
-describe("a run on a device that is too small", function()
-  it("names its memory, the largest owners and three ways out", function()
-    local loader = "{ summary = function() return { micro_packs = 4, max_len = 128, packs = 16 } end }"
-    local model = "{ recompute = false, activation_bytes = function() return 3 << 29 end, "
-      .. "params = { precision = 'bf16', count = function() return 1 << 26 end } }"
-    local call = "(function() sr.use('odd') local check = require('seqrun.run.checks.memory').check "
-      .. "return tostring(select(2, pcall(check, { model = %s, loader = %s }))) end)()"
-    local _, out = evaluate(call:format(model, loader), odd, "two")
-    local needs = "a micro-batch of 4 packs of 128 tokens needs at least 3.1 GiB, but odd (Odd 1000) has 1.5 GiB: "
-    assert.is_truthy(out:find(needs .. "activations 1.5 GiB, ", 1, true), out)
-    local ways = "lower batch.micro_packs (now 4), set model.recompute=true or lower data.max_len (now 128)"
-    assert.is_truthy(out:find(ways, 1, true), out)
-  end)
+it("a run on a device that is too small names its memory, the largest owners and three ways out", function()
+  local loader = "{ summary = function() return { micro_packs = 4, max_len = 128, packs = 16 } end }"
+  local model = "{ recompute = false, activation_bytes = function() return 3 << 29 end, "
+    .. "params = { precision = 'bf16', count = function() return 1 << 26 end } }"
+  local call = "(function() sr.use('odd') local check = require('seqrun.run.checks.memory').check "
+    .. "return tostring(select(2, pcall(check, { model = %s, loader = %s }))) end)()"
+  local _, out = evaluate(call:format(model, loader), odd, "two")
+  local needs = "a micro-batch of 4 packs of 128 tokens needs at least 3.1 GiB, but odd (Odd 1000) has 1.5 GiB: "
+  assert.is_truthy(out:find(needs .. "activations 1.5 GiB, ", 1, true), out)
+  local ways = "lower batch.micro_packs (now 4), set model.recompute=true or lower data.max_len (now 128)"
+  assert.is_truthy(out:find(ways, 1, true), out)
 end)
 
 describe("a run on a device that cannot be used", function()
@@ -187,12 +185,10 @@ describe("a run on a device that cannot be used", function()
   end)
 end)
 
-describe("engines of ranks", function()
-  it("are a world of one, and those of plug-ins", function()
-    assert.same({ "self" }, sr.comms())
-    local out = works(evaluate('table.concat(sr.comms(), ", ")', odd, "ranks"))
-    assert.equal("self, odd ranks\n", (out:gsub('"', "")))
-  end)
+it("engines of ranks are a world of one, and those of plug-ins", function()
+  assert.same({ "self" }, sr.comms())
+  local out = works(evaluate('table.concat(sr.comms(), ", ")', odd, "ranks"))
+  assert.equal("self, odd ranks\n", (out:gsub('"', "")))
 end)
 
 describe("a device of a plug-in", function()
@@ -249,11 +245,9 @@ describe("the late device", function()
   end)
 end)
 
-describe("synchronize", function()
-  it("costs nothing where work is done at once", function()
-    sr.synchronize()
-    sr.synchronize("ref")
-  end)
+it("synchronize costs nothing where work is done at once", function()
+  sr.synchronize()
+  sr.synchronize("ref")
 end)
 
 describe("an op of a plug-in", function()

@@ -36,63 +36,57 @@ describe("the status line", function()
   end)
 end)
 
-describe("a line", function()
-  it("knows that the terminal has another width since it was drawn", function()
-    local columns, real = 80, sys.columns
-    sys.columns = function() return columns end
-    local line = live.new()
-    assert.is_false(line:resized())
-    line.drawn, line.columns = 20, 80
-    assert.is_false(line:resized())
-    columns = 60
-    assert.is_true(line:resized())
-    sys.columns = real
-  end)
+it("a line knows that the terminal has another width since it was drawn", function()
+  local columns, real = 80, sys.columns
+  sys.columns = function() return columns end
+  local line = live.new()
+  assert.is_false(line:resized())
+  line.drawn, line.columns = 20, 80
+  assert.is_false(line:resized())
+  columns = 60
+  assert.is_true(line:resized())
+  sys.columns = real
 end)
 
-describe("lines that stay", function()
-  it("are broken at blanks and indented", function()
-    local line = "  plan    100 sequences in 20 packs of 48: 98.8% full, factor 1.45"
-    assert.equal(line, live.fold(line, 100))
-    assert.equal("  plan    100 sequences in 20\n          packs of 48: 98.8%\n          full, factor 1.45",
-      live.fold(line, 30))
-    assert.equal("  plan    100\n    sequences in 20\n    packs of 48:\n    98.8% full,\n    factor 1.45",
-      live.fold(line, 20))
-    assert.equal("a\n  bbbbbbbbbbbbbbb\n  c", live.fold("a bbbbbbbbbbbbbbb c", 8))
-    assert.equal("", live.fold("", 8))
-    assert.equal("step 5/14  loss 8.973\n  acc 0.000  lr 1.92e-04",
-      live.fold("step 5/14  loss 8.973  acc 0.000  lr 1.92e-04", 27))
-    local metrics = "step 10/14  eta 492ms  loss 8.906  accuracy_of_the_head 0.000  lr 4.00e-04  real 3.39k tok/s"
-    for width = 30, 80 do
-      for _, long in ipairs { line .. "\n" .. line, metrics } do
-        local folded = live.fold(long, width)
-        for part in folded:gmatch("[^\n]+") do assert.is_true(#part <= width, part) end
-        assert.equal(long:gsub("%s+", " "), (folded:gsub("%s+", " ")))
-      end
+it("lines that stay are broken at blanks and indented", function()
+  local line = "  plan    100 sequences in 20 packs of 48: 98.8% full, factor 1.45"
+  assert.equal(line, live.fold(line, 100))
+  assert.equal("  plan    100 sequences in 20\n          packs of 48: 98.8%\n          full, factor 1.45",
+    live.fold(line, 30))
+  assert.equal("  plan    100\n    sequences in 20\n    packs of 48:\n    98.8% full,\n    factor 1.45",
+    live.fold(line, 20))
+  assert.equal("a\n  bbbbbbbbbbbbbbb\n  c", live.fold("a bbbbbbbbbbbbbbb c", 8))
+  assert.equal("", live.fold("", 8))
+  assert.equal("step 5/14  loss 8.973\n  acc 0.000  lr 1.92e-04",
+    live.fold("step 5/14  loss 8.973  acc 0.000  lr 1.92e-04", 27))
+  local metrics = "step 10/14  eta 492ms  loss 8.906  accuracy_of_the_head 0.000  lr 4.00e-04  real 3.39k tok/s"
+  for width = 30, 80 do
+    for _, long in ipairs { line .. "\n" .. line, metrics } do
+      local folded = live.fold(long, width)
+      for part in folded:gmatch("[^\n]+") do assert.is_true(#part <= width, part) end
+      assert.equal(long:gsub("%s+", " "), (folded:gsub("%s+", " ")))
     end
-  end)
+  end
 end)
 
-describe("long work", function()
-  it("shows nothing in its first second, then lines at growing intervals", function()
-    local lines, now = {}, 100
-    local real = sys.now
-    sys.now = function() return now end
-    local work = live.work("tokenizing", { total = 1000, unit = "bytes", print = function(line)
-      lines[#lines + 1] = ("%d: %s"):format(now - 100, line)
-    end })
-    for second = 0, 60 do
-      now = 100 + second
-      work:at(10 * second, second .. " tokens")
-    end
-    work:finish()
-    sys.now = real
-    assert.equal("1: tokenizing  ", lines[1]:sub(1, 15))
-    local seconds = {}
-    for i, line in ipairs(lines) do seconds[i] = tonumber(line:match("^%d+")) end
-    assert.same({ 1, 5, 13, 29 }, { table.unpack(seconds, 1, 4) })
-    assert.equal("5: tokenizing  5.0%  eta 1m35  50/1.00k bytes  5 tokens", lines[2])
-  end)
+it("long work shows nothing in its first second, then lines at growing intervals", function()
+  local lines, now = {}, 100
+  local real = sys.now
+  sys.now = function() return now end
+  local work = live.work("tokenizing", { total = 1000, unit = "bytes", print = function(line)
+    lines[#lines + 1] = ("%d: %s"):format(now - 100, line)
+  end })
+  for second = 0, 60 do
+    now = 100 + second
+    work:at(10 * second, second .. " tokens")
+  end
+  work:finish()
+  sys.now = real
+  assert.equal("1: tokenizing  ", lines[1]:sub(1, 15))
+  local seconds = {}
+  for i, line in ipairs(lines) do seconds[i] = tonumber(line:match("^%d+")) end
+  assert.same({ 1, 5, 13, 29 }, { table.unpack(seconds, 1, 4) })
+  assert.equal("5: tokenizing  5.0%  eta 1m35  50/1.00k bytes  5 tokens", lines[2])
 end)
 
 describe("a run #slow", function()

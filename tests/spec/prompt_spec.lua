@@ -189,32 +189,28 @@ describe("a text of several lines", function()
   end)
 end)
 
-describe("habits from elsewhere", function()
-  it("are answered with what does the same here", function()
-    for line, wanted in pairs {
-      ["sr.ones(2):numpy()"] = "a tensor has no 'numpy'; use totable%(%)",
-      ["sr.nn.Linear(3, 4)"] = "'Linear'%); use sr.ops.linear",
-      ["sample.model:eval()"] = "'eval'%); use training = false",
-      ["sr.seed(1)"] = "sr has no 'seed'; use sr.manual_seed%(n%)",
-      ["help attention"] = 'write help "attention"',
-      ["?sr.pack"] = "write help%(sr.pack%)",
-      ["x @ y"] = "a matrix product is a:matmul%(b%)",
-      ["1 != 2"] = "not equal is ~=",
-      ["!ls"] = 'write os.execute "ls"',
-      ["import torch"] = "Lua imports by require",
-      ["sr.randm()"] = "did you mean 'rand",
-    } do
-      local _, _, err = program.run({}, { input = line .. "\n" })
-      assert.matches(wanted, err, line)
-    end
-  end)
+it("habits from elsewhere are answered with what does the same here", function()
+  for line, wanted in pairs {
+    ["sr.ones(2):numpy()"] = "a tensor has no 'numpy'; use totable%(%)",
+    ["sr.nn.Linear(3, 4)"] = "'Linear'%); use sr.ops.linear",
+    ["sample.model:eval()"] = "'eval'%); use training = false",
+    ["sr.seed(1)"] = "sr has no 'seed'; use sr.manual_seed%(n%)",
+    ["help attention"] = 'write help "attention"',
+    ["?sr.pack"] = "write help%(sr.pack%)",
+    ["x @ y"] = "a matrix product is a:matmul%(b%)",
+    ["1 != 2"] = "not equal is ~=",
+    ["!ls"] = 'write os.execute "ls"',
+    ["import torch"] = "Lua imports by require",
+    ["sr.randm()"] = "did you mean 'rand",
+  } do
+    local _, _, err = program.run({}, { input = line .. "\n" })
+    assert.matches(wanted, err, line)
+  end
 end)
 
-describe("a line of a megabyte", function()
-  it("is read, and its messages are short", function()
-    local long = ("a"):rep(1 << 20)
-    local out, err = works(program.run({}, { input = "'" .. long .. "'\n'x' '" .. long .. "'\n#_\n" }))
-    assert.is_true(#out < 3000 and #err < 1000)
-    assert.matches("%(1048576 bytes%)\n1048576\n", out)
-  end)
+it("a line of a megabyte is read, and its messages are short", function()
+  local long = ("a"):rep(1 << 20)
+  local out, err = works(program.run({}, { input = "'" .. long .. "'\n'x' '" .. long .. "'\n#_\n" }))
+  assert.is_true(#out < 3000 and #err < 1000)
+  assert.matches("%(1048576 bytes%)\n1048576\n", out)
 end)

@@ -478,62 +478,58 @@ describe("pairs that are too long", function()
   end)
 end)
 
-describe("the recipe for labelled files", function()
-  it("writes a data set and says what it has", function()
-    local path, out = put("p.csv", "text;stars\nrain;1\nit was fine;2\n;2\n"), lab.folder .. "/p.sqr"
-    local words = {
-      "recipes/prepare_labelled.lua", "inputs=" .. path, "out=" .. out, "vocab=" .. lab.vocab, "columns.label=stars",
-      "delimiter=;", "bad=skip",
-    }
-    local said = works(program.run(words))
-    assert.matches("left out empty texts: 1, the first at .*p.csv:4: the text has no tokens\nlabels: 1, 2\n", said)
-    assert.same({ "1", "2" }, sr.must(sr.data.open(out)):labels())
-    said = works(program.run { "info", out, "--json" })
-    local facts = require("seqrun.core.json").decode(said)
-    assert.same({ "classify", "1", "2", 2 }, { facts.task, facts.labels[1], facts.labels[2], facts.examples })
-    program.refuses(2, "exists; choose another file with out=, or set overwrite=true", program.run(words))
-  end)
+it("the recipe for labelled files writes a data set and says what it has", function()
+  local path, out = put("p.csv", "text;stars\nrain;1\nit was fine;2\n;2\n"), lab.folder .. "/p.sqr"
+  local words = {
+    "recipes/prepare_labelled.lua", "inputs=" .. path, "out=" .. out, "vocab=" .. lab.vocab, "columns.label=stars",
+    "delimiter=;", "bad=skip",
+  }
+  local said = works(program.run(words))
+  assert.matches("left out empty texts: 1, the first at .*p.csv:4: the text has no tokens\nlabels: 1, 2\n", said)
+  assert.same({ "1", "2" }, sr.must(sr.data.open(out)):labels())
+  said = works(program.run { "info", out, "--json" })
+  local facts = require("seqrun.core.json").decode(said)
+  assert.same({ "classify", "1", "2", 2 }, { facts.task, facts.labels[1], facts.labels[2], facts.examples })
+  program.refuses(2, "exists; choose another file with out=, or set overwrite=true", program.run(words))
 end)
 
-describe("the recipe for WordNet", function()
-  it("writes definitions with their domains, each on the same side for ever", function()
-    local lines = { "  1 This software and database is being provided to you", "00000001 03 n 01 entity 0 000 | all  " }
-    for i = 1, 60 do
-      local domain = ({ 5, 13, 18 })[i % 3 + 1]
-      lines[#lines + 1] = ("%08d %02d n 01 word 0 001 @ 00000001 n 0000 | thing %d  ; \"so it is used\"  "):format(i,
-        domain, i)
-    end
-    for _, domain in ipairs { 5, 13 } do
-      lines[#lines + 1] = ("00000099 %02d n 01 word 0 000 | in two domains"):format(domain)
-    end
-    local folder = lab.folder .. "/wordnet"
-    assert(sys.make_dirs(folder))
-    put("wordnet/data.noun", table.concat(lines, "\n") .. "\n")
-    local function go(...)
-      local words = { "recipes/data/wordnet.lua", "folder=" .. folder, "--out", folder, "dev=0.3", ... }
-      assert.equal(0, (program.run(words)))
-      local sides, count = {}, 0
-      for _, side in ipairs { "train", "dev" } do
-        local set = read { task = "none", files = folder .. "/" .. side .. ".tsv", columns = { text = "definition" } }
-        for _, text in ipairs(column(set, "text")) do
-          assert.matches("^thing %d+$", text)
-          sides[text], count = side, count + 1
-        end
+it("the recipe for WordNet writes definitions with their domains, each on the same side for ever", function()
+  local lines = { "  1 This software and database is being provided to you", "00000001 03 n 01 entity 0 000 | all  " }
+  for i = 1, 60 do
+    local domain = ({ 5, 13, 18 })[i % 3 + 1]
+    lines[#lines + 1] = ("%08d %02d n 01 word 0 001 @ 00000001 n 0000 | thing %d  ; \"so it is used\"  "):format(i,
+      domain, i)
+  end
+  for _, domain in ipairs { 5, 13 } do
+    lines[#lines + 1] = ("00000099 %02d n 01 word 0 000 | in two domains"):format(domain)
+  end
+  local folder = lab.folder .. "/wordnet"
+  assert(sys.make_dirs(folder))
+  put("wordnet/data.noun", table.concat(lines, "\n") .. "\n")
+  local function go(...)
+    local words = { "recipes/data/wordnet.lua", "folder=" .. folder, "--out", folder, "dev=0.3", ... }
+    assert.equal(0, (program.run(words)))
+    local sides, count = {}, 0
+    for _, side in ipairs { "train", "dev" } do
+      local set = read { task = "none", files = folder .. "/" .. side .. ".tsv", columns = { text = "definition" } }
+      for _, text in ipairs(column(set, "text")) do
+        assert.matches("^thing %d+$", text)
+        sides[text], count = side, count + 1
       end
-      return sides, count
     end
-    local some, few = go("domains=[animal, food]", "per_domain=15")
-    local all, many = go()
-    assert.same({ 30, 60 }, { few, many })
-    for text, side in pairs(some) do assert.equal(side, all[text]) end
-    local texts, listed = assert(sys.read_file(folder .. "/definitions.txt")), 0
-    for text, side in pairs(all) do assert.equal(side == "train", texts:find(text .. "\n", 1, true) ~= nil) end
-    for _ in texts:gmatch("[^\n]+") do listed = listed + 1 end
-    local _, left = go("labelled=2")
-    local dev = 0
-    for _, side in pairs(all) do dev = dev + (side == "dev" and 1 or 0) end
-    assert.same({ 62 - dev, 6 + dev }, { listed, left })
-    exits(3, "data.noun is missing; install it %(apt%-get install wordnet%-base%), or set folder",
-      program.run { "recipes/data/wordnet.lua", "folder=" .. folder .. "/none" })
-  end)
+    return sides, count
+  end
+  local some, few = go("domains=[animal, food]", "per_domain=15")
+  local all, many = go()
+  assert.same({ 30, 60 }, { few, many })
+  for text, side in pairs(some) do assert.equal(side, all[text]) end
+  local texts, listed = assert(sys.read_file(folder .. "/definitions.txt")), 0
+  for text, side in pairs(all) do assert.equal(side == "train", texts:find(text .. "\n", 1, true) ~= nil) end
+  for _ in texts:gmatch("[^\n]+") do listed = listed + 1 end
+  local _, left = go("labelled=2")
+  local dev = 0
+  for _, side in pairs(all) do dev = dev + (side == "dev" and 1 or 0) end
+  assert.same({ 62 - dev, 6 + dev }, { listed, left })
+  exits(3, "data.noun is missing; install it %(apt%-get install wordnet%-base%), or set folder",
+    program.run { "recipes/data/wordnet.lua", "folder=" .. folder .. "/none" })
 end)

@@ -315,45 +315,39 @@ describe("curves", function()
   end)
 end)
 
-describe("a path that is mistyped", function()
-  it("gets a guess from every command that takes a run", function()
-    for _, words in ipairs {
-      { "info" }, { "eval", "x.csv" }, { "predict" }, { "encode" }, { "fill", "-t", "[MASK]" },
-      { "export", folder .. "/o" }, { "runs" }, { "compare" },
-    } do
-      table.insert(words, 2, folder .. "/a/frist")
-      refuses(3, "did you mean '.*/a/first'", program.run(words))
-    end
-  end)
+it("a path that is mistyped gets a guess from every command that takes a run", function()
+  for _, words in ipairs {
+    { "info" }, { "eval", "x.csv" }, { "predict" }, { "encode" }, { "fill", "-t", "[MASK]" },
+    { "export", folder .. "/o" }, { "runs" }, { "compare" },
+  } do
+    table.insert(words, 2, folder .. "/a/frist")
+    refuses(3, "did you mean '.*/a/first'", program.run(words))
+  end
 end)
 
-describe("an overview", function()
-  it("takes the figure of an evaluation that says most", function()
-    local function name(line, best) return (overview.headline(line, best) or {}).name end
-    assert.same({ name = "f1", value = 0.5, accuracy = 0.75 },
-      overview.headline { f1 = 0.5, f1_macro = 0.6, accuracy = 0.75, label_loss = 0.4 })
-    assert.same({ name = "f1", value = 0.5 }, overview.headline { f1 = 0.5, accuracy = 0.75 }) -- of spans of tokens
-    assert.equal("mlm_loss", name { step = 1, mlm_loss = 2, nsp_loss = 1, nsp_accuracy = 0.5 })
-    assert.equal("f1", name { accuracy = 0.5, f1 = 0.4, label_loss = 1 })
-    assert.equal("accuracy", name({ accuracy = 0.5, f1 = 0.4 }, "accuracy"))
-    assert.equal("own_loss", name { own_loss = 0.5 })
-    assert.is_nil(name { step = 3 })
-    assert.equal(2, overview.median({ { x = 9 }, { x = 1 }, { x = 2 }, { y = 3 } }, "x"))
-  end)
+it("an overview takes the figure of an evaluation that says most", function()
+  local function name(line, best) return (overview.headline(line, best) or {}).name end
+  assert.same({ name = "f1", value = 0.5, accuracy = 0.75 },
+    overview.headline { f1 = 0.5, f1_macro = 0.6, accuracy = 0.75, label_loss = 0.4 })
+  assert.same({ name = "f1", value = 0.5 }, overview.headline { f1 = 0.5, accuracy = 0.75 }) -- of spans of tokens
+  assert.equal("mlm_loss", name { step = 1, mlm_loss = 2, nsp_loss = 1, nsp_accuracy = 0.5 })
+  assert.equal("f1", name { accuracy = 0.5, f1 = 0.4, label_loss = 1 })
+  assert.equal("accuracy", name({ accuracy = 0.5, f1 = 0.4 }, "accuracy"))
+  assert.equal("own_loss", name { own_loss = 0.5 })
+  assert.is_nil(name { step = 3 })
+  assert.equal(2, overview.median({ { x = 9 }, { x = 1 }, { x = 2 }, { y = 3 } }, "x"))
 end)
 
-describe("a grid", function()
-  it("aligns characters, and cuts to the width", function()
-    local rows = { { "name", "x" }, { "é", "1.5" }, { "a/very/long/path", "10" } }
-    assert.same({ "name                x", "é                 1.5", "a/very/long/path   10" },
-      grid.lines(rows, { left = { true }, columns = 80 }))
-    local narrow = grid.lines(rows, { left = { true }, cut = { true }, tail = { true }, columns = 18 })
-    assert.same({ "name            x", "é             1.5", "...long/path   10" }, { narrow[1], narrow[2], narrow[3] })
-    local remarked = { { "", "n", "why" }, { "one", "1", "the first of them" }, { "two", "2", "" } }
-    assert.same({ "     n  why", "one  1  the first of them", "two  2" },
-      grid.remarks(remarked, { left = { true }, columns = 80 }))
-    assert.same({ "     n", "one  1", "      the first of\n        them", "two  2" },
-      grid.remarks(remarked, { left = { true }, columns = 21 }))
-    assert.same({ "wö...", "...hr", "abc" }, { grid.cut("wörter", 5), grid.tail("sehr mehr", 5), grid.cut("abc", 3) })
-  end)
+it("a grid aligns characters, and cuts to the width", function()
+  local rows = { { "name", "x" }, { "é", "1.5" }, { "a/very/long/path", "10" } }
+  assert.same({ "name                x", "é                 1.5", "a/very/long/path   10" },
+    grid.lines(rows, { left = { true }, columns = 80 }))
+  local narrow = grid.lines(rows, { left = { true }, cut = { true }, tail = { true }, columns = 18 })
+  assert.same({ "name            x", "é             1.5", "...long/path   10" }, { narrow[1], narrow[2], narrow[3] })
+  local remarked = { { "", "n", "why" }, { "one", "1", "the first of them" }, { "two", "2", "" } }
+  assert.same({ "     n  why", "one  1  the first of them", "two  2" },
+    grid.remarks(remarked, { left = { true }, columns = 80 }))
+  assert.same({ "     n", "one  1", "      the first of\n        them", "two  2" },
+    grid.remarks(remarked, { left = { true }, columns = 21 }))
+  assert.same({ "wö...", "...hr", "abc" }, { grid.cut("wörter", 5), grid.tail("sehr mehr", 5), grid.cut("abc", 3) })
 end)

@@ -14,20 +14,18 @@ local corpus = small.corpus(folder)
 
 local function run(...) return program.run(small.words(corpus, ...)) end
 
-describe("a head", function()
-  it("that no target trains is warned of, unless it is frozen", function()
-    local function heads(targets, frozen)
-      local list = { { name = "mlm", specs = { { name = "m" } } }, { name = "own", specs = { { name = "w" } } } }
-      local optimizer = { segments = { {}, { frozen = frozen } } }
-      local model = { heads = list, params = { list = { { name = "m" }, { name = "w" } } } }
-      local data = { info = function() return {} end }
-      local loader = { options = { targets = targets }, data = data }
-      return sanity.heads { model = model, optimizer = optimizer, loaders = { main = loader } }
-    end
-    assert.matches("no target of the loader is named 'own', so this head is not trained", heads())
-    assert.is_nil(heads(nil, true))
-    assert.is_nil(heads { "mlm", { name = "own" } })
-  end)
+it("a head that no target trains is warned of, unless it is frozen", function()
+  local function heads(targets, frozen)
+    local list = { { name = "mlm", specs = { { name = "m" } } }, { name = "own", specs = { { name = "w" } } } }
+    local optimizer = { segments = { {}, { frozen = frozen } } }
+    local model = { heads = list, params = { list = { { name = "m" }, { name = "w" } } } }
+    local data = { info = function() return {} end }
+    local loader = { options = { targets = targets }, data = data }
+    return sanity.heads { model = model, optimizer = optimizer, loaders = { main = loader } }
+  end
+  assert.matches("no target of the loader is named 'own', so this head is not trained", heads())
+  assert.is_nil(heads(nil, true))
+  assert.is_nil(heads { "mlm", { name = "own" } })
 end)
 
 describe("a loop", function()
@@ -60,23 +58,21 @@ describe("a loop", function()
   end)
 end)
 
-describe("frozen layers", function()
-  it("that the optimizer's decay would move are refused", function()
-    local contracts = require("seqrun.run.checks.contracts")
-    local bert = sr.nn.bert { vocab_size = 32, hidden_size = 8, num_hidden_layers = 2, num_attention_heads = 2,
-      intermediate_size = 16, max_position_embeddings = 16, heads = { "mlm" } }
-    bert:initialise(1)
-    bert.encoder.frozen = 1
-    local function none() end
-    local loader = { next = none, cursor = none, seek = none, summary = none, plan = none, plan_text = none }
-    local function check(options)
-      contracts.check { model = bert, optimizer = sr.optim.adamw(bert.params, options), loader = loader }
-    end
-    assert.error_matches(function() check { decay = 0.01 } end,
-      "run:start: encoder.frozen is 1, but decay moves [%w._]+; use groups = model:frozen%(targets%)")
-    check { decay = 0.01, groups = bert:frozen { "mlm" } }
-    check { decay = 0 }
-  end)
+it("frozen layers that the optimizer's decay would move are refused", function()
+  local contracts = require("seqrun.run.checks.contracts")
+  local bert = sr.nn.bert { vocab_size = 32, hidden_size = 8, num_hidden_layers = 2, num_attention_heads = 2,
+    intermediate_size = 16, max_position_embeddings = 16, heads = { "mlm" } }
+  bert:initialise(1)
+  bert.encoder.frozen = 1
+  local function none() end
+  local loader = { next = none, cursor = none, seek = none, summary = none, plan = none, plan_text = none }
+  local function check(options)
+    contracts.check { model = bert, optimizer = sr.optim.adamw(bert.params, options), loader = loader }
+  end
+  assert.error_matches(function() check { decay = 0.01 } end,
+    "run:start: encoder.frozen is 1, but decay moves [%w._]+; use groups = model:frozen%(targets%)")
+  check { decay = 0.01, groups = bert:frozen { "mlm" } }
+  check { decay = 0 }
 end)
 
 describe("a run that makes no sense #slow", function()
@@ -126,19 +122,17 @@ describe("a config with large numbers #slow", function()
   end)
 end)
 
-describe("an optimizer", function()
-  it("is refused with the bytes it needs, if its moments do not fit", function()
-    local model = sr.nn.encoder { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, vocab_size = 99 }
-    local count, plain = model.params:count(), devices.memory
-    devices.memory = function() return 12 * count, "this machine" end
-    local good, problem = pcall(sr.optim.adamw, model.params)
-    devices.memory = plain
-    assert.is_false(good)
-    assert.equal("memory", problem.code)
-    local words = "^[%d,]+ parameters with gradients and moments need [%d.]+ GiB, but this machine has"
-    assert.matches(words, problem.message)
-    assert.is_truthy(sr.optim.adamw(model.params))
-  end)
+it("an optimizer is refused with the bytes it needs, if its moments do not fit", function()
+  local model = sr.nn.encoder { hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2, vocab_size = 99 }
+  local count, plain = model.params:count(), devices.memory
+  devices.memory = function() return 12 * count, "this machine" end
+  local good, problem = pcall(sr.optim.adamw, model.params)
+  devices.memory = plain
+  assert.is_false(good)
+  assert.equal("memory", problem.code)
+  local words = "^[%d,]+ parameters with gradients and moments need [%d.]+ GiB, but this machine has"
+  assert.matches(words, problem.message)
+  assert.is_truthy(sr.optim.adamw(model.params))
 end)
 
 describe("a run in a directory that is not empty #slow", function()

@@ -46,15 +46,13 @@ describe("in any order of blocks, threads and copies, on simt", function()
   end)
 end)
 
-describe("simt", function()
-  it_on_simt("runs elementwise kernels on tensors of any strides", on_simt(function()
-    local x = sr.tensor { { 1, -2, 3 }, { 4, 5, -6 } }
-    assert.same({ { 1, 4 }, { -2, 5 }, { 3, -6 } }, x:t():contiguous():totable())
-    assert.same({ { -1, -4 }, { 2, -5 }, { -3, 6 } }, (-x:t()):totable())
-    assert.same({ { 1, 2, 3 }, { 4, 5, 6 } }, x:to("bf16"):abs():totable())
-    assert.equal(0, sr.zeros(0, 3):numel())
-  end))
-end)
+it_on_simt("simt runs elementwise kernels on tensors of any strides", on_simt(function()
+  local x = sr.tensor { { 1, -2, 3 }, { 4, 5, -6 } }
+  assert.same({ { 1, 4 }, { -2, 5 }, { 3, -6 } }, x:t():contiguous():totable())
+  assert.same({ { -1, -4 }, { 2, -5 }, { -3, 6 } }, (-x:t()):totable())
+  assert.same({ { 1, 2, 3 }, { 4, 5, 6 } }, x:to("bf16"):abs():totable())
+  assert.equal(0, sr.zeros(0, 3):numel())
+end))
 
 describe("ten steps of the pretraining recipe #slow", function()
   local folder = program.folder()

@@ -88,16 +88,14 @@ describe("a start", function()
   end)
 end)
 
-describe("the directory of a run", function()
-  it("must have room for a checkpoint", function()
-    local directory = require("seqrun.run.directory").new { out = folder .. "/not/yet/there" }
-    directory:check_space(1000)
-    local ok, problem = pcall(directory.check_space, directory, 1 << 60)
-    assert.is_false(ok)
-    assert.matches("/not/yet/there: a checkpoint needs 1048576.0 TiB, but only .* are free; free some space, or",
-      tostring(problem))
-    assert.equal("storage", problem.code)
-  end)
+it("the directory of a run must have room for a checkpoint", function()
+  local directory = require("seqrun.run.directory").new { out = folder .. "/not/yet/there" }
+  directory:check_space(1000)
+  local ok, problem = pcall(directory.check_space, directory, 1 << 60)
+  assert.is_false(ok)
+  assert.matches("/not/yet/there: a checkpoint needs 1048576.0 TiB, but only .* are free; free some space, or",
+    tostring(problem))
+  assert.equal("storage", problem.code)
 end)
 
 describe("init.from", function()
@@ -186,11 +184,9 @@ describe("changed data", function()
   end)
 end)
 
-describe("a task", function()
-  it("has a doc string for every key, and no key of a task is among the keys of every run", function()
-    local schema = sr.run.schema(sr.tasks.pretraining)
-    config.each(schema, function(path, wanted) assert.is_true(#(wanted.doc or "") > 3, path) end)
-    local plain = sr.run.schema()
-    for _, name in ipairs { "mask", "model" } do assert.is_nil(plain.by_name[name]) end
-  end)
+it("a task has a doc string for every key, and no key of a task is among the keys of every run", function()
+  local schema = sr.run.schema(sr.tasks.pretraining)
+  config.each(schema, function(path, wanted) assert.is_true(#(wanted.doc or "") > 3, path) end)
+  local plain = sr.run.schema()
+  for _, name in ipairs { "mask", "model" } do assert.is_nil(plain.by_name[name]) end
 end)

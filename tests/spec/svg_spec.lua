@@ -97,19 +97,17 @@ describe("a chart", function()
   end)
 end)
 
-describe("ticks", function()
-  it("are round, within the range, and never too many", function()
-    assert.same({ 0, 2, 4, 6, 8, 10 }, (axes.ticks(0, 10, 5)))
-    assert.same({ 7 }, (axes.ticks(7, 7, 5)))
-    for i = 1, 200 do
-      local low = (i * 37 % 100 - 50) * 10.0 ^ (i % 9 - 4)
-      local high = low + (i % 13 + 1) * 10.0 ^ (i % 7 - 3)
-      local list = axes.ticks(low, high, 6)
-      assert.is_true(#list >= 1 and #list <= 7)
-      local slack = 1e-6 * (math.abs(low) + math.abs(high))
-      for _, at in ipairs(list) do assert.is_true(at >= low - slack and at <= high + slack) end
-    end
-  end)
+it("ticks are round, within the range, and never too many", function()
+  assert.same({ 0, 2, 4, 6, 8, 10 }, (axes.ticks(0, 10, 5)))
+  assert.same({ 7 }, (axes.ticks(7, 7, 5)))
+  for i = 1, 200 do
+    local low = (i * 37 % 100 - 50) * 10.0 ^ (i % 9 - 4)
+    local high = low + (i % 13 + 1) * 10.0 ^ (i % 7 - 3)
+    local list = axes.ticks(low, high, 6)
+    assert.is_true(#list >= 1 and #list <= 7)
+    local slack = 1e-6 * (math.abs(low) + math.abs(high))
+    for _, at in ipairs(list) do assert.is_true(at >= low - slack and at <= high + slack) end
+  end
 end)
 
 describe("thinning", function()

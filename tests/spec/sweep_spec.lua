@@ -92,31 +92,29 @@ describe("the best of a sweep", function()
   end)
 end)
 
-describe("the budget of a sweep", function()
-  it("is of a clock that nobody sets", function()
-    local again, sweep = require("seqrun.run.again"), require("seqrun.run.sweep")
-    local code, time, now, runs = again.code, sys.time, sys.time(), 0
-    local dir <close> = require("seqrun.base.scratch")()
-    again.code = function(request)
-      runs = runs + (request.explain and 0 or 1)
-      return 0
-    end
-    sys.time = function()
-      now = now + 1e6 -- somebody sets the clock of the day
-      return now
-    end
-    local _, axes = settings.read { "a=1,2,3" }
-    local good, rows, whole = pcall(function()
-      return sweep.new {
-        folder = dir.path .. "/out", file = "recipes/pretrain.lua", fixed = {}, trials = settings.trials(axes, {}),
-        seeds = 2, rungs = {}, eta = 2, budget = 60, told = function() end,
-      }:run()
-    end)
-    again.code, sys.time = code, time
-    assert.is_true(good, tostring(rows))
-    assert.same({ 6, true }, { runs, whole })
-    assert.is_true(assert(json.decode(sys.read_file(dir.path .. "/out/sweep.json"))).seconds < 60)
+it("the budget of a sweep is of a clock that nobody sets", function()
+  local again, sweep = require("seqrun.run.again"), require("seqrun.run.sweep")
+  local code, time, now, runs = again.code, sys.time, sys.time(), 0
+  local dir <close> = require("seqrun.base.scratch")()
+  again.code = function(request)
+    runs = runs + (request.explain and 0 or 1)
+    return 0
+  end
+  sys.time = function()
+    now = now + 1e6 -- somebody sets the clock of the day
+    return now
+  end
+  local _, axes = settings.read { "a=1,2,3" }
+  local good, rows, whole = pcall(function()
+    return sweep.new {
+      folder = dir.path .. "/out", file = "recipes/pretrain.lua", fixed = {}, trials = settings.trials(axes, {}),
+      seeds = 2, rungs = {}, eta = 2, budget = 60, told = function() end,
+    }:run()
   end)
+  again.code, sys.time = code, time
+  assert.is_true(good, tostring(rows))
+  assert.same({ 6, true }, { runs, whole })
+  assert.is_true(assert(json.decode(sys.read_file(dir.path .. "/out/sweep.json"))).seconds < 60)
 end)
 
 describe("seqrun sweep #slow", function()

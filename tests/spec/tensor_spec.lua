@@ -548,21 +548,19 @@ describe("an error", function()
   end)
 end)
 
-describe("a printed tensor", function()
-  each_device("has at most 40 lines, with its dtype and shape", function(device)
-    for _, shape in ipairs { {}, { 0 }, { 3 }, { 5000 }, { 300, 300 }, { 3, 4, 5, 6 } } do
-      local text = tostring(sr.randn(shape, { uid = 1 }))
-      local _, lines = text:gsub("\n", "")
-      assert.is_true(lines < 40 and #text < 4000)
-      assert.is_truthy(text:find("on " .. device, 1, true))
-    end
-    assert.is_truthy(tostring(sr.tensor { 1, 0 / 0, 3 }):find("NaN"))
-    assert.is_truthy(tostring(sr.tensor { true, false }):find("bool"))
-    local x
-    do
-      local scope <close> = sr.scope()
-      x = sr.ones(3)
-    end
-    assert.is_truthy(tostring(x):find("^tensor: .*, expired: its scope was closed$"))
-  end)
+each_device("a printed tensor has at most 40 lines, with its dtype and shape", function(device)
+  for _, shape in ipairs { {}, { 0 }, { 3 }, { 5000 }, { 300, 300 }, { 3, 4, 5, 6 } } do
+    local text = tostring(sr.randn(shape, { uid = 1 }))
+    local _, lines = text:gsub("\n", "")
+    assert.is_true(lines < 40 and #text < 4000)
+    assert.is_truthy(text:find("on " .. device, 1, true))
+  end
+  assert.is_truthy(tostring(sr.tensor { 1, 0 / 0, 3 }):find("NaN"))
+  assert.is_truthy(tostring(sr.tensor { true, false }):find("bool"))
+  local x
+  do
+    local scope <close> = sr.scope()
+    x = sr.ones(3)
+  end
+  assert.is_truthy(tostring(x):find("^tensor: .*, expired: its scope was closed$"))
 end)

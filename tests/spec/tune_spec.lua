@@ -164,24 +164,22 @@ describe("tune.freeze", function()
   end)
 end)
 
-describe("a regression", function()
-  it("proposes to scale values that are far from 0, and only these", function()
-    local function notes(columns, ...)
-      local lines = { "text\tprice\tshare" }
-      for i, row in ipairs { ... } do lines[i + 1] = ("w%d\t%g\t%g"):format(i, row[1], row[2]) end
-      local file = program.write(folder, "prices.tsv", table.concat(lines, "\n") .. "\n")
-      return table.concat(sr.must(sr.data.read {
-        task = "regress", files = file, out = folder .. "/prices.sqr", vocab = tasks.VOCAB,
-        columns = { label = columns },
-      }).notes, "\n")
-    end
-    assert.equal("", notes("share", { 1, 0.1 }, { 2, 4.9 }, { 3, 2 }))
-    assert.equal("warning: the values have mean 1200 and deviation 163.3; outputs begin near 0 and need many steps to "
-      .. "get there: train on (value - 1200) / 163.3, and scale predictions back",
-      notes("price", { 1000, 0 }, { 1200, 1 }, { 1400, 0 }))
-    assert.matches("the values 1 of columns.label have mean 1200 ", notes({ "price", "share" }, { 1000, 0 },
-      { 1200, 1 }, { 1400, 0 }))
-  end)
+it("a regression proposes to scale values that are far from 0, and only these", function()
+  local function notes(columns, ...)
+    local lines = { "text\tprice\tshare" }
+    for i, row in ipairs { ... } do lines[i + 1] = ("w%d\t%g\t%g"):format(i, row[1], row[2]) end
+    local file = program.write(folder, "prices.tsv", table.concat(lines, "\n") .. "\n")
+    return table.concat(sr.must(sr.data.read {
+      task = "regress", files = file, out = folder .. "/prices.sqr", vocab = tasks.VOCAB,
+      columns = { label = columns },
+    }).notes, "\n")
+  end
+  assert.equal("", notes("share", { 1, 0.1 }, { 2, 4.9 }, { 3, 2 }))
+  assert.equal("warning: the values have mean 1200 and deviation 163.3; outputs begin near 0 and need many steps to "
+    .. "get there: train on (value - 1200) / 163.3, and scale predictions back",
+    notes("price", { 1000, 0 }, { 1200, 1 }, { 1400, 0 }))
+  assert.matches("the values 1 of columns.label have mean 1200 ", notes({ "price", "share" }, { 1000, 0 },
+    { 1200, 1 }, { 1400, 0 }))
 end)
 
 describe("folds", function()

@@ -136,24 +136,22 @@ describe("a difference #slow", function()
   end)
 end)
 
-describe("a resume #slow", function()
-  it("says that the recipe has been edited", function()
-    local recipe = folder .. "/own.lua"
-    local text = sr.must(sys.read_file("recipes/pretrain.lua"))
-    local function resume(words)
-      sr.must(sys.write_file(recipe, text))
-      local all = small.words(small.corpus(folder), "--out", folder .. "/run", "config=recipes/pretrain.yaml",
-        table.unpack(words))
-      all[1] = recipe
-      return program.run(all)
-    end
-    assert.equal(0, (resume { "--max-steps=1" }))
-    local code, out, err = resume { "--max-steps=2", "--resume" }
-    assert.same({ 0, nil }, { code, (out .. err):find("edited", 1, true) })
-    text = text .. "-- more"
-    out, err = works(resume { "--max-steps=3", "--resume" })
-    assert.matches("own.lua has been edited since this run was started", out .. err, 1, true)
-  end)
+it("a resume #slow says that the recipe has been edited", function()
+  local recipe = folder .. "/own.lua"
+  local text = sr.must(sys.read_file("recipes/pretrain.lua"))
+  local function resume(words)
+    sr.must(sys.write_file(recipe, text))
+    local all = small.words(small.corpus(folder), "--out", folder .. "/run", "config=recipes/pretrain.yaml",
+      table.unpack(words))
+    all[1] = recipe
+    return program.run(all)
+  end
+  assert.equal(0, (resume { "--max-steps=1" }))
+  local code, out, err = resume { "--max-steps=2", "--resume" }
+  assert.same({ 0, nil }, { code, (out .. err):find("edited", 1, true) })
+  text = text .. "-- more"
+  out, err = works(resume { "--max-steps=3", "--resume" })
+  assert.matches("own.lua has been edited since this run was started", out .. err, 1, true)
 end)
 
 describe("seqrun verify #slow", function()

@@ -14,19 +14,17 @@ local function raised(fn, ...)
   return not good and tostring(problem) or nil
 end
 
-describe("wrong arguments #slow", function()
-  it("of every public function and every method raise at the caller's line", function()
-    local folder = program.folder() -- a number may be the name of a file
-    local code, out, err = program.run({ sys.real_path("tests/support/wrong_calls.lua") },
-      { before = ("cd '%s' &&"):format(folder) })
-    sys.remove(folder)
-    assert.equal(0, code, err)
-    local found = json.decode(out:match("[^\n]*\n$"))
-    assert.equal("", table.concat(found.functions.found, "\n"))
-    assert.equal("", table.concat(found.methods.found, "\n"))
-    assert.is_true(found.functions.count > 150, found.functions.count)
-    assert.is_true(found.methods.classes > 15 and found.methods.count > 200, found.methods.count)
-  end)
+it("wrong arguments #slow of every public function and every method raise at the caller's line", function()
+  local folder = program.folder() -- a number may be the name of a file
+  local code, out, err = program.run({ sys.real_path("tests/support/wrong_calls.lua") },
+    { before = ("cd '%s' &&"):format(folder) })
+  sys.remove(folder)
+  assert.equal(0, code, err)
+  local found = json.decode(out:match("[^\n]*\n$"))
+  assert.equal("", table.concat(found.functions.found, "\n"))
+  assert.equal("", table.concat(found.methods.found, "\n"))
+  assert.is_true(found.functions.count > 150, found.functions.count)
+  assert.is_true(found.methods.classes > 15 and found.methods.count > 200, found.methods.count)
 end)
 
 describe("an error of Lua inside the library", function()
