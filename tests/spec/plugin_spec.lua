@@ -152,7 +152,8 @@ end)
 it("a run on a device that is too small names its memory, the largest owners and three ways out", function()
   local loader = "{ summary = function() return { micro_packs = 4, max_len = 128, packs = 16 } end }"
   local model = "{ recompute = false, activation_bytes = function() return 3 << 29 end, "
-    .. "params = { precision = 'bf16', count = function() return 1 << 26 end } }"
+    .. "params = { precision = 'bf16', count = function() return 1 << 26 end, "
+    .. "layout_bytes = function() return 0 end } }"
   local call = "(function() sr.use('odd') local check = require('seqrun.run.checks.memory').check "
     .. "return tostring(select(2, pcall(check, { model = %s, loader = %s }))) end)()"
   local _, out = evaluate(call:format(model, loader), odd, "two")

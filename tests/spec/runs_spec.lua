@@ -8,7 +8,7 @@ local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
-local exits, refuses, works = program.exits, program.refuses, program.works
+local refuses, works = program.refuses, program.works
 
 local folder
 
@@ -260,25 +260,20 @@ describe("the command compare", function()
   end)
 
   it("guesses mistyped names, and wants two runs", function()
-    local function refused(...)
-      local code, out, err = program.run { "compare", ... }
-      assert.equal("", out)
-      return code, err
+    local function refused(code, pattern, ...)
+      return select(2, refuses(code, pattern, program.run { "compare", ... }))
     end
-    local err = exits(2, "", refused(folder .. "/a", "--key", "mlm_los"))
-    assert.matches("no run has 'mlm_los' by step; did you mean 'mlm_loss'", err)
-    local _, listed = refused(folder .. "/a", "--key", "zzz")
+    refused(2, "no run has 'mlm_los' by step; did you mean 'mlm_loss'", folder .. "/a", "--key", "mlm_los")
+    local listed = refused(2, "", folder .. "/a", "--key", "zzz")
     local seen = {}
     for name in listed:match("there are (.*)"):gmatch("[%w_]+") do
       assert.is_nil(seen[name], name)
       seen[name] = true
     end
-    err = exits(3, "", refused(folder .. "/a/first", folder .. "/a/secnd"))
-    assert.matches("no such directory; did you mean '.*/second'", err)
-    err = exits(2, "", refused(folder .. "/a/first", folder .. "/a/first/"))
-    assert.matches("one run, .*/a/first; give another", err)
-    assert.equal(3, (refused(folder .. "/empty")))
-    assert.equal(2, (refused(folder .. "/a", "--by", "tokns")))
+    refused(3, "no such directory; did you mean '.*/second'", folder .. "/a/first", folder .. "/a/secnd")
+    refused(2, "one run, .*/a/first; add another", folder .. "/a/first", folder .. "/a/first/")
+    refused(3, "", folder .. "/empty")
+    refused(2, "", folder .. "/a", "--by", "tokns")
   end)
 end)
 
