@@ -1,8 +1,6 @@
 -- opcases_group.lua - the cases of the ops of experts, for opcases.lua: rows by group, a linear layer of each group.
 
-local cases = {}
-
-local function case(c) cases[#cases + 1] = c end
+local case = require("tests.spec.opcases_list")
 
 local LAYOUT = { lens = { 5, 9, 4 }, starts = { 2, 16, 30 }, rows = 40, uids = { 9, 4, 11 } }
 
@@ -15,31 +13,22 @@ end
 
 for _, t in ipairs { { 1, 4 }, { 2, 3 }, { 3, 300 }, { 2, 3, capacity = 4 }, { 1, 2, capacity = 1 } } do
   local choices, groups = table.unpack(t)
-  case {
-    name = ("group_rows of %d choices, %d groups, capacity %s"):format(choices, groups, tostring(t.capacity)),
-    make = function(r) return { ["*items"] = items(r, choices, groups) } end,
-    run = function(sr, given)
+  case(("group_rows of %d choices, %d groups, capacity %s"):format(choices, groups, tostring(t.capacity)),
+    function(r) return { ["*items"] = items(r, choices, groups) } end, function(sr, given)
       return { sr.ops.group_rows(given.items, sr.layout(LAYOUT), { groups = groups, capacity = t.capacity }) }
-    end,
-    difference = false,
-  }
+    end, { difference = false })
 end
 
 ---The product of each group, with rows beyond the last group that must not count.
 local function product(name, rows, inputs, outputs, starts, act)
-  case {
-    name = ("grouped_linear %s, %dx%dx%d %s"):format(name, rows, inputs, outputs, act),
-    make = function(r)
-      local groups = #starts - 1
-      return {
-        x = r.normal { rows, inputs }, w = r.normal({ groups * outputs, inputs }, inputs ^ -0.5),
-        b = r.normal { groups * outputs }, ["*starts"] = { i32 = starts },
-      }
-    end,
-    run = function(sr, t) return { sr.ops.grouped_linear(t.x, t.w, t.b, t.starts, { act = act }) } end,
-    tolerance = 5e-6,
-    bf16 = 2 ^ -7,
-  }
+  case(("grouped_linear %s, %dx%dx%d %s"):format(name, rows, inputs, outputs, act), function(r)
+    local groups = #starts - 1
+    return {
+      x = r.normal { rows, inputs }, w = r.normal({ groups * outputs, inputs }, inputs ^ -0.5),
+      b = r.normal { groups * outputs }, ["*starts"] = { i32 = starts },
+    }
+  end, function(sr, t) return { sr.ops.grouped_linear(t.x, t.w, t.b, t.starts, { act = act }) } end,
+    { tolerance = 5e-6, bf16 = 2 ^ -7 })
 end
 
 for _, act in ipairs { "none", "gelu", "relu", "silu" } do product("small", 9, 5, 3, { 0, 2, 2, 7 }, act) end
@@ -47,10 +36,6 @@ product("one group", 20, 8, 16, { 0, 20 }, "gelu")
 product("no rows", 3, 8, 8, { 0, 0, 0 }, "none")
 product("uneven tiles", 150, 40, 72, { 0, 70, 71, 140, 148 }, "gelu")
 product("odd sizes", 70, 33, 65, { 0, 1, 66 }, "silu")
-case {
-  name = "grouped_linear without bias",
-  make = function(r) return { x = r.normal { 6, 4 }, w = r.normal { 6, 4 }, ["*starts"] = { i32 = { 0, 4, 5 } } } end,
-  run = function(sr, t) return { sr.ops.grouped_linear(t.x, t.w, nil, t.starts) } end,
-}
-
-return cases
+case("grouped_linear without bias",
+  function(r) return { x = r.normal { 6, 4 }, w = r.normal { 6, 4 }, ["*starts"] = { i32 = { 0, 4, 5 } } } end,
+  function(sr, t) return { sr.ops.grouped_linear(t.x, t.w, nil, t.starts) } end)

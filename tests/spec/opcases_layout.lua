@@ -1,8 +1,6 @@
 -- opcases_layout.lua - the cases of ops on a layout, for opcases.lua: attention, rotary positions, norms, embeddings.
 
-local cases = {}
-
-local function case(c) cases[#cases + 1] = c end
+local case = require("tests.spec.opcases_list")
 
 ---Ragged layouts: sizes around those of vectors, strips and tiles, with and without slack.
 local LAYOUTS = {
@@ -62,20 +60,18 @@ local function attention_case(label, layout, heads, size, dropout, more)
   for _, key in ipairs { "scale", "window", "causal", "kv_heads", "step" } do
     if more[key] then kinds[#kinds + 1] = (", %s %s"):format(key, more[key]) end
   end
-  case {
-    name = ("attention, %s, %d heads of %d, dropout %g%s"):format(label, heads, size, dropout, table.concat(kinds)),
-    make = function(r)
+  case(("attention, %s, %d heads of %d, dropout %g%s"):format(label, heads, size, dropout, table.concat(kinds)),
+    function(r)
       return { qkv = r.normal({ rows, (heads + 2 * (more.kv_heads or heads)) * size }, more.scale or 1) }
-    end,
-    run = function(sr, t)
+    end, function(sr, t)
       local options = { heads = heads, dropout = dropout, layer = 3 }
       for _, key in ipairs { "window", "causal", "kv_heads" } do options[key] = more[key] end
       if more.step then options.rows = some_rows(sr, layout, more.step) end
       return { sr.ops.attention(t.qkv, sr.layout(with_seed(layout)), options) }
-    end,
-    tolerance = more.scale and 3e-5 or 5e-6, -- peaky: scores of hundreds keep an absolute error of 1e-5
-    slow = rows > 300,
-  }
+    end, {
+      tolerance = more.scale and 3e-5 or 5e-6, -- peaky: scores of hundreds keep an absolute error of 1e-5
+      slow = rows > 300,
+    })
 end
 for _, entry in ipairs(LAYOUTS) do
   for _, dropout in ipairs { 0, 0.1, 0.5 } do attention_case(entry[1], entry[2], 2, 16, dropout) end
@@ -110,33 +106,25 @@ attention_case("7 and 300", LONGER, 2, 64, 0.1, { kv_heads = 1, window = 64 })
 attention_case("7 and 300", LONGER, 1, 32, 0.1, { window = 33 })
 attention_case("7 and 300", LONGER, 1, 64, 0, { causal = true })
 attention_case("7 and 300", LONGER, 1, 128, 0.1, { causal = true, window = 100 })
-case {
-  name = "attention over constant rows",
-  make = function() return { qkv = { { 1, 1, 1, 1, 1, 1 }, { 1, 1, 1, 1, 1, 1 } } } end,
-  run = function(sr, t) return { sr.ops.attention(t.qkv, sr.layout { lens = { 2 } }, { heads = 1 }) } end,
-}
+case("attention over constant rows", function() return { qkv = { { 1, 1, 1, 1, 1, 1 }, { 1, 1, 1, 1, 1, 1 } } } end,
+  function(sr, t) return { sr.ops.attention(t.qkv, sr.layout { lens = { 2 } }, { heads = 1 }) } end)
 
 for _, entry in ipairs(LAYOUTS) do
   local rows = rows_of(entry[2])
   for _, columns in ipairs { 1, 40, 150 } do -- in one stripe of columns, and in two
-    case {
-      name = ("sequence_mean, %s, %d columns"):format(entry[1], columns),
-      make = function(r) return { x = r.normal { rows, columns } } end,
-      run = function(sr, t) return { sr.ops.sequence_mean(t.x, sr.layout(with_seed(entry[2]))) } end,
-      slow = rows > 300,
-    }
+    case(("sequence_mean, %s, %d columns"):format(entry[1], columns),
+      function(r) return { x = r.normal { rows, columns } } end,
+      function(sr, t) return { sr.ops.sequence_mean(t.x, sr.layout(with_seed(entry[2]))) } end,
+      { slow = rows > 300 })
   end
 end
-case {
-  name = "sequence_mean of no sequence at all, and of a transposed tensor",
-  make = function(r) return { x = r.normal { 3, 5 } } end,
-  run = function(sr, t)
+case("sequence_mean of no sequence at all, and of a transposed tensor",
+  function(r) return { x = r.normal { 3, 5 } } end, function(sr, t)
     return {
       sr.ops.sequence_mean(t.x, sr.layout { lens = {}, rows = 3 }),
       sr.ops.sequence_mean(t.x:t(), sr.layout { lens = { 4 }, starts = { 1 }, rows = 5 }),
     }
-  end,
-}
+  end)
 
 ---Heads, shared heads, their size, theta; sizes around those of vectors.
 local TURNS = { { 2, 2, 16, 10000 }, { 4, 2, 6, 1000 }, { 1, 1, 64, 160000 } }
@@ -144,55 +132,47 @@ for _, entry in ipairs(LAYOUTS) do
   local rows = rows_of(entry[2])
   for _, turn in ipairs(TURNS) do
     local heads, kv_heads, size, theta = table.unpack(turn)
-    case {
-      name = ("rotary, %s, %d heads and %d of %d, theta %d"):format(entry[1], heads, kv_heads, size, theta),
-      make = function(r) return { qkv = r.normal { rows, (heads + 2 * kv_heads) * size } } end,
-      run = function(sr, t)
+    case(("rotary, %s, %d heads and %d of %d, theta %d"):format(entry[1], heads, kv_heads, size, theta),
+      function(r) return { qkv = r.normal { rows, (heads + 2 * kv_heads) * size } } end, function(sr, t)
         local options = { heads = heads, kv_heads = kv_heads, theta = theta }
         return { sr.ops.rotary(t.qkv, sr.layout(with_seed(entry[2])), options) }
-      end,
-      slow = rows > 300,
-    }
+      end, { slow = rows > 300 })
   end
 end
-case {
-  name = "rotary by explicit positions, and in place",
-  make = function(r) return { x = r.normal { 9, 48 }, ["*at"] = { i32 = { 8191, 0, 5, 77, 8190, 3, 3, 1, 900 } } } end,
-  run = function(sr, t)
+case("rotary by explicit positions, and in place",
+  function(r) return { x = r.normal { 9, 48 }, ["*at"] = { i32 = { 8191, 0, 5, 77, 8190, 3, 3, 1, 900 } } } end,
+  function(sr, t)
     local l = sr.layout { lens = { 2, 3 }, starts = { 1, 5 }, rows = 9 }
     local options = { heads = 2, positions = t.at, limit = 8192 }
     local in_place = { heads = 2, in_place = true }
     local twice = sr.ops.rotary(sr.ops.rotary(t.x * 2, l, in_place), l, in_place)
     return { sr.ops.rotary(t.x, l, options), twice }
-  end,
-  bf16 = 2 ^ -7, -- it is rounded twice
-}
+  end, {
+    bf16 = 2 ^ -7, -- it is rounded twice
+  })
 
 -- As in an encoder: h has a gradient as the residual when that of the first layer is added, and the norm sums the
 -- gradient of the last bias, unless something else uses what has the bias.
 for _, dropout in ipairs { 0, 0.1 } do
   for _, used in ipairs { "once", "twice" } do
     local shape, rows = LAYOUTS[6][2], rows_of(LAYOUTS[6][2])
-    case {
-      name = ("two layers with a residual, dropout %g, their result used %s"):format(dropout, used),
-      make = function(r)
-        return {
-          x = r.normal { rows, 40 }, w1 = r.normal({ 48, 40 }, 0.2), b1 = r.normal { 48 },
-          w2 = r.normal({ 40, 48 }, 0.2), b2 = r.normal { 40 }, gamma = r.positive { 40 }, beta = r.normal { 40 },
-        }
-      end,
-      run = function(sr, t)
-        local l, h = sr.layout(with_seed(shape)), t.x * 2
-        local y = sr.ops.linear(sr.ops.linear(h, t.w1, t.b1, { act = "gelu" }), t.w2, t.b2)
-        local options = { eps = 0.25, dropout = dropout, layer = 1, site = "feed", layout = l }
-        local outputs = { owned(sr, l, sr.ops.residual_norm(y, h, t.gamma, t.beta, options)) }
-        if used == "twice" then outputs[2] = owned(sr, l, y) end
-        return outputs
-      end,
+    case(("two layers with a residual, dropout %g, their result used %s"):format(dropout, used), function(r)
+      return {
+        x = r.normal { rows, 40 }, w1 = r.normal({ 48, 40 }, 0.2), b1 = r.normal { 48 },
+        w2 = r.normal({ 40, 48 }, 0.2), b2 = r.normal { 40 }, gamma = r.positive { 40 }, beta = r.normal { 40 },
+      }
+    end, function(sr, t)
+      local l, h = sr.layout(with_seed(shape)), t.x * 2
+      local y = sr.ops.linear(sr.ops.linear(h, t.w1, t.b1, { act = "gelu" }), t.w2, t.b2)
+      local options = { eps = 0.25, dropout = dropout, layer = 1, site = "feed", layout = l }
+      local outputs = { owned(sr, l, sr.ops.residual_norm(y, h, t.gamma, t.beta, options)) }
+      if used == "twice" then outputs[2] = owned(sr, l, y) end
+      return outputs
+    end, {
       tolerance = 1e-5,
       difference = 2e-6,
       bf16 = 2 ^ -6, -- it is rounded at three places
-    }
+    })
   end
 end
 
@@ -204,150 +184,107 @@ for _, kind in ipairs {
   { heads = 1, size = 32, twice = true },
 } do
   local columns = (kind.heads + 2 * (kind.kv_heads or kind.heads)) * kind.size
-  case {
-    name = ("attention sums for the layer below, %d heads of %d, dropout %g, window %d, %d shared%s"):format(kind.heads,
-      kind.size, kind.dropout or 0, kind.window or -1, kind.kv_heads or 0, kind.twice and ", used twice" or ""),
-    make = function(r)
+  case(("attention sums for the layer below, %d heads of %d, dropout %g, window %d, %d shared%s"):format(kind.heads,
+    kind.size, kind.dropout or 0, kind.window or -1, kind.kv_heads or 0, kind.twice and ", used twice" or ""),
+    function(r)
       return { x = r.normal { 250, 6 }, w = r.normal({ columns, 6 }, 0.4), b = r.normal { columns } }
-    end,
-    run = function(sr, t)
+    end, function(sr, t)
       local l, qkv = sr.layout(with_seed(MIXED)), sr.ops.linear(t.x, t.w, t.b)
       local options = { heads = kind.heads, dropout = kind.dropout or 0, layer = 3 }
       options.window, options.kv_heads = kind.window, kind.kv_heads
       local outputs = { sr.ops.attention(qkv, l, options) }
       if kind.twice then outputs[2] = owned(sr, l, qkv) end
       return outputs
-    end,
-    tolerance = 1e-5,
-    difference = false, -- of its parts, above
-    bf16 = 2 ^ -6, -- it is rounded at three places
-  }
+    end, {
+      tolerance = 1e-5,
+      difference = false, -- of its parts, above
+      bf16 = 2 ^ -6, -- it is rounded at three places
+    })
 end
 
 for _, entry in ipairs(LAYOUTS) do
   local rows = rows_of(entry[2])
   for _, dropout in ipairs { 0, 0.1 } do
     local eps = dropout > 0 and 0.25 or 1e-12 -- large enough to matter, and that of BERT
-    case {
-      name = ("residual_norm, %s, dropout %g"):format(entry[1], dropout),
-      make = function(r)
-        return {
-          x = r.normal { rows, 40 }, residual = r.normal { rows, 40 },
-          gamma = r.positive { 40 }, beta = r.normal { 40 },
-        }
-      end,
-      run = function(sr, t)
-        local l = sr.layout(with_seed(entry[2]))
-        local options = { eps = eps, dropout = dropout, layer = 1, site = "feed", layout = l }
-        return { owned(sr, l, sr.ops.residual_norm(t.x, t.residual, t.gamma, t.beta, options)) }
-      end,
-      tolerance = 1e-5,
-      difference = 2e-6,
-    }
-    case {
-      name = ("embed, %s, dropout %g"):format(entry[1], dropout),
-      make = function(r)
-        return {
-          ["*ids"] = { i32 = r.integers({ rows }, 11) }, ["*types"] = { i32 = r.integers({ rows }, 2) },
-          word = r.normal { 11, 24 }, position = r.normal { 130, 24 }, type = r.normal { 2, 24 },
-          gamma = r.positive { 24 }, beta = r.normal { 24 },
-        }
-      end,
-      run = function(sr, t)
-        local l = sr.layout(with_seed(entry[2]))
-        return { owned(sr, l, sr.ops.embed(t.ids, t.types, t, l, { eps = eps, dropout = dropout })) }
-      end,
-      tolerance = 1e-5,
-      difference = 2e-6,
-    }
+    case(("residual_norm, %s, dropout %g"):format(entry[1], dropout), function(r)
+      return {
+        x = r.normal { rows, 40 }, residual = r.normal { rows, 40 },
+        gamma = r.positive { 40 }, beta = r.normal { 40 },
+      }
+    end, function(sr, t)
+      local l = sr.layout(with_seed(entry[2]))
+      local options = { eps = eps, dropout = dropout, layer = 1, site = "feed", layout = l }
+      return { owned(sr, l, sr.ops.residual_norm(t.x, t.residual, t.gamma, t.beta, options)) }
+    end, { tolerance = 1e-5, difference = 2e-6 })
+    case(("embed, %s, dropout %g"):format(entry[1], dropout), function(r)
+      return {
+        ["*ids"] = { i32 = r.integers({ rows }, 11) }, ["*types"] = { i32 = r.integers({ rows }, 2) },
+        word = r.normal { 11, 24 }, position = r.normal { 130, 24 }, type = r.normal { 2, 24 },
+        gamma = r.positive { 24 }, beta = r.normal { 24 },
+      }
+    end, function(sr, t)
+      local l = sr.layout(with_seed(entry[2]))
+      return { owned(sr, l, sr.ops.embed(t.ids, t.types, t, l, { eps = eps, dropout = dropout })) }
+    end, { tolerance = 1e-5, difference = 2e-6 })
   end
   for _, kind in ipairs { "layer", "rms" } do
-    case { -- as in blocks that begin with a norm: the sum goes on, and gradients come through both
-      name = ("residual_norm, %s, kind %s without beta, with the sum"):format(entry[1], kind),
-      make = function(r)
-        return { x = r.normal { rows, 40 }, residual = r.normal { rows, 40 }, gamma = r.positive { 40 } }
-      end,
-      run = function(sr, t)
-        local l, outputs = sr.layout(with_seed(entry[2])), {}
-        for i, dropout in ipairs { 0, 0.1 } do
-          local options = { eps = 0.25, kind = kind, sum = true, dropout = dropout, site = "feed", layout = l }
-          local y, sum = sr.ops.residual_norm(t.x, t.residual, t.gamma, nil, options)
-          outputs[2 * i - 1], outputs[2 * i] = owned(sr, l, y), owned(sr, l, sum)
-        end
-        return outputs
-      end,
-      tolerance = 1e-5,
-      difference = 2e-6,
-    }
-    case {
-      name = ("embed, %s, kind %s without beta, positions by index"):format(entry[1], kind),
-      make = function(r)
-        return {
-          ["*ids"] = { i32 = r.integers({ rows }, 11) }, ["*at"] = { i32 = r.integers({ rows }, 5) },
-          word = r.normal { 11, 24 }, position = r.normal { 5, 24 }, type = r.normal { 1, 24 },
-          gamma = r.positive { 24 },
-        }
-      end,
-      run = function(sr, t)
-        local l = sr.layout(with_seed(entry[2]))
-        local options = { eps = 0.25, kind = kind, dropout = 0.1, positions = t.at }
-        return { owned(sr, l, sr.ops.embed(t.ids, nil, t, l, options)) }
-      end,
-      tolerance = 1e-5,
-      difference = 2e-6,
-    }
+    -- as in blocks that begin with a norm: the sum goes on, and gradients come through both
+    case(("residual_norm, %s, kind %s without beta, with the sum"):format(entry[1], kind), function(r)
+      return { x = r.normal { rows, 40 }, residual = r.normal { rows, 40 }, gamma = r.positive { 40 } }
+    end, function(sr, t)
+      local l, outputs = sr.layout(with_seed(entry[2])), {}
+      for i, dropout in ipairs { 0, 0.1 } do
+        local options = { eps = 0.25, kind = kind, sum = true, dropout = dropout, site = "feed", layout = l }
+        local y, sum = sr.ops.residual_norm(t.x, t.residual, t.gamma, nil, options)
+        outputs[2 * i - 1], outputs[2 * i] = owned(sr, l, y), owned(sr, l, sum)
+      end
+      return outputs
+    end, { tolerance = 1e-5, difference = 2e-6 })
+    case(("embed, %s, kind %s without beta, positions by index"):format(entry[1], kind), function(r)
+      return {
+        ["*ids"] = { i32 = r.integers({ rows }, 11) }, ["*at"] = { i32 = r.integers({ rows }, 5) },
+        word = r.normal { 11, 24 }, position = r.normal { 5, 24 }, type = r.normal { 1, 24 },
+        gamma = r.positive { 24 },
+      }
+    end, function(sr, t)
+      local l = sr.layout(with_seed(entry[2]))
+      local options = { eps = 0.25, kind = kind, dropout = 0.1, positions = t.at }
+      return { owned(sr, l, sr.ops.embed(t.ids, nil, t, l, options)) }
+    end, { tolerance = 1e-5, difference = 2e-6 })
   end
-  case {
-    name = "embed without a norm, " .. entry[1],
-    make = function(r) return { ["*ids"] = { i32 = r.integers({ rows }, 11) }, word = r.normal { 11, 24 } } end,
-    run = function(sr, t)
+  case("embed without a norm, " .. entry[1],
+    function(r) return { ["*ids"] = { i32 = r.integers({ rows }, 11) }, word = r.normal { 11, 24 } } end,
+    function(sr, t)
       local l, list = sr.layout(with_seed(entry[2])), {}
       for i, dropout in ipairs { 0, 0.1 } do
         list[i] = owned(sr, l, sr.ops.embed(t.ids, nil, { word = t.word }, l, { dropout = dropout }))
       end
       return list
-    end,
-  }
-  case {
-    name = "dropout, " .. entry[1],
-    make = function(r) return { x = r.normal { rows, 70 } } end,
-    run = function(sr, t)
-      local l = sr.layout(with_seed(entry[2]))
-      return { owned(sr, l, sr.ops.dropout(t.x, l, { p = 0.3, site = "head", layer = 2 })) }
-    end,
-  }
+    end)
+  case("dropout, " .. entry[1], function(r) return { x = r.normal { rows, 70 } } end, function(sr, t)
+    local l = sr.layout(with_seed(entry[2]))
+    return { owned(sr, l, sr.ops.dropout(t.x, l, { p = 0.3, site = "head", layer = 2 })) }
+  end)
 end
-case {
-  name = "norm of plain rows",
-  make = function(r) return { x = r.normal { 7, 33 }, gamma = r.positive { 33 }, beta = r.normal { 33 } } end,
-  run = function(sr, t) return { sr.ops.residual_norm(t.x, nil, t.gamma, t.beta, { eps = 1e-12 }) } end,
-  tolerance = 1e-5,
-  difference = 2e-6,
-}
-case {
-  name = "norm of plain rows of which only the sum is used, and with the sum of nothing",
-  make = function(r) return { x = r.normal { 7, 33 }, other = r.normal { 7, 33 }, gamma = r.positive { 33 } } end,
-  run = function(sr, t)
+case("norm of plain rows",
+  function(r) return { x = r.normal { 7, 33 }, gamma = r.positive { 33 }, beta = r.normal { 33 } } end,
+  function(sr, t) return { sr.ops.residual_norm(t.x, nil, t.gamma, t.beta, { eps = 1e-12 }) } end,
+  { tolerance = 1e-5, difference = 2e-6 })
+case("norm of plain rows of which only the sum is used, and with the sum of nothing",
+  function(r) return { x = r.normal { 7, 33 }, other = r.normal { 7, 33 }, gamma = r.positive { 33 } } end,
+  function(sr, t)
     local both = { eps = 1e-12, sum = true }
     local _, sum = sr.ops.residual_norm(t.x, t.other, t.gamma, nil, both)
     local y, x = sr.ops.residual_norm(t.x, nil, t.gamma, nil, both)
     return { sum, y, x * 2 }
-  end,
-  tolerance = 1e-5,
-  difference = 2e-6,
-}
-case {
-  name = "norm of rows far from zero",
-  make = function(r)
-    local x = r.normal { 4, 64 }
-    for _, row in ipairs(x) do
-      for h = 1, #row do row[h] = r.round(row[h] + 100) end
-    end
-    return { x = x, gamma = r.positive { 64 }, beta = r.normal { 64 } }
-  end,
-  run = function(sr, t) return { sr.ops.residual_norm(t.x, nil, t.gamma, t.beta, { eps = 1e-12 }) } end,
+  end, { tolerance = 1e-5, difference = 2e-6 })
+case("norm of rows far from zero", function(r)
+  local x = r.normal { 4, 64 }
+  for _, row in ipairs(x) do
+    for h = 1, #row do row[h] = r.round(row[h] + 100) end
+  end
+  return { x = x, gamma = r.positive { 64 }, beta = r.normal { 64 } }
+end, function(sr, t) return { sr.ops.residual_norm(t.x, nil, t.gamma, t.beta, { eps = 1e-12 }) } end, {
   tolerance = 5e-5, -- the inputs' own rounding is 4e-6 of a deviation of 1
   difference = 1e-5,
-}
-
-return cases
+})
