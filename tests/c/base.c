@@ -395,23 +395,6 @@ static sr_status use_everything(void) {
     return sr_file_remove_tree(in_scratch("memory"));
 }
 
-static void every_allocation_refused(bool sticky) {
-    int64_t before = sr_mem_live();
-    for (int64_t n = 1; n < 1000; n++) {
-        sr_mem_fail_at(n, sticky);
-        sr_status st = use_everything();
-        int64_t made = sr_mem_calls();
-        sr_mem_fail_at(0, false);
-        CHECK(st == SR_OK || st == SR_ENOMEM);
-        CHECK(sr_mem_live() == before);
-        if (made < n) {
-            CHECK(st == SR_OK && n > 10);
-            return;
-        }
-    }
-    CHECK(!"an end was reached");
-}
-
 /* ---- threads -------------------------------------------------------------------------------- */
 
 enum { TASKS = 1000 };
@@ -580,8 +563,7 @@ int main(void) {
     reading_at();
     folders();
     failing_storage();
-    every_allocation_refused(false);
-    every_allocation_refused(true);
+    for (int sticky = 0; sticky < 2; sticky++) CHECK_SPARED(sticky, use_everything());
     same_bits_on_any_number_of_threads();
     nested_calls_stay_on_their_thread();
     workers_keep_small_numbers();

@@ -145,19 +145,14 @@ static void test_power_cuts(void) {
 }
 
 static void test_failing_memory(const char *run) {
-    sr_status st = SR_ENOMEM;
+    sr_status st;
     CHECK_OK(save_together(run, 30));
-    for (int64_t n = 1; st != SR_OK && n < 3000; n++) {
-        int64_t live = sr_mem_live();
-        sr_mem_fail_at(n, false);
-        st = save_together(run, 40);
-        sr_mem_fail_at(0, false);
-        CHECK(st == SR_OK || st == SR_ENOMEM);
-        CHECK(sr_mem_live() == live);
-        CHECK(holds(at("run/step-000000030"), 30));
+    int64_t live = sr_mem_live();
+    STARVE(st, false, save_together(run, 40)) {
+        CHECK(sr_mem_live() == live && holds(at("run/step-000000030"), 30));
         CHECK(file_exists(at("run/step-000000040")) == (st == SR_OK));
     }
-    CHECK(st == SR_OK && holds(at("run/step-000000040"), 40));
+    CHECK(holds(at("run/step-000000040"), 40));
 }
 
 int main(void) {

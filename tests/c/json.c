@@ -33,14 +33,9 @@ static void check_end(sr_status st, json_t *tree, json_t *wanted, int64_t live) 
 static void each_allocation_fails(const char *text, json_t *wanted) {
     int64_t live = sr_mem_live();
     for (int sticky = 0; sticky < 2; sticky++) {
-        sr_status st = SR_ENOMEM;
-        for (int64_t n = 1; st != SR_OK; n++) {
-            json_t *tree;
-            sr_mem_fail_at(n, sticky == 1);
-            st = parse(&tree, text);
-            sr_mem_fail_at(0, false);
-            check_end(st, tree, wanted, live);
-        }
+        json_t *tree;
+        sr_status st;
+        STARVE(st, sticky, parse(&tree, text)) check_end(st, tree, wanted, live);
     }
 }
 

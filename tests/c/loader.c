@@ -502,16 +502,10 @@ static void memory_runs_out(void) {
     sr_dataset *d = open_sample(0);
     CHECK_OK(open_and_take(d, 0)); /* fills the block cache, which stays */
     int64_t live = sr_mem_live();
+    sr_status st;
     for (int threads = 0; threads < 2; threads++) {
-        for (int64_t n = 1; n < 3000; n += 1 + n / 20 * threads) {
-            sr_mem_fail_at(n, true);
-            sr_status st = open_and_take(d, threads);
-            bool reached = sr_mem_calls() >= n;
-            sr_mem_fail_at(0, false);
-            CHECK(st == (reached ? SR_ENOMEM : SR_OK) || (threads > 0 && st == SR_OK));
-            CHECK(sr_mem_live() == live);
-            if (!reached) break;
-        }
+        STARVE_ANY(st, threads > 0 ? 20 : 0, threads > 0, true, open_and_take(d, threads))
+        CHECK(sr_mem_live() == live);
     }
     sr_dataset_close(d);
 }

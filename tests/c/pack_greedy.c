@@ -15,29 +15,15 @@ static void reference_row(const char *line) {
                &strategies, &efficiency, &factor, &padding, &phantom, &deepest) != 10)
         return;
     if (strcmp(solver, "spfhp") != 0 && strcmp(solver, "lpfhp") != 0) return;
-    sr_histogram h;
-    sr_plan *plan = NULL;
-    sr_pack_opts opts = {.solver = solver, .max_seqs = atoi(depth)};
+    OWNED(sr_histogram) h;
     CHECK_OK(load_set(&h, set));
-    CHECK_OK(sr_pack_solve(&plan, &h, &opts));
+    OWNED(sr_plan) *plan = pack(&h, solver, atoi(depth));
     if (plan->packs != packs || (long long)plan->strategies != strategies)
         printf("%s %s %s: %lld packs, %zu strategies; wanted %lld, %lld\n", set, solver, depth,
                (long long)plan->packs, plan->strategies, packs, strategies);
     CHECK(plan->packs == packs && (long long)plan->strategies == strategies);
     CHECK(sr_plan_padding(plan) == padding && plan->deepest == deepest);
     CHECK(plan->bound.packs <= plan->packs && plan->unfilled == 0);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
-}
-
-static int reference_rows(void) {
-    char line[1024];
-    int rows = 0;
-    FILE *f = fopen(PACKING_DATA "reference_packing.tsv", "r");
-    CHECK(f != NULL);
-    for (; f != NULL && fgets(line, sizeof line, f) != NULL; rows++) reference_row(line);
-    if (f != NULL) fclose(f);
-    return rows;
 }
 
 /* Number of packs of one-by-one packing, decreasing: best fit (oldest on ties) or first fit. */
@@ -59,12 +45,8 @@ static int64_t one_by_one(const sr_histogram *h, int32_t depth, bool best) {
 }
 
 static int64_t packs_of(const sr_histogram *h, const char *solver, int32_t depth) {
-    sr_plan *plan = NULL;
-    sr_pack_opts opts = {.solver = solver, .max_seqs = depth};
-    CHECK_OK(sr_pack_solve(&plan, h, &opts));
-    int64_t packs = plan != NULL ? plan->packs : -1;
-    sr_plan_free(plan);
-    return packs;
+    OWNED(sr_plan) *plan = pack(h, solver, depth);
+    return plan != NULL ? plan->packs : -1;
 }
 
 static void against_one_by_one(void) {
@@ -132,7 +114,7 @@ static void edges(void) {
 }
 
 int main(void) {
-    CHECK(reference_rows() > 150);
+    CHECK(for_rows(PACKING_DATA "reference_packing.tsv", reference_row) > 150);
     against_one_by_one();
     bounds();
     edges();

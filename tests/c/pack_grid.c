@@ -13,22 +13,15 @@
 #include "tests/support/fail.h"
 #include "tests/c/packing.h"
 
-static sr_plan *pack(const sr_histogram *h, const char *solver, int32_t depth) {
-    sr_plan *plan = NULL;
-    CHECK_OK(sr_pack_solve(&plan, h, &(sr_pack_opts){.solver = solver, .max_seqs = depth}));
-    CHECK(plan != NULL && sr_plan_check(plan) == SR_OK);
-    return plan;
-}
-
 /* Any grid, coarse or fine, on small histograms: the prices of the nodes bound the packs, and those
  * of the real lengths in between prove that bound. */
 static void small_ones(void) {
     test_rng r = {61, 0};
     for (int i = 0; i < 500; i++) {
-        sr_histogram h;
+        OWNED(sr_histogram) h;
         CHECK_OK(random_histogram(&h, &r, 2 + test_below(&r, 300), 1 + test_below(&r, 300)));
         int32_t depth = 1 + (int32_t)test_below(&r, 8), cells = depth + (int32_t)test_below(&r, 90);
-        sr_plan *best = pack(&h, "optimal", depth), *plan;
+        OWNED(sr_plan) *best = pack(&h, "optimal", depth), *plan;
         sr_grid g;
         sr_pack_opts opts = {.max_seqs = depth};
         sr_lp_limits limits = sr_grid_limits(&opts, cells);
@@ -48,9 +41,6 @@ static void small_ones(void) {
         sr_certificate_free(&c);
         sr_free(value);
         sr_grid_free(&g);
-        sr_plan_free(plan);
-        sr_plan_free(best);
-        sr_histogram_free(&h);
     }
 }
 
@@ -68,85 +58,71 @@ static void lognormal(sr_histogram *h, double spread, double count) {
 static void long_lengths(void) {
     static const char *const greedy[] = {"bpcc", "lpfhp", "spfhp", "bfd", "ffd"};
     static const int32_t depths[] = {2, 4, 8, 32};
-    sr_histogram h;
+    OWNED(sr_histogram) h;
     lognormal(&h, 1.1, 2e5);
     for (int i = 0; i < 4; i++) {
         sr_certificate c;
-        sr_plan *plan = pack(&h, "optimal", depths[i]), *again = pack(&h, "optimal", depths[i]);
+        OWNED(sr_plan) *plan = pack(&h, "optimal", depths[i]);
+        OWNED(sr_plan) *again = pack(&h, "optimal", depths[i]);
         CHECK(sr_plan_gap(plan) * 2000 <= plan->bound.packs && plan->deepest <= depths[i]);
         CHECK(again->packs == plan->packs && again->parts == plan->parts);
         CHECK(memcmp(again->part, plan->part, plan->parts * sizeof *plan->part) == 0);
         for (int s = 0; s < 5; s++) {
-            sr_plan *other = pack(&h, greedy[s], depths[i]);
+            OWNED(sr_plan) *other = pack(&h, greedy[s], depths[i]);
             CHECK(plan->packs <= other->packs && plan->bound.packs >= other->bound.packs);
-            sr_plan_free(other);
         }
         CHECK_OK(sr_pack_prove(&c, &h, &(sr_pack_opts){.max_seqs = depths[i]}));
         CHECK_OK(sr_certificate_check(&c, &h));
         CHECK(c.bound >= plan->bound.packs && c.bound <= plan->packs);
         sr_certificate_free(&c);
-        sr_plan_free(plan);
-        sr_plan_free(again);
     }
-    sr_histogram_free(&h);
 }
 
 /* The same lengths, a hundred thousand times as often: equal packs are made at once. */
 static void many_sequences(void) {
-    sr_histogram h;
+    OWNED(sr_histogram) h;
     lognormal(&h, 1.1, 2e10);
-    sr_plan *plan = pack(&h, "optimal", 16);
+    OWNED(sr_plan) *plan = pack(&h, "optimal", 16);
     CHECK(sr_plan_gap(plan) * 2000 <= plan->bound.packs);
     CHECK(plan->strategies < 10000000);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
 }
 
 /* The depth of a long capacity: the bounds rule out shallow ones, and one less is not enough. */
 static void depth_by_itself(void) {
-    sr_histogram h;
+    OWNED(sr_histogram) h;
     sr_depth_choice c;
     lognormal(&h, 1.1, 2e5);
     CHECK_OK(sr_pack_choose_depth(&c, &h, &(sr_pack_opts){0}, 0.0005));
     CHECK(c.packs >= c.bound && (c.packs - c.bound) * 2000 <= c.bound);
-    sr_plan *less = pack(&h, "optimal", c.max_seqs - 1);
+    OWNED(sr_plan) *less = pack(&h, "optimal", c.max_seqs - 1);
     CHECK((less->packs - c.bound) * 2000 > c.bound && c.packs_below <= less->packs);
-    sr_plan_free(less);
-    sr_histogram_free(&h);
 }
 
 /* Lengths that cannot share: long ones are alone, whatever the depth. */
 static void shares(void) {
-    sr_histogram h;
+    OWNED(sr_histogram) h;
     CHECK_OK(sr_histogram_new(&h, 100));
     CHECK_OK(sr_histogram_add(&h, 95, 7, SR_LONG_ERROR));
     CHECK_OK(sr_histogram_add(&h, 80, 4, SR_LONG_ERROR));
     CHECK_OK(sr_histogram_add(&h, 10, 8, SR_LONG_ERROR));
     CHECK(sr_bound_count(&h, 4) == 7 + 4); /* 7 + 4 / 3 + 8 / 4 = 10.33 */
     CHECK(sr_bound_count(&h, 1) == 19 && sr_bound_count(&h, 0) == 0);
-    sr_plan *plan = pack(&h, "bpcc", 4);
+    OWNED(sr_plan) *plan = pack(&h, "bpcc", 4);
     CHECK(plan->packs == 11);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
 }
 
 static void out_of_memory(void) {
-    sr_histogram h;
+    OWNED(sr_histogram) h;
+    sr_plan *plan;
+    sr_pack_opts opts = {.max_seqs = 3};
+    sr_status st;
     CHECK_OK(sr_histogram_new(&h, 1200));
     for (int32_t l = 1; l <= 1200; l++) CHECK_OK(sr_histogram_add(&h, l, 3, SR_LONG_ERROR));
-    for (int64_t n = 1, step = 1;; n += step, step = 1 + n / 20) {
-        int64_t live = sr_mem_live(), bound;
-        sr_plan *plan = NULL;
-        sr_mem_fail_at(n, false);
-        sr_status st = sr_imitate(&plan, &bound, &h, &(sr_pack_opts){.max_seqs = 3}, 32);
-        int64_t calls = sr_mem_calls();
-        sr_mem_fail_at(0, false);
-        CHECK(st == (calls < n ? SR_OK : SR_ENOMEM));
+    int64_t live = sr_mem_live(), bound;
+    STARVE_ANY(st, 20, false, false, sr_imitate(&plan, &bound, &h, &opts, 32)) {
         if (st == SR_OK) sr_plan_free(plan);
         CHECK(sr_mem_live() == live);
-        if (calls < n) break;
     }
-    sr_histogram_free(&h);
 }
 
 int main(void) {

@@ -10,6 +10,7 @@
 
 #include "core/base/rng.h"
 #include "core/pack/histogram.h"
+#include "core/pack/pack.h"
 #include "core/pack/plan.h"
 #include "tests/support/check.h"
 
@@ -43,6 +44,25 @@ static inline sr_status random_histogram(sr_histogram *h, test_rng *r, uint32_t 
         SR_TRY(sr_histogram_add(h, l, test_below(r, most + 1), SR_LONG_ERROR));
     }
     return SR_OK;
+}
+
+/* A plan that holds what it says. */
+static inline sr_plan *pack(const sr_histogram *h, const char *solver, int32_t depth) {
+    sr_plan *plan = NULL;
+    CHECK_OK(sr_pack_solve(&plan, h, &(sr_pack_opts){.solver = solver, .max_seqs = depth}));
+    CHECK(plan != NULL && sr_plan_check(plan) == SR_OK);
+    return plan;
+}
+
+/* Calls `row` with each line of a table; their number. */
+static inline int for_rows(const char *path, void (*row)(const char *)) {
+    char line[1024];
+    int rows = 0;
+    FILE *f = fopen(path, "r");
+    CHECK(f != NULL);
+    for (; f != NULL && fgets(line, sizeof line, f) != NULL; rows++) row(line);
+    if (f != NULL) fclose(f);
+    return rows;
 }
 
 static inline sr_status load_set(sr_histogram *h, const char *set) {

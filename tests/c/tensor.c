@@ -139,25 +139,6 @@ static sr_status pass_on_new_device(const sr_backend *backend) {
     return st;
 }
 
-/* Fails the 1st, 2nd, ... allocation until a pass succeeds. */
-static void test_memory(const sr_backend *backend, bool sticky) {
-    int64_t before = sr_mem_live(), n = 0;
-    sr_status st;
-    bool clean = true;
-    do {
-        sr_mem_fail_at(++n, sticky);
-        st = pass_on_new_device(backend);
-        sr_mem_fail_at(0, false);
-        clean = clean && (st == SR_OK || st == SR_ENOMEM) && sr_mem_live() == before;
-        if (!clean)
-            printf("allocation %lld on %s: %s\n", (long long)n, backend->name, sr_message());
-    } while (clean && st != SR_OK && n < 100000);
-    CHECK(clean);
-    CHECK(st == SR_OK);
-    CHECK(n > 50);
-    CHECK(sr_grad_recording());
-}
-
 /* ---- devices, scopes, tensors ---------------------------------------------------------------- */
 
 static sr_device *open_ref(void) {
@@ -293,11 +274,8 @@ static void test_layout(void) {
     CHECK_FAILS(sr_layout_new(&l, 2, NULL, (int32_t[]){INT32_MAX, 1}, NULL, NULL, 0, 0), SR_EINVAL,
                 "beyond");
     CHECK(l == NULL && sr_mem_live() == before);
-    for (int n = 1; n < 10; n++) {
-        sr_mem_fail_at(n, false);
-        sr_status st = sr_layout_new(&l, 1, NULL, (int32_t[]){3}, NULL, NULL, 0, 0);
-        sr_mem_fail_at(0, false);
-        CHECK(st == SR_OK || (st == SR_ENOMEM && l == NULL));
+    sr_status st;
+    STARVE(st, false, sr_layout_new(&l, 1, NULL, (int32_t[]){3}, NULL, NULL, 0, 0)) {
         sr_layout_release(l);
         CHECK(sr_mem_live() == before);
     }
@@ -373,8 +351,9 @@ int main(void) {
     test_world_of_one();
     int64_t before = sr_mem_live();
     for (int i = 0; i < sr_backend_count(); i++) {
-        test_memory(sr_backend_at(i), false);
-        test_memory(sr_backend_at(i), true);
+        for (int sticky = 0; sticky < 2; sticky++)
+            CHECK_SPARED(sticky, pass_on_new_device(sr_backend_at(i)));
+        CHECK(sr_grad_recording());
     }
     for (int i = 0; i < sr_backend_count(); i++) test_stop(sr_backend_at(i));
     test_close_under_tensors();

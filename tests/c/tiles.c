@@ -211,16 +211,12 @@ static void test_split(void) {
 static void test_memory(void) {
     sr_layout *l = draw(5);
     int64_t before = sr_mem_live();
-    sr_tiles *t = NULL;
-    sr_status st = SR_ENOMEM;
-    for (int64_t n = 1; st != SR_OK; n++) {
-        sr_mem_fail_at(n, false);
-        st = sr_tiles_new(&t, l);
-        sr_mem_fail_at(0, false);
-        CHECK(st == SR_OK || (st == SR_ENOMEM && t == NULL && sr_mem_live() == before));
+    sr_tiles *t;
+    sr_status st;
+    STARVE(st, false, sr_tiles_new(&t, l)) {
+        sr_tiles_free(t);
+        CHECK(sr_mem_live() == before);
     }
-    sr_tiles_free(t);
-    CHECK(sr_mem_live() == before);
     sr_layout_release(l);
 }
 

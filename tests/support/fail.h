@@ -28,20 +28,35 @@ static inline int64_t sr_mem_calls(void) {
     return __atomic_load_n(&fail_calls, __ATOMIC_SEQ_CST);
 }
 
-/* Makes the call again and again while its allocation number 1, 2, ... fails, and those after it if
- * `sticky`, until it asks for fewer: it returns SR_ENOMEM till then, and `left` as it was. */
-#define CHECK_STARVED_BUT(sticky, call, left)                                                      \
+/* Whether a call that was refused allocation n ended as it must, or, if it `may` do without, well; true
+ * if it asked for so many. */
+static inline bool fail_ended(sr_status st, int64_t n, bool may) {
+    bool reached = sr_mem_calls() >= n;
+    sr_mem_fail_at(0, false);
+    CHECK(st == (reached ? SR_ENOMEM : SR_OK) || (may && st == SR_OK));
+    if (!reached) CHECK(n > 2); /* it allocates */
+    return reached;
+}
+
+/* Makes the call again and again, st its status, while its allocation number 1, 2, ... fails, and
+ * those after it if `sticky`, until it asks for fewer: it returns SR_ENOMEM till then, or SR_OK if it
+ * `may`.  The block that follows looks at each end.  With `thin` > 0 a part is left out, more the
+ * later it is. */
+#define STARVE_ANY(st, thin, may, sticky, call)                                                    \
+    for (int64_t n_ = 1, more_ = 1; more_ && (sr_mem_fail_at(n_, sticky),                          \
+                                              st = (call), more_ = fail_ended(st, n_, may), true); \
+         n_ += 1 + ((thin) > 0 ? n_ / (thin) : 0))
+#define STARVE(st, sticky, call) STARVE_ANY(st, 0, false, sticky, call)
+
+/* No end leaves more or less than there was, of blocks or of `left`. */
+#define CHECK_STARVED_ANY(may, sticky, call, left)                                                 \
     do {                                                                                           \
-        int64_t left_ = (int64_t)(left), n_ = 0;                                                   \
-        for (bool reached_ = true; reached_;) {                                                    \
-            sr_mem_fail_at(++n_, sticky);                                                          \
-            sr_status st_ = (call);                                                                \
-            reached_ = sr_mem_calls() >= n_;                                                       \
-            sr_mem_fail_at(0, false);                                                              \
-            CHECK(st_ == (reached_ ? SR_ENOMEM : SR_OK) && (int64_t)(left) == left_);              \
-        }                                                                                          \
-        CHECK(n_ > 2); /* it allocates */                                                          \
+        sr_status st_ = SR_OK;                                                                     \
+        int64_t left_ = (int64_t)(left);                                                           \
+        STARVE_ANY(st_, 0, may, sticky, call) CHECK((int64_t)(left) == left_);                     \
     } while (0)
-#define CHECK_STARVED(sticky, call) CHECK_STARVED_BUT(sticky, call, sr_mem_live())
+#define CHECK_STARVED_BUT(sticky, call, left) CHECK_STARVED_ANY(false, sticky, call, left)
+#define CHECK_STARVED(sticky, call) CHECK_STARVED_ANY(false, sticky, call, sr_mem_live())
+#define CHECK_SPARED(sticky, call) CHECK_STARVED_ANY(true, sticky, call, sr_mem_live())
 
 #endif
