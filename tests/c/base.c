@@ -20,6 +20,7 @@
 #include "core/base/thread.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
+#include "tests/support/io_faults.h"
 
 static char scratch[] = "/tmp/seqrun-base-XXXXXX";
 
@@ -265,59 +266,10 @@ static void folders(void) {
     CHECK_OK(sr_file_remove_tree(in_scratch("x")));
 }
 
-/* A table of file operations in which call number `fail_at` (of those named by `only`) fails. */
-static sr_io real;
-static int calls, fail_at, fail_errno, interrupts;
-static const char *only;
-
-static bool fails(const char *name) {
-    if (only != NULL && strcmp(name, only) != 0) return false;
-    if (++calls != fail_at) return false;
-    errno = fail_errno;
-    return true;
-}
-static int fake_open(const char *path, int flags, unsigned mode) {
-    return fails("open") ? -1 : real.open(path, flags, mode);
-}
-/* Also, every second write is interrupted, and no write accepts more than three bytes. */
-static ssize_t fake_write(int fd, const void *bytes, size_t size) {
-    if (fails("write")) return -1;
-    if (interrupts++ % 2 == 0) {
-        errno = EINTR;
-        return -1;
-    }
-    return real.write(fd, bytes, size < 3 ? size : 3);
-}
-static ssize_t fake_read(int fd, void *bytes, size_t size) {
-    if (fails("read")) return -1;
-    return real.read(fd, bytes, size < 3 ? size : 3);
-}
-static int fake_fsync(int fd) {
-    return fails("fsync") ? -1 : real.fsync(fd);
-}
-static int fake_close(int fd) {
-    int rc = real.close(fd);
-    return fails("close") ? -1 : rc;
-}
-static int fake_rename(const char *from, const char *to) {
-    return fails("rename") ? -1 : real.rename(from, to);
-}
-
+/* The n-th call fails; what is read and written goes in parts. */
 static void inject(int n, int error, const char *name) {
-    sr_io_now = (sr_io){.open = fake_open,
-                        .pread = real.pread,
-                        .read = fake_read,
-                        .write = fake_write,
-                        .fsync = fake_fsync,
-                        .close = fake_close,
-                        .rename = fake_rename,
-                        .mkdir = real.mkdir,
-                        .unlink = real.unlink,
-                        .rmdir = real.rmdir};
-    calls = 0;
-    fail_at = n;
-    fail_errno = error;
-    only = name;
+    io_fail(n, error, name);
+    io_faults.in_parts = true;
 }
 
 static size_t entries(const char *path) {
@@ -336,8 +288,8 @@ static void failing_replacement(int error) {
         CHECK_OK(sr_file_replace(in_scratch("swap/f"), "old contents", 12));
         inject(n, error, NULL);
         sr_status st = sr_file_replace(in_scratch("swap/f"), "new contents", 12);
-        int made = calls;
-        sr_io_now = real;
+        int64_t made = io_faults.calls;
+        io_sound();
         CHECK(entries(in_scratch("swap")) == 1);
         bool is_new = holds(in_scratch("swap/f"), "new contents");
         CHECK(is_new || holds(in_scratch("swap/f"), "old contents"));
@@ -353,7 +305,6 @@ static void failing_replacement(int error) {
 static void failing_storage(void) {
     void *bytes;
     size_t size;
-    real = sr_io_now;
     failing_replacement(EIO);
     failing_replacement(ENOSPC);
     inject(1, ENOSPC, "write");
@@ -373,7 +324,7 @@ static void failing_storage(void) {
     CHECK(bytes == NULL);
     inject(0, 0, NULL); /* three bytes at a time */
     CHECK(holds(in_scratch("swap/f"), "new contents"));
-    sr_io_now = real;
+    io_sound();
     CHECK(!file_exists(in_scratch("full")) && !file_exists(in_scratch("no")));
 }
 

@@ -7,6 +7,7 @@
 #include "core/base/io.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
+#include "tests/support/io_faults.h"
 #include "tests/c/saves.h"
 
 /* ---- the saves of a run ---------------------------------------------------------------------- */
@@ -128,101 +129,6 @@ static void test_order(void) {
 
 /* ---- failing calls --------------------------------------------------------------------------- */
 
-static struct {
-    int calls, at;                   /* the at-th call fails, */
-    bool on;                         /* and, when on, all later ones */
-    int error;                       /* with this errno; 0: a partial write */
-    int failed_syncs;                /* descriptors whose fsync failed, */
-    bool failed_fd[DISK_FDS], again; /* and whether one was synced again */
-} faults;
-
-static sr_io sound;
-
-/* Calls that signals can interrupt. */
-static bool fails(bool interruptible) {
-    faults.calls++;
-    bool hit =
-        faults.at > 0 && (faults.calls == faults.at || (faults.on && faults.calls > faults.at));
-    if (!hit || (faults.error == EINTR && !interruptible) || faults.error == 0) return false;
-    errno = faults.error;
-    return true;
-}
-
-static int fault_open(const char *p, int f, unsigned m) {
-    int fd = fails(true) ? -1 : sound.open(p, f, m);
-    if (fd >= 0 && fd < DISK_FDS) faults.failed_fd[fd] = false;
-    return fd;
-}
-static ssize_t fault_pread(int fd, void *b, size_t n, off_t o) {
-    return fails(true) ? -1 : sound.pread(fd, b, n, o);
-}
-static ssize_t fault_read(int fd, void *b, size_t n) {
-    return fails(true) ? -1 : sound.read(fd, b, n);
-}
-static ssize_t fault_write(int fd, const void *b, size_t n) {
-    if (fails(true)) return -1;
-    bool cut = faults.error == 0 && faults.calls >= faults.at && faults.at > 0 && n > 1;
-    return sound.write(fd, b, cut ? (n + 1) / 2 : n);
-}
-static int fault_fsync(int fd) {
-    if (faults.failed_fd[fd]) faults.again = true;
-    if (!fails(true)) return sound.fsync(fd);
-    if (faults.error != EINTR) faults.failed_fd[fd] = true;
-    return -1;
-}
-static int fault_close(int fd) {
-    int rc = sound.close(fd); /* the descriptor is closed in either case */
-    return fails(true) ? -1 : rc;
-}
-static int fault_rename(const char *a, const char *b) {
-    return fails(false) ? -1 : sound.rename(a, b);
-}
-static int fault_exchange(const char *a, const char *b) {
-    return fails(false) ? -1 : sound.exchange(a, b);
-}
-static int fault_mkdir(const char *p, unsigned m) {
-    return fails(false) ? -1 : sound.mkdir(p, m);
-}
-static int fault_unlink(const char *p) {
-    return fails(false) ? -1 : sound.unlink(p);
-}
-static int fault_rmdir(const char *p) {
-    return fails(false) ? -1 : sound.rmdir(p);
-}
-static int fault_fallocate(int fd, off_t n) {
-    return fails(true) ? -1 : sound.fallocate(fd, n);
-}
-static int fault_flock(int fd, int o) {
-    return fails(true) ? -1 : sound.flock(fd, o);
-}
-static int fault_space(const char *p, uint64_t *n) {
-    return fails(false) ? -1 : sound.space(p, n);
-}
-
-static void arm(int at_call, int error, bool on) {
-    memset(&faults, 0, sizeof faults);
-    faults.at = at_call;
-    faults.error = error;
-    faults.on = on;
-    sr_io_now = (sr_io){
-        .open = fault_open,
-        .pread = fault_pread,
-        .read = fault_read,
-        .write = fault_write,
-        .fsync = fault_fsync,
-        .close = fault_close,
-        .rename = fault_rename,
-        .exchange = fault_exchange,
-        .mkdir = fault_mkdir,
-        .unlink = fault_unlink,
-        .rmdir = fault_rmdir,
-        .fallocate = fault_fallocate,
-        .ftruncate = sound.ftruncate,
-        .flock = fault_flock,
-        .space = fault_space,
-    };
-}
-
 static sr_status save_and_retain(const char *run, int64_t step) {
     SR_TRY(save(run, step));
     return sr_checkpoint_retain(run, step, 2, 0);
@@ -235,10 +141,11 @@ static bool save_with_fault(int n, int error, bool on) {
     empty("crash");
     CHECK_OK(sr_run_dir_open(&dir, run));
     CHECK(save(run, 10) == SR_OK && save(run, 20) == SR_OK);
-    arm(n, error, on);
+    io_fail(n, error, NULL);
+    io_faults.on = on;
     sr_status st = save_and_retain(run, 30);
-    bool reached = faults.calls >= n, again = faults.again;
-    sr_io_now = sound;
+    bool reached = io_faults.calls >= n, again = io_faults.again;
+    io_sound();
     bool harmless = error == EINTR || error == 0;
     CHECK(!harmless || st == SR_OK);
     CHECK(!again);
@@ -268,10 +175,10 @@ static void test_failing_start(void) {
     for (int n = 1, reached = 1; reached; n++) {
         sr_run_dir *dir = NULL;
         empty("crash");
-        arm(n, EIO, false);
+        io_fail(n, EIO, NULL);
         sr_status st = sr_run_dir_open(&dir, at("crash/runs/a"));
-        reached = faults.calls >= n;
-        sr_io_now = sound;
+        reached = io_faults.calls >= n;
+        io_sound();
         CHECK((st == SR_OK) == (dir != NULL));
         sr_run_dir_close(dir);
         CHECK_OK(sr_run_dir_open(&dir, at("crash/runs/a")));
@@ -294,7 +201,6 @@ static void test_failing_memory(void) {
 
 int main(void) {
     if (!begin_saves()) return perror("a folder for the tests"), 1;
-    sound = sr_io_now;
     int64_t live = sr_mem_live();
     test_order();
     test_power_cuts();

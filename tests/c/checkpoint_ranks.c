@@ -4,6 +4,7 @@
 
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
+#include "tests/support/io_faults.h"
 #include "tests/c/saves.h"
 
 /* What was written by the process that joins: the optimizer's file; the other writes the rest. */
@@ -79,45 +80,21 @@ static void test_reports(const char *run) {
 
 /* ---- a disk that fails ----------------------------------------------------------------------- */
 
-static sr_io sound;
-static int calls, fails_at;
-
-static bool fails(void) {
-    if (++calls != fails_at) return false;
-    errno = ENOSPC;
-    return true;
-}
-
-static int failing_open(const char *path, int flags, unsigned mode) {
-    return fails() ? -1 : sound.open(path, flags, mode);
-}
-
-static ssize_t failing_write(int fd, const void *bytes, size_t size) {
-    return fails() ? -1 : sound.write(fd, bytes, size);
-}
-
-static int failing_fsync(int fd) {
-    return fails() ? -1 : sound.fsync(fd);
-}
-
 /* A full disk at any call of either process: the checkpoint before is left, and no draft. */
 static void test_full_disk(const char *run) {
     bool reached = true;
-    sound = sr_io_now;
     CHECK_OK(save_together(run, 50));
-    for (fails_at = 1; reached; fails_at++) {
-        calls = 0;
-        sr_io_now.open = failing_open;
-        sr_io_now.write = failing_write;
-        sr_io_now.fsync = failing_fsync;
+    int n = 1;
+    for (; reached; n++) {
+        io_fail(n, ENOSPC, NULL);
         sr_status st = save_together(run, 60);
-        sr_io_now = sound;
-        reached = calls >= fails_at;
+        reached = io_faults.calls >= n;
+        io_sound();
         CHECK((st == SR_OK) == !reached || file_exists(at("run/step-000000060")));
         CHECK(holds(at("run/step-000000050"), 50));
         sr_file_remove_tree(at("run/step-000000060"));
     }
-    CHECK(fails_at > 20);
+    CHECK(n > 20);
 }
 
 /* Three saves; the last one repeats a step. */

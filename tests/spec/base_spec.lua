@@ -138,47 +138,12 @@ describe("a full or read-only disk", function()
   end)
 end)
 
-describe("a storage fault", function()
-  after_each(function() fault.storage(0) end)
-
-  it("at any system call leaves either the old or the new file intact", function()
-    local path = scratch .. "/f"
-    for _, error in ipairs { "EIO", "ENOSPC" } do
-      local n = 0
-      repeat
-        n = n + 1
-        fault.storage(0)
-        assert(sys.write_file(path, "old"))
-        fault.storage(n, error)
-        local ok, message, code = sys.write_file(path, "new")
-        local made = fault.storage_calls()
-        fault.storage(0)
-        local now = assert(sys.read_file(path))
-        assert.is_true(now == "new" or now == "old")
-        if not ok then
-          assert.equal("storage", code)
-          assert.is_truthy(message:find(scratch, 1, true))
-        end
-      until made < n
-      assert.is_true(n > 5)
-    end
-  end)
-
+describe("writing a file", function()
   it("replaces files only", function()
     local ok, message, code = sys.write_file("/dev/null", "x")
     assert.same({ nil, "storage" }, { ok, code })
     assert.equal("/dev/null: not a regular file; write to a regular file", message)
     assert.is_nil((sys.check_writable("/dev/null")))
-  end)
-
-  it("on a full disk is reported with a remedy", function()
-    fault.storage(1, "ENOSPC", "write")
-    local ok, message, code = sys.write_file(scratch .. "/full", "x")
-    assert.is_nil(ok)
-    assert.equal("storage", code)
-    assert.matches("free some space", message)
-    fault.storage(0)
-    assert.is_false(sys.exists(scratch .. "/full"))
   end)
 end)
 

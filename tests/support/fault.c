@@ -6,12 +6,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/base/io.h"
 #include "core/base/mem.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/lstate.h"
 #include "lua/bind/ltensor.h"
 #include "tests/support/fail.h"
+#include "tests/support/io_faults.h"
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -45,51 +45,6 @@ static int fault_lua_limit(lua_State *L) {
 
 /* ---- storage -------------------------------------------------------------------------------- */
 
-static sr_io real;
-static bool replaced;
-static int64_t storage_calls, fail_at;
-static int fail_errno;
-static const char *only; /* the call that is counted; NULL: all */
-
-static bool fails(const char *name) {
-    if (only != NULL && strcmp(name, only) != 0) return false;
-    if (++storage_calls != fail_at) return false;
-    errno = fail_errno;
-    return true;
-}
-
-static int fail_open(const char *path, int flags, unsigned mode) {
-    return fails("open") ? -1 : real.open(path, flags, mode);
-}
-static ssize_t fail_pread(int fd, void *bytes, size_t size, off_t at) {
-    return fails("pread") ? -1 : real.pread(fd, bytes, size, at);
-}
-static ssize_t fail_read(int fd, void *bytes, size_t size) {
-    return fails("read") ? -1 : real.read(fd, bytes, size);
-}
-static ssize_t fail_write(int fd, const void *bytes, size_t size) {
-    return fails("write") ? -1 : real.write(fd, bytes, size);
-}
-static int fail_fsync(int fd) {
-    return fails("fsync") ? -1 : real.fsync(fd);
-}
-static int fail_close(int fd) {
-    int rc = real.close(fd); /* a failed close has closed the file too */
-    return fails("close") ? -1 : rc;
-}
-static int fail_rename(const char *from, const char *to) {
-    return fails("rename") ? -1 : real.rename(from, to);
-}
-static int fail_mkdir(const char *path, unsigned mode) {
-    return fails("mkdir") ? -1 : real.mkdir(path, mode);
-}
-static int fail_unlink(const char *path) {
-    return fails("unlink") ? -1 : real.unlink(path);
-}
-static int fail_rmdir(const char *path) {
-    return fails("rmdir") ? -1 : real.rmdir(path);
-}
-
 static const char *const CALLS[] = {"any",   "open",   "pread", "read",   "write", "fsync",
                                     "close", "rename", "mkdir", "unlink", "rmdir", NULL};
 static const char *const ERRORS[] = {"EIO", "ENOSPC", "EACCES", "EROFS", "EINTR", NULL};
@@ -100,30 +55,21 @@ static int fault_storage(lua_State *L) {
     int64_t n = lsr_checkrange(L, 1, 0, INT64_MAX);
     int error = NUMBERS[luaL_checkoption(L, 2, "EIO", ERRORS)];
     int call = luaL_checkoption(L, 3, "any", CALLS);
-    if (!replaced) real = sr_io_now;
-    replaced = n > 0;
-    storage_calls = 0;
-    fail_at = n;
-    fail_errno = error;
-    only = call > 0 ? CALLS[call] : NULL;
-    sr_io_now = real;
-    if (n == 0) return 0;
-    sr_io_now.open = fail_open;
-    sr_io_now.pread = fail_pread;
-    sr_io_now.read = fail_read;
-    sr_io_now.write = fail_write;
-    sr_io_now.fsync = fail_fsync;
-    sr_io_now.close = fail_close;
-    sr_io_now.rename = fail_rename;
-    sr_io_now.mkdir = fail_mkdir;
-    sr_io_now.unlink = fail_unlink;
-    sr_io_now.rmdir = fail_rmdir;
+    if (n == 0) {
+        io_sound();
+        return 0;
+    }
+    io_fail(n, error, call > 0 ? CALLS[call] : NULL);
+    sr_io_now.exchange = io_faults.sound.exchange; /* what is no call of CALLS is not counted */
+    sr_io_now.fallocate = io_faults.sound.fallocate;
+    sr_io_now.flock = io_faults.sound.flock;
+    sr_io_now.space = io_faults.sound.space;
     return 0;
 }
 
 /* storage_calls() -> how many were made since the last call to storage(n) with n > 0 */
 static int fault_storage_calls(lua_State *L) {
-    lua_pushinteger(L, storage_calls);
+    lua_pushinteger(L, io_faults.calls);
     return 1;
 }
 
