@@ -8,12 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/directory.h"
 #include "core/base/draft.h"
-#include "core/base/file.h"
 #include "core/base/io.h"
 #include "core/base/log.h"
-#include "core/base/mem.h"
 #include "core/base/reader.h"
 #include "core/base/rng.h"
 #include "core/base/status.h"
@@ -21,14 +18,7 @@
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/support/io_faults.h"
-
-static char scratch[] = "/tmp/seqrun-base-XXXXXX";
-
-static const char *in_scratch(const char *name) {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", scratch, name);
-    return path;
-}
+#include "tests/support/scratch.h"
 
 /* ---- status --------------------------------------------------------------------------------- */
 
@@ -196,19 +186,10 @@ static void reader_claims(void) {
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static bool holds(const char *path, const char *wanted) {
-    void *bytes;
-    size_t size;
-    if (sr_file_read(&bytes, &size, path, 1000) != SR_OK) return false;
-    bool same = size == strlen(wanted) && memcmp(bytes, wanted, size) == 0;
-    sr_free(bytes);
-    return same;
-}
-
 static void reading(void) {
     void *bytes;
     size_t size;
-    const char *path = in_scratch("read");
+    const char *path = at("read");
     CHECK_FAILS(sr_file_read(&bytes, &size, path, 10), SR_ENOENT, "read: cannot open");
     CHECK(bytes == NULL && size == 0);
     CHECK_OK(sr_file_replace(path, "0123456789", 10));
@@ -218,8 +199,8 @@ static void reading(void) {
     CHECK_FAILS(sr_file_read(&bytes, &size, path, 9), SR_EDATA, "has 10 bytes, the limit is 9");
     CHECK_FAILS(sr_file_read(&bytes, &size, scratch, 9), SR_EDATA, "expected a regular file");
     CHECK_FAILS(sr_file_read(&bytes, &size, "/dev/zero", 9), SR_EDATA, "a pipe or a device");
-    CHECK(mkfifo(in_scratch("pipe"), 0600) == 0); /* must not wait for a writer */
-    CHECK_FAILS(sr_file_read(&bytes, &size, in_scratch("pipe"), 9), SR_EDATA, "a pipe or a device");
+    CHECK(mkfifo(at("pipe"), 0600) == 0); /* must not wait for a writer */
+    CHECK_FAILS(sr_file_read(&bytes, &size, at("pipe"), 9), SR_EDATA, "a pipe or a device");
     /* fstat reports 0 bytes for files in /proc; they are read to the end nevertheless */
     CHECK_OK(sr_file_read(&bytes, &size, "/proc/self/maps", 1 << 24));
     CHECK(size > 100 && strlen(bytes) == size);
@@ -229,8 +210,8 @@ static void reading(void) {
 
 static void reading_at(void) {
     char bytes[8];
-    CHECK_OK(sr_file_replace(in_scratch("at"), "0123456789", 10));
-    int fd = open(in_scratch("at"), O_RDONLY);
+    CHECK_OK(sr_file_replace(at("at"), "0123456789", 10));
+    int fd = open(at("at"), O_RDONLY);
     CHECK_OK(sr_file_pread(fd, bytes, 4, 6, "at"));
     CHECK(memcmp(bytes, "6789", 4) == 0);
     CHECK_FAILS(sr_file_pread(fd, bytes, 5, 6, "at"), SR_EDATA,
@@ -250,20 +231,20 @@ static void folders(void) {
     CHECK_OK(sr_file_make_dirs(path));
     CHECK(sr_file_is_dir(path) && file_exists(path));
     CHECK_FAILS(sr_file_make_dirs(""), SR_EINVAL, "empty");
-    CHECK_OK(sr_file_replace(in_scratch("x/b"), "", 0));
-    CHECK_OK(sr_file_replace(in_scratch("x/a"), "", 0));
-    CHECK(file_exists(in_scratch("x/a")) && !sr_file_is_dir(in_scratch("x/a")));
-    CHECK_FAILS(sr_file_make_dirs(in_scratch("x/a/c")), SR_EIO, "create the directory");
-    CHECK_OK(sr_file_list(&names, &count, in_scratch("x")));
+    CHECK_OK(sr_file_replace(at("x/b"), "", 0));
+    CHECK_OK(sr_file_replace(at("x/a"), "", 0));
+    CHECK(file_exists(at("x/a")) && !sr_file_is_dir(at("x/a")));
+    CHECK_FAILS(sr_file_make_dirs(at("x/a/c")), SR_EIO, "create the directory");
+    CHECK_OK(sr_file_list(&names, &count, at("x")));
     CHECK(count == 3 && strcmp(names[0], "a") == 0 && strcmp(names[2], "y") == 0);
     sr_file_list_free(names, count);
-    CHECK_FAILS(sr_file_list(&names, &count, in_scratch("none")), SR_ENOENT, "none: cannot list");
-    CHECK(symlink(scratch, in_scratch("x/link")) == 0);
-    CHECK_OK(sr_file_replace(in_scratch("keep"), "k", 1));
-    CHECK_OK(sr_file_remove_tree(in_scratch("x")));
-    CHECK(!file_exists(in_scratch("x")));
-    CHECK(holds(in_scratch("keep"), "k")); /* the link was not followed */
-    CHECK_OK(sr_file_remove_tree(in_scratch("x")));
+    CHECK_FAILS(sr_file_list(&names, &count, at("none")), SR_ENOENT, "none: cannot list");
+    CHECK(symlink(scratch, at("x/link")) == 0);
+    CHECK_OK(sr_file_replace(at("keep"), "k", 1));
+    CHECK_OK(sr_file_remove_tree(at("x")));
+    CHECK(!file_exists(at("x")));
+    CHECK(file_is(at("keep"), "k")); /* the link was not followed */
+    CHECK_OK(sr_file_remove_tree(at("x")));
 }
 
 /* The n-th call fails; what is read and written goes in parts. */
@@ -283,16 +264,16 @@ static size_t entries(const char *path) {
 /* Fails every file operation of a replacement in turn: either the old or the new file is intact,
  * and the directory has no other files. */
 static void failing_replacement(int error) {
-    CHECK_OK(sr_file_make_dirs(in_scratch("swap")));
+    CHECK_OK(sr_file_make_dirs(at("swap")));
     for (int n = 1;; n++) {
-        CHECK_OK(sr_file_replace(in_scratch("swap/f"), "old contents", 12));
+        CHECK_OK(sr_file_replace(at("swap/f"), "old contents", 12));
         inject(n, error, NULL);
-        sr_status st = sr_file_replace(in_scratch("swap/f"), "new contents", 12);
+        sr_status st = sr_file_replace(at("swap/f"), "new contents", 12);
         int64_t made = io_faults.calls;
         io_sound();
-        CHECK(entries(in_scratch("swap")) == 1);
-        bool is_new = holds(in_scratch("swap/f"), "new contents");
-        CHECK(is_new || holds(in_scratch("swap/f"), "old contents"));
+        CHECK(entries(at("swap")) == 1);
+        bool is_new = file_is(at("swap/f"), "new contents");
+        CHECK(is_new || file_is(at("swap/f"), "old contents"));
         if (made < n) { /* no call failed */
             CHECK(st == SR_OK && is_new && made >= 12);
             return;
@@ -308,24 +289,23 @@ static void failing_storage(void) {
     failing_replacement(EIO);
     failing_replacement(ENOSPC);
     inject(1, ENOSPC, "write");
-    CHECK_FAILS(sr_file_replace(in_scratch("full"), "x", 1), SR_EIO, "free some space");
+    CHECK_FAILS(sr_file_replace(at("full"), "x", 1), SR_EIO, "free some space");
     inject(1, EACCES, "open");
-    CHECK_FAILS(sr_file_replace(in_scratch("no"), "x", 1), SR_EIO, "choose a writable");
+    CHECK_FAILS(sr_file_replace(at("no"), "x", 1), SR_EIO, "choose a writable");
     inject(1, EIO, "rename");
-    CHECK_FAILS(sr_file_replace(in_scratch("no"), "x", 1), SR_EIO, "cannot replace");
+    CHECK_FAILS(sr_file_replace(at("no"), "x", 1), SR_EIO, "cannot replace");
     inject(0, 0, NULL);
-    CHECK_FAILS(sr_file_replace(in_scratch("none/f"), "x", 1), SR_EIO,
+    CHECK_FAILS(sr_file_replace(at("none/f"), "x", 1), SR_EIO,
                 "none/f: cannot create a temporary file next to it: its directory does not exist");
-    CHECK_FAILS(sr_file_replace(in_scratch("swap"), "x", 1), SR_EIO, "name a file, not a dir");
-    CHECK_FAILS(sr_file_replace(in_scratch("swap/f/g"), "x", 1), SR_EIO,
-                "part of the path is a file");
+    CHECK_FAILS(sr_file_replace(at("swap"), "x", 1), SR_EIO, "name a file, not a dir");
+    CHECK_FAILS(sr_file_replace(at("swap/f/g"), "x", 1), SR_EIO, "part of the path is a file");
     inject(2, EIO, "read");
-    CHECK_FAILS(sr_file_read(&bytes, &size, in_scratch("swap/f"), 99), SR_EIO, "cannot read");
+    CHECK_FAILS(sr_file_read(&bytes, &size, at("swap/f"), 99), SR_EIO, "cannot read");
     CHECK(bytes == NULL);
     inject(0, 0, NULL); /* three bytes at a time */
-    CHECK(holds(in_scratch("swap/f"), "new contents"));
+    CHECK(file_is(at("swap/f"), "new contents"));
     io_sound();
-    CHECK(!file_exists(in_scratch("full")) && !file_exists(in_scratch("no")));
+    CHECK(!file_exists(at("full")) && !file_exists(at("no")));
 }
 
 /* ---- every allocation of base fails in turn -------------------------------------------------- */
@@ -334,16 +314,16 @@ static sr_status use_everything(void) {
     void *bytes;
     size_t size, count;
     char **names;
-    SR_TRY(sr_file_make_dirs(in_scratch("memory/deep")));
-    SR_TRY(sr_file_replace(in_scratch("memory/file"), "text", 4));
-    SR_TRY(sr_file_list(&names, &count, in_scratch("memory")));
+    SR_TRY(sr_file_make_dirs(at("memory/deep")));
+    SR_TRY(sr_file_replace(at("memory/file"), "text", 4));
+    SR_TRY(sr_file_list(&names, &count, at("memory")));
     sr_file_list_free(names, count);
-    SR_TRY(sr_file_read(&bytes, &size, in_scratch("memory/file"), 100));
+    SR_TRY(sr_file_read(&bytes, &size, at("memory/file"), 100));
     sr_free(bytes);
     sr_threads *team;
     SR_TRY(sr_threads_new(&team, 3));
     sr_threads_free(team);
-    return sr_file_remove_tree(in_scratch("memory"));
+    return sr_file_remove_tree(at("memory"));
 }
 
 /* ---- threads -------------------------------------------------------------------------------- */
@@ -501,7 +481,7 @@ static void logging(void) {
 }
 
 int main(void) {
-    if (mkdtemp(scratch) == NULL) return 1;
+    if (!scratch_begin()) return 1;
     statuses();
     known_answers();
     counters();
@@ -521,6 +501,6 @@ int main(void) {
     two_callers_share_a_pool();
     pool_limits();
     logging();
-    CHECK_OK(sr_file_remove_tree(scratch));
+    scratch_end();
     return CHECK_DONE();
 }

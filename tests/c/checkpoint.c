@@ -200,7 +200,7 @@ static void test_failing_memory(void) {
 }
 
 int main(void) {
-    if (!begin_saves()) return perror("a folder for the tests"), 1;
+    if (!scratch_begin()) return 1;
     int64_t live = sr_mem_live();
     test_order();
     test_power_cuts();
@@ -209,6 +209,6 @@ int main(void) {
     test_failing_start();
     test_failing_memory();
     CHECK(sr_mem_live() == live);
-    sr_file_remove_tree(base);
+    scratch_end();
     return CHECK_DONE();
 }

@@ -13,12 +13,6 @@ OWNER(sr_run_dir, sr_run_dir_close)
 
 /* ---- damage ---------------------------------------------------------------------------------- */
 
-static void put_file(const char *path, const void *bytes, size_t size) {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    CHECK(fd >= 0 && write(fd, bytes, size) == (ssize_t)size);
-    close(fd);
-}
-
 /* Any flipped bit, any other length and a missing file are all detected. */
 static void damage_file(const char *folder, const char *name) {
     char path[600];
@@ -222,7 +216,7 @@ static void test_planted(void) {
 }
 
 int main(void) {
-    if (!begin_saves()) return perror("a folder for the tests"), 1;
+    if (!scratch_begin()) return 1;
     int64_t live = sr_mem_live();
     test_damage();
     test_hostile_manifests();
@@ -230,6 +224,6 @@ int main(void) {
     test_retention();
     test_planted();
     CHECK(sr_mem_live() == live);
-    sr_file_remove_tree(base);
+    scratch_end();
     return CHECK_DONE();
 }

@@ -133,7 +133,7 @@ static void test_failing_memory(const char *run) {
 }
 
 int main(void) {
-    if (!begin_saves()) return perror("a folder for the tests"), 1;
+    if (!scratch_begin()) return 1;
     int64_t live = sr_mem_live();
     char *run = at("run");
     sr_run_dir *dir;
@@ -145,6 +145,6 @@ int main(void) {
     sr_run_dir_close(dir);
     test_power_cuts();
     CHECK(sr_mem_live() == live);
-    sr_file_remove_tree(base);
+    scratch_end();
     return CHECK_DONE();
 }

@@ -4,13 +4,11 @@
 #include <unistd.h>
 
 #include "core/base/choices.h"
-#include "core/base/directory.h"
-#include "core/base/file.h"
-#include "core/base/mem.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
+#include "tests/support/scratch.h"
 
-static char folder[] = "/tmp/seqrun-choices-XXXXXX", path[64];
+static const char *path;
 
 static bool is(const sr_choices *c, const char *key, const char *value) {
     const char *found = sr_choices_find(c, key);
@@ -22,12 +20,6 @@ static sr_choices *open_file(void) {
     sr_choices *c;
     CHECK_OK(sr_choices_open(&c, "four", path, 4));
     return c;
-}
-
-static void write_text(const char *text) {
-    FILE *f = fopen(path, "w");
-    fputs(text, f);
-    fclose(f);
 }
 
 static void test_kept(void) {
@@ -57,8 +49,9 @@ static void test_first_stands(void) {
 }
 
 static void test_damage(void) {
-    write_text(
-        "good\t61626364\nshort\t6162\nodd\t6162636g\nnothing\n\t\ngood\t00000000\ntorn\t616");
+    static const char text[] =
+        "good\t61626364\nshort\t6162\nodd\t6162636g\nnothing\n\t\ngood\t00000000\ntorn\t616";
+    put_file(path, text, sizeof text - 1);
     sr_choices *a = open_file();
     CHECK(is(a, "good", "abcd") && is(a, "short", NULL) && is(a, "odd", NULL) &&
           is(a, "torn", NULL));
@@ -156,7 +149,7 @@ static void test_nowhere(void) {
 
 static void test_cache_path(void) {
     char *found;
-    setenv("XDG_CACHE_HOME", folder, 1);
+    setenv("XDG_CACHE_HOME", scratch, 1);
     CHECK_OK(sr_cache_path(&found, "x.txt"));
     CHECK(found != NULL && strstr(found, "/seqrun/x.txt") != NULL);
     sr_free(found);
@@ -183,8 +176,8 @@ static void test_memory(void) {
 }
 
 int main(void) {
-    if (mkdtemp(folder) == NULL) return 1;
-    snprintf(path, sizeof path, "%s/choices", folder);
+    if (!scratch_begin()) return 1;
+    path = at("choices");
     test_kept();
     test_first_stands();
     test_damage();
@@ -194,6 +187,6 @@ int main(void) {
     test_nowhere();
     test_cache_path();
     test_memory();
-    CHECK_OK(sr_file_remove_tree(folder));
+    scratch_end();
     return CHECK_DONE();
 }

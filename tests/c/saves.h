@@ -3,7 +3,6 @@
 #ifndef SR_TESTS_SAVES_H
 #define SR_TESTS_SAVES_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,27 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/directory.h"
-#include "core/base/file.h"
-#include "core/base/mem.h"
 #include "core/store/checkpoint.h"
 #include "core/store/saving.h"
-
-static char base[100]; /* a temporary directory, in memory if possible */
-
-/* A path in it; equal paths are the same pointer, valid until the program exits. */
-static inline char *at(const char *format, ...) {
-    static char *texts[64];
-    char text[400];
-    int n = snprintf(text, sizeof text, "%s/", base), i = 0;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + n, sizeof text - (size_t)n, format, args);
-    va_end(args);
-    while (texts[i] != NULL && strcmp(texts[i], text) != 0) i++;
-    if (texts[i] == NULL) texts[i] = strdup(text);
-    return texts[i];
-}
+#include "tests/support/scratch.h"
 
 /* ---- a small checkpoint ---------------------------------------------------------------------- */
 
@@ -132,13 +113,6 @@ static inline bool recovers(const char *run, int64_t promised) {
 static inline void empty(const char *name) {
     sr_file_remove_tree(at("%s", name));
     mkdir(at("%s", name), 0700);
-}
-
-/* Creates the temporary directory; false on failure. */
-static inline bool begin_saves(void) {
-    bool memory = access("/dev/shm", W_OK) == 0;
-    snprintf(base, sizeof base, "%s/seqrun-checkpoint-XXXXXX", memory ? "/dev/shm" : "/tmp");
-    return mkdtemp(base) != NULL;
 }
 
 #endif

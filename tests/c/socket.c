@@ -6,21 +6,13 @@
 #include <unistd.h>
 
 #include "core/base/limit.h"
-#include "core/base/mem.h"
 #include "core/base/socket.h"
 #include "core/base/system.h"
 #include "core/base/thread.h"
 #include "core/base/watch.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
-
-static char scratch[] = "/tmp/seqrun-socket-XXXXXX";
-
-static const char *in_scratch(const char *name) {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", scratch, name);
-    return path;
-}
+#include "tests/support/scratch.h"
 
 static mode_t mode_of(const char *path) {
     struct stat st;
@@ -62,8 +54,8 @@ typedef struct pair {
 
 static pair connected(void) {
     pair p;
-    CHECK_OK(sr_socket_listen(&p.listener, in_scratch("s")));
-    CHECK_OK(sr_socket_connect(&p.there, in_scratch("s")));
+    CHECK_OK(sr_socket_listen(&p.listener, at("s")));
+    CHECK_OK(sr_socket_connect(&p.there, at("s")));
     CHECK_OK(sr_socket_accept(&p.here, p.listener));
     CHECK(p.here >= 0);
     return p;
@@ -73,7 +65,7 @@ static void disconnect(pair p) {
     sr_socket_close(p.here);
     sr_socket_close(p.there);
     sr_socket_close(p.listener);
-    unlink(in_scratch("s"));
+    unlink(at("s"));
 }
 
 static void bytes_arrive(void) {
@@ -81,7 +73,7 @@ static void bytes_arrive(void) {
     char bytes[16];
     size_t n;
     bool open;
-    CHECK(mode_of(in_scratch("s")) == 0600);
+    CHECK(mode_of(at("s")) == 0600);
     int other;
     CHECK_OK(sr_socket_accept(&other, p.listener));
     CHECK(other == -1);
@@ -120,7 +112,7 @@ static void failures_say_where(void) {
     path[sizeof path - 1] = '\0';
     CHECK_FAILS(sr_socket_listen(&fd, path), SR_EINVAL, "1 to 107 bytes, got 108");
     CHECK_FAILS(sr_socket_connect(&fd, ""), SR_EINVAL, "got 0");
-    CHECK_FAILS(sr_socket_connect(&fd, in_scratch("nobody")), SR_ENOENT, "no process listens");
+    CHECK_FAILS(sr_socket_connect(&fd, at("nobody")), SR_ENOENT, "no process listens");
     CHECK_FAILS(sr_socket_listen(&fd, "/proc/nowhere/s"), SR_ENOENT, "cannot create");
     CHECK(fd == -1);
 }
@@ -128,9 +120,9 @@ static void failures_say_where(void) {
 /* After kill -9 the name stays: nobody listens, and the next run replaces it. */
 static void a_stale_socket_is_replaced(void) {
     int fd, there;
-    CHECK_OK(sr_socket_listen(&fd, in_scratch("s")));
+    CHECK_OK(sr_socket_listen(&fd, at("s")));
     sr_socket_close(fd);
-    CHECK_FAILS(sr_socket_connect(&there, in_scratch("s")), SR_ENOENT, "no process listens");
+    CHECK_FAILS(sr_socket_connect(&there, at("s")), SR_ENOENT, "no process listens");
     disconnect(connected());
 }
 
@@ -210,7 +202,7 @@ static void allocations_have_a_limit(void) {
 }
 
 int main(void) {
-    if (mkdtemp(scratch) == NULL) return 1;
+    if (!scratch_begin()) return 1;
     folders_are_private();
     bytes_arrive();
     a_full_socket_does_not_block();

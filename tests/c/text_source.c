@@ -7,29 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/base/directory.h"
 #include "core/base/io.h"
-#include "core/base/mem.h"
 #include "core/tokenizer/encode.h"
 #include "core/text/sentence.h"
 #include "tests/support/check.h"
+#include "tests/support/scratch.h"
 
-static char folder[] = "/tmp/seqrun-source-XXXXXX";
-
-static const char *at(const char *name) {
-    static char paths[4][256];
-    static int next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static void put_file(const char *name, const void *bytes, size_t size) {
-    FILE *f = fopen(at(name), "wb");
-    CHECK(f != NULL && fwrite(bytes, 1, size, f) == size && fclose(f) == 0);
-}
-
-#define PUT(name, text) put_file(name, text, sizeof(text) - 1)
+#define PUT(name, text) put_file(at(name), text, sizeof(text) - 1)
 
 /* A shell command; $D is the directory. */
 static void run(const char *command) {
@@ -88,8 +72,8 @@ static void directories(void) {
     CHECK_FAILS(read_lines(got, sizeof got, at("d/none"), NULL), SR_EDATA,
                 "no files in this directory");
     char deep[256] = "deep";
-    mkdir(at(deep), 0777);
-    for (int i = 0; i < SR_SOURCE_DEPTH; i++) strcat(deep, "/x"), mkdir(at(deep), 0777);
+    mkdir(at("%s", deep), 0777);
+    for (int i = 0; i < SR_SOURCE_DEPTH; i++) strcat(deep, "/x"), mkdir(at("%s", deep), 0777);
     CHECK_FAILS(read_lines(got, sizeof got, at("deep"), NULL), SR_EDATA, "nested deeper");
 }
 
@@ -145,7 +129,7 @@ static void rubbish(void) {
     memset(block, 'a', sizeof block);
     for (size_t i = 79; i < sizeof block; i += 80) block[i] = '\n';
     memset(block + 150000, 0xE9, 9000);
-    put_file("latin", block, sizeof block);
+    put_file(at("latin"), block, sizeof block);
     sr_source *s;
     const char *paths[] = {at("latin")};
     CHECK_OK(sr_source_open(&s, paths, 1, NULL));
@@ -274,7 +258,7 @@ static void gigabyte_line(void) {
 }
 
 int main(void) {
-    CHECK(mkdtemp(folder) != NULL && setenv("D", folder, 1) == 0);
+    CHECK(scratch_begin() && setenv("D", scratch, 1) == 0);
     lines();
     directories();
     gzipped();
@@ -282,7 +266,7 @@ int main(void) {
     rubbish();
     failing_storage();
     gigabyte_line();
-    CHECK_OK(sr_file_remove_tree(folder));
+    scratch_end();
     CHECK(sr_mem_live() == 0);
     return CHECK_DONE();
 }

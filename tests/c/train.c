@@ -8,17 +8,10 @@
 #include "core/seqrun.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
+#include "tests/support/scratch.h"
 
 OWNER(sr_device, sr_device_close)
 OWNER(sr_params, sr_params_free)
-
-static char base[] = "/tmp/seqrun-train-XXXXXX";
-
-static const char *at(const char *name) {
-    static char path[200];
-    snprintf(path, sizeof path, "%s/%s", base, name);
-    return path;
-}
 
 static const sr_param_spec specs[] = {
     {.name = "word", .ndim = 2, .shape = {5, 3}, .std = 0.02, .pad_rows_to = 8},
@@ -165,15 +158,6 @@ static int full_truncate(int fd, off_t size) {
     return -1;
 }
 
-static bool file_is(const char *path, const char *text) {
-    void *bytes;
-    size_t size;
-    if (sr_file_read(&bytes, &size, path, 1000) != SR_OK) return false;
-    bool same = size == strlen(text) && memcmp(bytes, text, size) == 0;
-    sr_free(bytes);
-    return same;
-}
-
 static void test_append(void) {
     sr_append *a;
     CHECK_OK(sr_append_open(&a, at("log"), 0));
@@ -196,14 +180,14 @@ static void test_append(void) {
     CHECK_OK(sr_append_write(a, "2\n", 2));
     sr_append_close(a);
     CHECK(file_is(at("log"), "one\n2\n"));
-    CHECK_FAILS(sr_append_open(&a, base, 0), SR_EIO, "cannot open");
+    CHECK_FAILS(sr_append_open(&a, scratch, 0), SR_EIO, "cannot open");
 }
 
 static sr_status write_events(void) {
     const char *tags[] = {"train/loss", "train/lr"};
     const double values[] = {1.5, 2.5};
     sr_events *e;
-    SR_TRY(sr_events_open(&e, base, 1000, 5));
+    SR_TRY(sr_events_open(&e, scratch, 1000, 5));
     sr_status st = sr_events_scalars(e, 1000, 1, tags, values, 2);
     if (st == SR_OK) st = sr_events_text(e, 1000, 1, "config", "a text that is a little longer");
     sr_events_close(e);
@@ -211,7 +195,7 @@ static sr_status write_events(void) {
 }
 
 int main(void) {
-    if (mkdtemp(base) == NULL) return perror(base), 1;
+    if (!scratch_begin()) return 1;
     sound = sr_io_now;
     int64_t live = sr_mem_live();
     test_layout();
@@ -224,6 +208,6 @@ int main(void) {
     test_append();
     CHECK_STARVED(false, write_events());
     CHECK(sr_mem_live() == live);
-    sr_file_remove_tree(base);
+    scratch_end();
     return CHECK_DONE();
 }
