@@ -26,16 +26,24 @@ end
 
 local function set_grad(p, name, values) p:get(name):grad():copy_(sr.tensor(values)) end
 
+---That store and an optimizer of it; gradients of norm 1.3 where `moved`.
+local function made(kind, options, moved)
+  local p = store()
+  local opt = sr.optim[kind](p, options)
+  if moved then
+    set_grad(p, "w", { 0.3, -0.4 })
+    set_grad(p, "b", { 1.2 })
+  end
+  return p, opt
+end
+
 for _, device in ipairs(sr.devices()) do
   describe("optim on " .. device, function()
     before_each(function() sr.use(device) end)
     after_each(function() sr.use("cpu") end)
 
     it("takes one AdamW step as published", function()
-      local p = store()
-      local opt = sr.optim.adamw(p, { decay = 0.1, eps = 1e-6 })
-      set_grad(p, "w", { 0.3, -0.4 })
-      set_grad(p, "b", { 1.2 })
+      local p, opt = made("adamw", { decay = 0.1, eps = 1e-6 }, true)
       local result = opt:step { rate = 0.01 }
       near(1.3, result.norm)
       assert.is_true(result.finite and result.applied)
@@ -48,10 +56,7 @@ for _, device in ipairs(sr.devices()) do
     end)
 
     it("scales a LAMB update by the norms of weight and update, but not a bias", function()
-      local p = store()
-      local opt = sr.optim.lamb(p, { decay = 0, eps = 1e-6 })
-      set_grad(p, "w", { 0.3, -0.4 })
-      set_grad(p, "b", { 1.2 })
+      local p, opt = made("lamb", { decay = 0, eps = 1e-6 }, true)
       opt:step { rate = 0.01 }
       local u1, u2 = 0.3 / (0.3 + 1e-6), -0.4 / (0.4 + 1e-6)
       local ratio = 5 / math.sqrt(u1 * u1 + u2 * u2)
@@ -63,10 +68,7 @@ for _, device in ipairs(sr.devices()) do
 
     it("clips the global gradient norm, and leaves a smaller one unchanged", function()
       for _, case in ipairs { { 0.13, 0.1 }, { 10, 1 } } do
-        local p = store()
-        local opt = sr.optim.lamb(p, { betas = { 0, 0 }, decay = 0 })
-        set_grad(p, "w", { 0.3, -0.4 })
-        set_grad(p, "b", { 1.2 })
+        local _, opt = made("lamb", { betas = { 0, 0 }, decay = 0 }, true)
         near(1.3, opt:step({ rate = 0, clip = case[1] }).norm)
         local m = opt:moments("b")
         near(1.2 * case[2], m:item())
@@ -75,8 +77,7 @@ for _, device in ipairs(sr.devices()) do
 
     it("adds 1e-6 to the norm when clipping for AdamW, like PyTorch, and nothing for LAMB", function()
       for kind, factor in pairs { adamw = 1 / 3, lamb = 1 / 2 } do
-        local p = store()
-        local opt = sr.optim[kind](p, { betas = { 0, 0 }, decay = 0 })
+        local p, opt = made(kind, { betas = { 0, 0 }, decay = 0 })
         set_grad(p, "b", { 2e-6 })
         opt:step { rate = 0, clip = 1e-6 }
         near(factor, opt:moments("b"):item() / 2e-6, 1e-5)
@@ -95,8 +96,7 @@ for _, device in ipairs(sr.devices()) do
     end)
 
     it("divides the rate of a tensor with a sudden gradient, in StableAdamW", function()
-      local p = store()
-      local opt = sr.optim.stable_adamw(p, { betas = { 0.9, 0.99 }, decay = 0.1 })
+      local p, opt = made("stable_adamw", { betas = { 0.9, 0.99 }, decay = 0.1 })
       set_grad(p, "w", { 0.3, -0.3 })
       set_grad(p, "b", { 1.2 })
       opt:step { rate = 0.01 } -- both moments are the gradient and its square: no division
@@ -148,16 +148,14 @@ for _, device in ipairs(sr.devices()) do
     end)
 
     it("changes the parameters: backward through a graph from before the step is rejected", function()
-      local p = store()
-      local opt = sr.optim.adamw(p)
+      local p, opt = made("adamw")
       local loss = p:get("w"):square():sum()
       opt:step { rate = 0.1 }
       assert.error_matches(function() loss:backward() end, "written to in place")
     end)
 
     it("decays the moments by beta^power", function()
-      local p = store()
-      local opt = sr.optim.adamw(p, { betas = { 0.9, 0.99 }, power = 2 })
+      local p, opt = made("adamw", { betas = { 0.9, 0.99 }, power = 2 })
       for _, g in ipairs { 1, 3 } do
         set_grad(p, "b", { g })
         opt:step { rate = 0 }
@@ -187,8 +185,7 @@ for _, device in ipairs(sr.devices()) do
     end)
 
     it("skips a step with a non-finite gradient or loss, and fails after several in a row", function()
-      local p = store()
-      local opt = sr.optim.lamb(p, { max_skipped = 2 })
+      local p, opt = made("lamb", { max_skipped = 2 })
       set_grad(p, "b", { 1 })
       opt:step { rate = 0.1 }
       local before, m = p:value_of("b"):item(), opt:moments("b"):item()
@@ -204,8 +201,7 @@ for _, device in ipairs(sr.devices()) do
     end)
 
     it("ends the run with the reason if too many updates in a row are skipped", function()
-      local p = store()
-      local opt = sr.optim.adamw(p, { max_skipped = 2 })
+      local p, opt = made("adamw", { max_skipped = 2 })
       for _ = 1, 2 do
         set_grad(p, "b", { math.huge })
         opt:step { rate = 0.1 }
@@ -219,8 +215,7 @@ for _, device in ipairs(sr.devices()) do
     end)
 
     it("reads no result before somebody asks or its history is full", function()
-      local p = store()
-      local opt = sr.optim.adamw(p, { max_skipped = 4 })
+      local _, opt = made("adamw", { max_skipped = 4 })
       local room = (device == "ref" or device == "cpu") and 1 or 4
       local loss, results, waits = sr.tensor(1.5), {}, core.transfers().waits
       for i = 1, 4 do results[i] = opt:step { rate = 0.1, loss = loss } end
@@ -232,8 +227,7 @@ for _, device in ipairs(sr.devices()) do
     end)
 
     it("ends the run even when later updates of its history were applied", function()
-      local p = store()
-      local opt = sr.optim.adamw(p, { max_skipped = 3 })
+      local p, opt = made("adamw", { max_skipped = 3 })
       local done, count = true, 0
       for i = 1, 9 do
         set_grad(p, "b", { i > 1 and i < 5 and 0 / 0 or 1 })
@@ -244,8 +238,7 @@ for _, device in ipairs(sr.devices()) do
     end)
 
     it("resets the count of skipped steps when one is applied", function()
-      local p = store()
-      local opt = sr.optim.adamw(p, { max_skipped = 2 })
+      local p, opt = made("adamw", { max_skipped = 2 })
       for i = 1, 6 do
         set_grad(p, "b", { i % 2 == 0 and 1 or 0 / 0 })
         opt:step { rate = 0.1 }
@@ -254,8 +247,7 @@ for _, device in ipairs(sr.devices()) do
     end)
 
     it("clears the gradients after a step, unless they are to be kept", function()
-      local p = store()
-      local opt = sr.optim.adamw(p)
+      local p, opt = made("adamw")
       set_grad(p, "w", { 0.5, 0.25 })
       opt:step { rate = 0, zero_grad = false }
       assert.same({ 0.5, 0.25 }, p:get("w"):grad():totable())
@@ -264,8 +256,7 @@ for _, device in ipairs(sr.devices()) do
     end)
 
     it("returns separate results for every step", function()
-      local p = store()
-      local opt = sr.optim.adamw(p)
+      local p, opt = made("adamw")
       set_grad(p, "b", { 1 })
       local first = opt:step { rate = 0 }
       set_grad(p, "b", { 2 })
@@ -376,12 +367,8 @@ it("params reports the error in a list, or an invalid name", function()
   end
   fails("duplicate name 'x'", function() sr.params.new { one "x", one "x" } end)
   fails("size 0 in dimension 2", function() sr.params.new { { name = "x", shape = { 1, 0 } } } end)
-  fails("are not consecutive", function()
-    sr.params.new { one("a", "f"), one "b", one("c", "f") }
-  end)
-  fails("differ in more than rows", function()
-    sr.params.new { one("a", "f", 2), one("b", "f", 3) }
-  end)
+  fails("are not consecutive", function() sr.params.new { one("a", "f"), one "b", one("c", "f") } end)
+  fails("differ in more than rows", function() sr.params.new { one("a", "f", 2), one("b", "f", 3) } end)
   fails("fused and padded", function()
     sr.params.new { { name = "a", shape = { 1 }, fuse = "f", pad_rows_to = 8 } }
   end)

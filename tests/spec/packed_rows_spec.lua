@@ -176,24 +176,26 @@ end)
 
 -- ---- place -------------------------------------------------------------------------------------
 
-each_device("a sequence has the same results alone, packed and padded, with dropout", function()
-  local lens, uids = { 33, 5, 64 }, { 31, 7, 900 }
-  local inputs = {}
-  for s, n in ipairs(lens) do inputs[s] = sr.randn({ n, HIDDEN }, { seed = 6, uid = s }) end
-  local seeds = {}
-  for s, n in ipairs(lens) do seeds[s] = sr.randn({ n, HIDDEN }, { seed = 7, uid = s }) end
+local SEQUENCES, UIDS = { 33, 5, 64 }, { 31, 7, 900 }
 
+---A layout of sequences in some order with these starts; their inputs, of `width` columns, and seeds of backward.
+local function placed(order, starts, rows, width, seed_width)
+  local lens, uids = {}, {}
+  for i, s in ipairs(order) do lens[i], uids[i] = SEQUENCES[s], UIDS[s] end
+  local layout = sr.layout { lens = lens, starts = starts, uids = uids, rows = rows, seed = 5 }
+  local x, seed = sr.zeros(layout:rows(), width), sr.zeros(layout:rows(), seed_width)
+  for i, s in ipairs(order) do
+    local first, n = layout:starts()[i] + 1, lens[i]
+    x:narrow(1, first, n):copy_(sr.randn({ n, width }, { seed = 6, uid = s }))
+    seed:narrow(1, first, n):copy_(sr.randn({ n, seed_width }, { seed = 7, uid = s }))
+  end
+  return layout, leaf(x), seed
+end
+
+each_device("a sequence has the same results alone, packed and padded, with dropout", function()
   ---Output and gradient of every sequence in a layout with these starts.
   local function results(order, starts, rows)
-    local its_lens, its_uids = {}, {}
-    for i, s in ipairs(order) do its_lens[i], its_uids[i] = lens[s], uids[s] end
-    local layout = sr.layout { lens = its_lens, starts = starts, uids = its_uids, rows = rows, seed = 5 }
-    local x, seed = sr.zeros(layout:rows(), HIDDEN), sr.zeros(layout:rows(), HIDDEN)
-    for i, s in ipairs(order) do
-      x:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(inputs[s])
-      seed:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(seeds[s])
-    end
-    leaf(x)
+    local layout, x, seed = placed(order, starts, rows, HIDDEN, HIDDEN)
     local wqkv = sr.randn({ 3 * HIDDEN, HIDDEN }, { seed = 1, uid = 1 }) * 0.3
     local qkv = sr.ops.linear(x, wqkv)
     local y = sr.ops.attention(qkv, layout, { heads = HEADS, dropout = 0.1, layer = 2 })
@@ -201,10 +203,8 @@ each_device("a sequence has the same results alone, packed and padded, with drop
     y:backward(seed)
     local out = {}
     for i, s in ipairs(order) do
-      out[s] = {
-        y:narrow(1, layout:starts()[i] + 1, lens[s]):clone(),
-        x:grad():narrow(1, layout:starts()[i] + 1, lens[s]):clone(),
-      }
+      local first, n = layout:starts()[i] + 1, SEQUENCES[s]
+      out[s] = { y:narrow(1, first, n):clone(), x:grad():narrow(1, first, n):clone() }
     end
     return out
   end
@@ -212,7 +212,7 @@ each_device("a sequence has the same results alone, packed and padded, with drop
   local packed = results({ 1, 2, 3 }, nil, 128)
   local turned = results({ 3, 1, 2 }, nil, 128)
   local padded = results({ 2, 3, 1 }, { 0, 64, 128 }, 192)
-  for s in ipairs(lens) do
+  for s in ipairs(SEQUENCES) do
     local alone = results({ s }, nil, nil)[s]
     for _, other in ipairs { packed[s], turned[s], padded[s] } do
       for k = 1, 2 do
@@ -253,18 +253,10 @@ describe("rotary positions", function()
   end)
 
   each_device("and gates give a sequence the same bits alone and packed, forward and backward", function()
-    local lens, heads, size = { 33, 5, 64 }, 4, 8
+    local heads, size = 4, 8
     local width = (heads + 2 * 2) * size
     local function run(order, starts, rows)
-      local its = {}
-      for i, s in ipairs(order) do its[i] = lens[s] end
-      local layout = sr.layout { lens = its, starts = starts, rows = rows }
-      local x, seed = sr.zeros(layout:rows(), width), sr.zeros(layout:rows(), width / 2)
-      for i, s in ipairs(order) do
-        x:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(sr.randn({ lens[s], width }, { seed = 6, uid = s }))
-        seed:narrow(1, layout:starts()[i] + 1, lens[s]):copy_(sr.randn({ lens[s], width / 2 }, { seed = 7, uid = s }))
-      end
-      leaf(x)
+      local layout, x, seed = placed(order, starts, rows, width, width // 2)
       local turned = sr.ops.rotary(x, layout, { heads = heads, kv_heads = 2, theta = 1000 })
       local y = sr.ops.gated(turned, { act = "silu" })
       y:backward(seed)
@@ -273,7 +265,7 @@ describe("rotary positions", function()
       return bits
     end
     local packed, padded = run({ 1, 2, 3 }), run({ 3, 1, 2 }, { 0, 64, 128 }, 192)
-    for s in ipairs(lens) do
+    for s in ipairs(SEQUENCES) do
       local alone = run({ s })[s]
       assert.is_true(packed[s] == alone and padded[s] == alone)
     end
@@ -311,19 +303,15 @@ local SITES = {}
 
 local ROWS, COLUMNS = 64, 128
 
-function SITES.dropout(layout, p, layer)
-  local x = leaf(sr.ones(layout:rows(), COLUMNS))
-  local y = sr.ops.dropout(x, layout, { p = p, layer = layer })
-  y:backward(sr.ones(layout:rows(), COLUMNS))
-  return y, x:grad()
+local function dropout_site(site)
+  return function(layout, p, layer)
+    local x = leaf(sr.ones(layout:rows(), COLUMNS))
+    local y = sr.ops.dropout(x, layout, { p = p, site = site, layer = layer })
+    y:backward(sr.ones(layout:rows(), COLUMNS))
+    return y, x:grad()
+  end
 end
-
-function SITES.head(layout, p, layer)
-  local x = leaf(sr.ones(layout:rows(), COLUMNS))
-  local y = sr.ops.dropout(x, layout, { p = p, site = "head", layer = layer })
-  y:backward(sr.ones(layout:rows(), COLUMNS))
-  return y, x:grad()
-end
+SITES.dropout, SITES.head = dropout_site(nil), dropout_site("head")
 
 ---Recovers the mask from the output of the norm.
 local function norm_site(site)

@@ -5,6 +5,7 @@ local program = require("tests.support.program")
 
 local late = require("tests.support.devices").plugin("late")
 local odd = require("tests.support.devices").plugin("odd")
+local none = require("tests.support.none")
 
 local exits, works = program.exits, program.works
 
@@ -68,9 +69,7 @@ describe("a plug-in that cannot be used", function()
     local path = program.write(program.folder(), "x.c", "int seven(void) { return 7; }\n")
     local library = path:gsub("x%.c$", "x.so")
     if not os.execute(("gcc -shared -fPIC -o '%s' '%s' 2>/dev/null"):format(library, path)) then return end
-    local _, message, code = sr.plugin(library)
-    assert.equal("device", code)
-    assert.is_truthy(message:find("exports no sr_plugin_init", 1, true))
+    none("device", "exports no sr_plugin_init", sr.plugin(library))
   end)
 end)
 
@@ -130,9 +129,7 @@ describe("a device that is not loaded", function()
 
   it("is named by a path of a plug-in only", function()
     for _, name in ipairs { "../late", "a/b", "late.so", "", ":1", "cpu:", "cpu:x", "cpu:1000" } do
-      local done, message = pcall(sr.use, name)
-      assert.is_false(done)
-      assert.matches("is not available", tostring(message))
+      assert.error_matches(function() sr.use(name) end, "is not available")
     end
   end)
 
@@ -222,9 +219,7 @@ describe("the late device", function()
   it("reports a bad index at the next wait, with the op and the row, once", function()
     local x = sr.tensor { { 1, 2 }, { 3, 4 } }
     local y = sr.ops.gather_rows(x, sr.tensor({ 0, 2 }, { dtype = "i32" }))
-    local done, message = pcall(sr.synchronize)
-    assert.is_false(done)
-    assert.is_truthy(message:find("gather_rows: rows[1] is 2, but there are 2 rows", 1, true), message)
+    assert.error_matches(function() sr.synchronize() end, "gather_rows: rows%[1%] is 2, but there are 2 rows")
     sr.synchronize()
     assert.same({ 2, 2 }, y:shape())
   end)

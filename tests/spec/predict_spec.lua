@@ -206,9 +206,7 @@ describe("the command", function()
     local code, _, err = program.run({ "predict", path }, { input = "the\n" })
     assert.equal(0, code)
     assert.matches("trained on pairs %(columns.pair=reply%).* pass %-%-pair\n$", err)
-    code, _, err = program.run({ "predict", path, "--pair" }, { input = "the\nthe\tit\n" })
-    assert.equal(3, code)
-    assert.matches("1 field; expected text, pair", err)
+    exits(3, "1 field; expected text, pair", program.run({ "predict", path, "--pair" }, { input = "the\nthe\tit\n" }))
     local out
     code, out, err = program.run({ "predict", path, "--format", "jsonl" }, -- objects have the columns of the run
       { input = '{"text":"the","reply":"it is"}\n{"text":"the","pair":"it is"}\n' })

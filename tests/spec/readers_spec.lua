@@ -4,6 +4,7 @@ local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 local lab = require "tests.support.labelled"
 local program = require "tests.support.program"
+local none = require "tests.support.none"
 
 local exits, works = program.exits, program.works
 
@@ -173,10 +174,7 @@ end)
 describe("a table that cannot be right", function()
   local function refuses(name, text, options, pattern)
     options.files, options.task = put(name, text), options.task or "classify"
-    local set, message, code = read(options)
-    assert.is_nil(set)
-    assert.matches(pattern, message)
-    assert.equal("data", code)
+    local message = none("data", pattern, read(options))
     assert.is_nil(message:find("\n"))
   end
 
@@ -196,10 +194,7 @@ describe("a table that cannot be right", function()
     local table_of = "text,label\nrain,a\nwho,b\n"
     local function refuses_columns(columns, pattern)
       for name, text in pairs { ["r.csv"] = table_of, ["r.jsonl"] = '{"text":"rain","label":"a"}\n' } do
-        local set, message, code = read { task = "classify", files = put(name, text), columns = columns }
-        assert.is_nil(set)
-        assert.matches(pattern, message)
-        assert.equal("config", code)
+        none("config", pattern, read { task = "classify", files = put(name, text), columns = columns })
       end
     end
     refuses_columns({ label = "text" }, "columns.text and columns.label are both column 'text'; give each its own")
@@ -306,9 +301,7 @@ describe("a table that cannot be right", function()
     local _, message, code = read { task = "classify", files = put("x.dat", "a") }
     assert.equal("x.dat: unknown format (by its name); set data.format to csv, tsv or jsonl", message)
     assert.equal("config", code)
-    _, message, code = read { task = "classify", files = lab.folder .. "/missing.csv" }
-    assert.matches("^missing.csv: cannot open", message)
-    assert.equal("missing", code)
+    none("missing", "^missing.csv: cannot open", read { task = "classify", files = lab.folder .. "/missing.csv" })
   end)
 end)
 
@@ -327,9 +320,8 @@ describe("the files of a run", function()
     local path = lab.folder .. "/text.sqr"
     local text = put("text.txt", "The garden was fine. It rained.\n")
     assert(sr.data.prepare { inputs = text, vocab = lab.vocab, out = path })
-    local done, message, code = files { train = path }
-    assert.same({ nil, "data" }, { done, code })
-    assert.matches("text.sqr is a data set of text, without examples and labels; give labelled files", message)
+    none("data", "text.sqr is a data set of text, without examples and labels; give labelled files",
+      files { train = path })
   end)
 
   it("become data sets once, until a byte or an option changes", function()

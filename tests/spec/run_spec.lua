@@ -343,15 +343,6 @@ describe("a run", function()
     end
   end)
 
-  it("reports a recipe whose loop makes no step", function()
-    local recipe, changed = assert(sys.read_file("recipes/pretrain.lua")):gsub("  optimizer:step[^\n]*\n", "")
-    assert.equal(1, changed)
-    local out = folder .. "/stepless"
-    local words = small.words(corpus, "config=recipes/pretrain.yaml", "--out", out, "--max-steps", "2")
-    words[1] = program.write(folder, "stepless.lua", recipe)
-    exits(1, "stepless.lua:%d+: run:log: no optimizer step was made", program.run(words))
-  end)
-
   it("exits with 1 when gradients stay non-finite", function()
     local out = folder .. "/wild"
     exits(1, "finite", run("--out", out, "rate.peak=1e30", "rate.warmup=0", "optimizer.max_skipped=2"))

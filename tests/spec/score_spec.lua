@@ -139,15 +139,12 @@ describe("scoring texts", function()
 
   it("#slow ends with 3 if a line cannot be scored, with 2 without a file, with 0 if nobody reads", function()
     local file = program.write(folder, "half.jsonl", '{"sentence_good":"a"}\n{"text":"the hat"}\n')
-    local code, out, err = program.run { "score", BERT, file, "--json" }
-    assert.equal(3, code)
-    assert.matches("1 line could not be scored: .*half%.jsonl:1: has no 'sentence_bad'", err)
+    local out = program.exits(3, "1 line could not be scored: .*half%.jsonl:1: has no 'sentence_bad'",
+      program.run { "score", BERT, file, "--json" })
     assert.equal(2, select(2, out:gsub("\n", "")))
     assert.equal(2, (program.run { "score", BERT }))
-    code, out, err = program.run { "score", BERT, program.write(folder, "x.txt", "a\n"), "--by", "UID" }
-    assert.equal("", out)
-    assert.equal(2, code)
-    assert.matches("%-%-by is a field of JSON lines", err)
+    refuses(2, "%-%-by is a field of JSON lines",
+      program.run { "score", BERT, program.write(folder, "x.txt", "a\n"), "--by", "UID" })
     assert.equal(0, (program.run({ "score", BERT, file }, { shell = "| true" })))
   end)
 end)

@@ -120,22 +120,16 @@ describe("a score", function()
     assert.same({ precision = 1 / 3, recall = 1.0, f1 = 0.5, count = 1, predicted = 3 }, confusion:classes()[2])
   end)
 
-  it("rejects lists that do not fit each other", function()
-    assert.error_matches(function() scores.accuracy({ 1 }, { 1, 2 }) end, "1 labels, but 2 predictions")
-    assert.error_matches(function() scores.accuracy({}, {}) end, "no items")
-    assert.error_matches(function() scores.pearson({ 1 }, { 1 }) end, "at least 2 items")
-    assert.error_matches(function() scores.f1({ 1 }, { 1 }, "mikro") end, "did you mean 'micro'")
-    assert.error_matches(function() scores.confusion({ 3 }, { 0 }, 2) end, "there are 2 classes")
-    assert.error_matches(function() scores.spans({ { "O" } }, { { "O", "O" } }) end, "1 tags, but 2")
-    assert.error_matches(function() scores.squad({ "x" }, {}) end, "0 questions, but 1 answers")
-  end)
-
-  it("names itself, the item and what was expected, at the line of its caller", function()
+  it("of lists that do not fit names itself, the item and what was expected, at the line of its caller", function()
     local text = { "a", "b" }
     for _, case in ipairs {
       { function() scores.f1({ 0, 1 }, { 0 }) end, "scores.f1: 2 labels, but 1 predictions" },
       { function() scores.f1({ 0, 1 }, { 0 }, "micro") end, "scores.f1: 2 labels, but 1 predictions" },
       { function() scores.matthews({}, {}) end, "scores.matthews: no items to score" },
+      { function() scores.pearson({ 1 }, { 1 }) end, "at least 2 items" },
+      { function() scores.f1({ 1 }, { 1 }, "mikro") end, "did you mean 'micro'" },
+      { function() scores.spans({ { "O" } }, { { "O", "O" } }) end, "1 tags, but 2" },
+      { function() scores.squad({ "x" }, {}) end, "0 questions, but 1 answers" },
       { function() scores.f1(text, text) end, "scores.f1: label 1 is 'a'; labels are integers from 0" },
       { function() scores.f1(text, text, "macro") end, "scores.f1: label 1 is 'a'; labels are integers from 0" },
       { function() scores.matthews({ 0, 1 }, { 0, -1 }) end, "scores.matthews: prediction 2 is -1; labels are" },

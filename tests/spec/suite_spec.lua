@@ -122,9 +122,7 @@ describe("nested files of SuperGLUE", function()
   end)
 
   it("that are none are refused with the line", function()
-    local ok, problem = pcall(rows, "COPA", { choice1 = "a" })
-    assert.is_false(ok)
-    assert.matches("COPA.jsonl:1: not an object of this task", tostring(problem))
+    assert.error_matches(function() rows("COPA", { choice1 = "a" }) end, "COPA.jsonl:1: not an object of this task")
   end)
 
   it("are scored by question, as published", function()
@@ -283,18 +281,12 @@ describe("recipes/glue.lua #slow", function()
 
   it("scores the tasks whose files are there, over seeds, in one table, and does nothing twice", function()
     encoder(folder .. "/base")
-    local code, plan, slip = run("epohcs=2", "seeds=1")
-    assert.same({ 2, "" }, { code, plan })
-    assert.matches("^seqrun: command line: unknown key 'epohcs'; did you mean 'epochs'%?\n", slip)
-    code, plan, slip = run("CoLA.epohcs=2", "seeds=1")
-    assert.same({ 2, "" }, { code, plan })
-    assert.matches("^seqrun: CoLA: command line: unknown key 'epohcs'; did you mean 'epochs'%?\n", slip)
-    code, plan = run("--dry-run")
-    assert.equal(0, code)
+    refuses(2, "^seqrun: command line: unknown key 'epohcs'; did you mean 'epochs'%?\n", run("epohcs=2", "seeds=1"))
+    refuses(2, "^seqrun: CoLA: command line: unknown key 'epohcs'; did you mean 'epochs'%?\n",
+      run("CoLA.epohcs=2", "seeds=1"))
+    local plan = works(run("--dry-run"))
     assert.matches("CoLA, 3 seeds: columns.text=4 columns.label=2 task=classify", plan)
-    local told, err
-    code, told, err = run("seeds=2", "epochs=2", "CoLA.epochs=6")
-    assert.equal(0, code, err)
+    local told, err = works(run("seeds=2", "epochs=2", "CoLA.epochs=6"))
     assert.matches("\nGLUE CoLA +matthews +%d[%d.]+ +%d[%d.]+ +2 +%S+ +done\n", told)
     assert.matches("\nGLUE MNLI +accuracy [%d.]+, accuracy_mismatched [%d.]+ +[%d.]+ ", told)
     assert.matches("\nSuperGLUE MultiRC +f1 [%d.]+, exact_match [%d.]+ +[%d.]+ ", told)
@@ -305,7 +297,7 @@ describe("recipes/glue.lua #slow", function()
     assert.matches("\nnot found: GLUE SST%-2, GLUE MRPC, ", told)
     assert.matches("CoLA  seed 1  matthews", err)
 
-    local result
+    local code, result
     code, result, err = run("seeds=2", "epochs=2", "CoLA.epochs=6", "format=json")
     assert.same({ 0, "" }, { code, err }) -- nothing was run again
     local object = json.decode(result)

@@ -4,6 +4,7 @@ local program = require("tests.support.program")
 local text = require("seqrun.text")
 local sys = require("seqrun.core.sys")
 local json = require("seqrun.core.json")
+local none = require("tests.support.none")
 
 local DATA = "tests/data/tokenizer/"
 local VOCAB = DATA .. "vocab.txt"
@@ -128,9 +129,7 @@ describe("the tokenizer", function()
 
   it("reports errors in a vocabulary", function()
     assert.equal("missing", (select(3, text.tokenizer { vocab = folder .. "/none" })))
-    local _, message, code = text.vocab(write("v", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n"))
-    assert.equal("data", code)
-    assert.matches("lines is %[MASK%]", message)
+    none("data", "lines is %[MASK%]", text.vocab(write("v", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n")))
   end)
 
   it("keeps its vocabulary alive", function()
@@ -292,15 +291,9 @@ describe("a trained vocabulary", function()
   end)
 
   it("is rejected with a reason", function()
-    local _, message, code = train { files = write("nothing", " \n\n"), size = 100 }
-    assert.equal("data", code)
-    assert.matches("no word", message)
-    _, message, code = train { size = 10 }
-    assert.equal("data", code)
-    assert.matches("alphabet", message)
-    _, message, code = train { files = write("binary", "a\0b"), size = 100 }
-    assert.equal("data", code)
-    assert.matches("zero byte", message)
+    none("data", "no word", train { files = write("nothing", " \n\n"), size = 100 })
+    none("data", "alphabet", train { size = 10 })
+    none("data", "zero byte", train { files = write("binary", "a\0b"), size = 100 })
     assert.has_error(function() train { size = 0 } end)
   end)
 
@@ -398,9 +391,7 @@ describe("sentences", function()
   end)
 
   it("of a missing file are nil and a reason; those of binary data raise during iteration", function()
-    local _, message, code = text.sentences { files = folder .. "/none" }
-    assert.equal("missing", code)
-    assert.matches("none", message)
+    none("missing", "none", text.sentences { files = folder .. "/none" })
     assert.error_matches(function() split("good.\n\0") end, "zero byte at offset 6")
   end)
 end)

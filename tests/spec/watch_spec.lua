@@ -153,9 +153,7 @@ describe("seqrun watch #slow", function()
     assert.same({ 0, "" }, { code, err })
     assert.matches("run  finished\n.*loss by step", out)
     assert.is_nil(out:find("\27", 1, true))
-    code, _, err = program.run { "watch", dir .. "/rum" }
-    assert.equal(3, code)
-    assert.matches("rum: no such directory", err)
+    exits(3, "rum: no such directory", program.run { "watch", dir .. "/rum" })
     code, _, err = program.run { "watch", program.write(dir, "file", "x") }
     assert.is_true(code ~= 0)
     assert.matches("file is not a run", err)
