@@ -5,9 +5,7 @@ local sys = require("seqrun.core.sys")
 local FOLDER = sys.real_path("/proc/self/exe"):match("^(.*)/") .. "/meta"
 
 local modules = {}
-for name in pairs(package.preload) do
-  modules[#modules + 1] = name:match("^seqrun%.core%.([%w_]+)$")
-end
+for name in pairs(package.preload) do modules[#modules + 1] = name:match("^seqrun%.core%.([%w_]+)$") end
 table.sort(modules)
 
 require("seqrun.tensor") -- adds methods written in Lua

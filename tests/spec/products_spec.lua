@@ -338,9 +338,7 @@ describe("the host code of cuda", function()
     local attend = 'sr.use("cuda"), (function() local layout = sr.layout { lens = { 9 }, rows = 128, seed = 1 } '
       .. 'local qkv = sr.zeros(128, 3 * 128, { dtype = "bf16", requires_grad = true }) '
       .. 'sr.ops.attention(qkv, layout, { heads = 1 }):sum():backward() sr.synchronize() end)()'
-    for _, lacks in ipairs { "", "shared memory" } do
-      works(evaluate(attend, lacks))
-    end
+    for _, lacks in ipairs { "", "shared memory" } do works(evaluate(attend, lacks)) end
   end)
 
   it("reads nothing while an update is recorded", function()

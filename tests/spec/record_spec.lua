@@ -12,9 +12,7 @@ describe("ops.custom", function()
       context:save(x)
       return x * x
     end,
-    backward = function(context, dy)
-      return dy * context:saved() * 2
-    end,
+    backward = function(context, dy) return dy * context:saved() * 2 end,
   }
 
   each_device("behaves like a built-in op", function()

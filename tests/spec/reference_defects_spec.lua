@@ -225,9 +225,7 @@ describe("unlike in the reference,", function()
         local part = ranks[r]:next()
         assert.equal(update.window.max_len, part.window.max_len)
         assert.equal(update.tokens, part.tokens)
-        for batch in part:batches() do
-          tokens, batches = tokens + batch.tokens, batches + 1
-        end
+        for batch in part:batches() do tokens, batches = tokens + batch.tokens, batches + 1 end
       end
       assert.equal(update.tokens, tokens)
       assert.equal(update.count, batches)

@@ -79,9 +79,7 @@ describe("energy counters", function()
     local file <close> = assert(io.open(path, "w"))
     file:write(value, "\n")
   end
-  it("are absent where the kernel has none", function()
-    assert.is_nil(energy.open(folder .. "/nowhere"))
-  end)
+  it("are absent where the kernel has none", function() assert.is_nil(energy.open(folder .. "/nowhere")) end)
   it("add up packages, and wrap", function()
     local root = folder .. "/powercap"
     for i, now in ipairs { 1000000, 5000000 } do

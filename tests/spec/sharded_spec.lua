@@ -84,9 +84,7 @@ describe("a sharded optimizer", function()
 
   on_ranks("keeps the checkpoint before when the disk of one rank is full", function()
     local out = train(3, dir, "lamb", "f32", "0", "3", "full 2")
-    for rank = 0, 2 do
-      assert.is_truthy(out:find(("%d: rank 2: "):format(rank), 1, true), out)
-    end
+    for rank = 0, 2 do assert.is_truthy(out:find(("%d: rank 2: "):format(rank), 1, true), out) end
     assert.equal(3, select(2, out:gsub("No space left on device[^\n]* %(storage%)\n", "")), out)
     assert.equal(2, select(2, checkpoint.latest(dir)))
     assert.same({ "step-000000002" }, sys.list(dir))

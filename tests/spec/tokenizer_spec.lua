@@ -250,9 +250,7 @@ describe("byte-level BPE that is trained here", function()
     local out = folder .. "/bpe.json"
     local command = { "vocab", "--model", "bpe", "--size", "281", "--out", out, folder .. "/prose.txt" }
     local lines = {}
-    for line in io.lines(DATA .. "kinds/lines.bin") do
-      lines[#lines + 1] = #lines < 30 and line or nil
-    end
+    for line in io.lines(DATA .. "kinds/lines.bin") do lines[#lines + 1] = #lines < 30 and line or nil end
     program.write(folder, "prose.txt", table.concat(lines, "\n") .. "\n")
     local printed = works(program.run(command))
     assert.matches("bpe.json: 281 tokens from", printed, 1, true)
