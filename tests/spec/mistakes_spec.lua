@@ -51,10 +51,9 @@ describe("a sweep", function()
 
   it("does not count runs that were made from other files #slow", function()
     local data = files.write(folder, "classify")
-    local words = { "sweep", "recipes/finetune.lua", "task=classify", "data.train=" .. data.train, "data.dev="
-      .. data.dev, "data.folder=" .. folder .. "/sets", "init.from=" .. files.encoder(folder .. "/base"),
-      "data.max_len=48", "epochs=1", "rate.peak=1e-3,1e-2", "--seeds", "1", "--out", folder .. "/sweep", }
-    table.move(data.words, 1, #data.words, #words + 1, words)
+    local words = files.finetune(folder, "classify", data, files.encoder(folder .. "/base"), "epochs=1",
+      "rate.peak=1e-3,1e-2", "--seeds", "1", "--out", folder .. "/sweep")
+    table.insert(words, 1, "sweep")
     works(program.run(words))
     assert.equal(0, (program.run(words)))
     local rows = sr.must(sys.read_file(data.dev))
@@ -206,10 +205,7 @@ describe("a checkpoint", function()
   it("that lacks a part of the encoder is not what a run starts from", function()
     local base = sr.must(checkpoint.resolve(files.encoder(folder .. "/whole")))
     local cut, data = without(base, "position_embeddings", "cut"), files.write(folder, "classify")
-    local words = { "recipes/finetune.lua", "task=classify", "data.train=" .. data.train, "data.dev=" .. data.dev,
-      "data.folder=" .. folder .. "/sets", "data.max_len=48", "epochs=1", "--out", folder .. "/started",
-      "init.from=" .. cut }
-    table.move(data.words, 1, #data.words, #words + 1, words)
+    local words = files.finetune(folder, "classify", data, cut, "epochs=1", "--out", folder .. "/started")
     refused(3, words, "init.from: " .. cut .. " lacks the tensor '", "position_embeddings.weight' of the encoder")
     assert.is_false(sys.exists(folder .. "/started"))
     words[#words + 1] = "--dry-run"
@@ -241,11 +237,8 @@ end)
 
 it("a resumed run is refused where its development set is another one", function()
   local data = files.write(folder, "classify")
-  local words = { "recipes/finetune.lua", "task=classify", "data.train=" .. data.train, "data.dev=" .. data.dev,
-    "data.folder=" .. folder .. "/sets", "init.from=" .. files.encoder(folder .. "/base2"), "data.max_len=48",
-    "epochs=2", "--quiet", "--out", folder .. "/resumed", "--max-steps", "2" }
-  table.move(data.words, 1, #data.words, #words + 1, words)
-  works(program.run(words))
+  works(program.run(files.finetune(folder, "classify", data, files.encoder(folder .. "/base2"), "epochs=2", "--quiet",
+    "--out", folder .. "/resumed", "--max-steps", "2")))
   local rows = sr.must(sys.read_file(data.dev))
   assert(sys.write_file(data.dev, (rows:gsub("[^\n]*\n$", ""))))
   local again = { "recipes/finetune.lua", "--resume=" .. folder .. "/resumed", "--max-steps", "3" }

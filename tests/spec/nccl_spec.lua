@@ -7,8 +7,8 @@ local sys = require("seqrun.core.sys")
 local test = mpi.tests(it, function(why) pending(why) end)
 local library = require("tests.support.devices").plugin("nccl")
 
----Runs a program on two ranks; the calls of rank 1, a string each.
-local function run(settings, words)
+---Runs a program on two ranks, which is to end with 0 or a code; the calls of rank 1, a string each.
+local function run(settings, words, wanted)
   local folder = program.folder()
   local before = ("SEQRUN_NCCL=%s NCCL_CALLS=%s/calls %s"):format(library, folder, settings or "")
   local code, _, err = mpi.run(2, words or { "tests/support/nccl_calls.lua" }, { before = before, seconds = 400 })
@@ -16,13 +16,20 @@ local function run(settings, words)
   for line in (sys.read_file(folder .. "/calls.1") or ""):gmatch("[^\n]+") do calls[#calls + 1] = line end
   local first = sys.read_file(folder .. "/calls.0") or ""
   sys.remove(folder)
-  return calls, code, err, first
+  assert.equal(wanted or 0, code, err)
+  return calls, err, first
+end
+
+---Runs a program that fails with these words.
+local function fails(text, settings, words)
+  local _, err = run(settings, words, 4)
+  assert.is_truthy(err:find(text, 1, true), err)
+  return err
 end
 
 describe("the engine of NCCL", function()
   test("groups sends and receives, and ends a group before its results are used", function()
-    local calls, code, err, first = run()
-    assert.equal(0, code, err)
+    local calls, _, first = run()
     assert.same({
       "CommInitRank 1 of 2: the id of rank 0",
       "GroupStart", "Send 6 of 7 to 0", "Recv 6 of 7 from 0", "GroupEnd",
@@ -38,8 +45,7 @@ describe("the engine of NCCL", function()
   test("uses a stream of its own, which waits for the kernels before each call", function()
     local late = require("tests.support.devices").plugin("late")
     local settings = ("SEQRUN_CUDA_DRIVER=%s SEQRUN_PLUGINS=%s"):format(library, late)
-    local calls, code, err = run(settings, { "tests/support/nccl_calls.lua", "late" })
-    assert.equal(0, code, err)
+    local calls = run(settings, { "tests/support/nccl_calls.lua", "late" })
     local text = table.concat(calls, "\n")
     assert.matches("^EventCreate 2\nStreamCreate 1\nCommInitRank", text)
     assert.matches("\nCommDestroy\nStreamDestroy own\nEventDestroy$", text)
@@ -52,9 +58,7 @@ describe("the engine of NCCL", function()
 
   ---What follows "step N" up to the end of its loop.
   local function calls_of(step, ...)
-    local calls, code, err = run(nil, { "tests/support/nccl_overlap.lua", ... })
-    assert.equal(0, code, err)
-    local text = table.concat(calls, "\n")
+    local text = table.concat((run(nil, { "tests/support/nccl_overlap.lua", ... })), "\n")
     return text:match("step " .. step .. "\n(.-)\nloop ended")
   end
 
@@ -76,16 +80,13 @@ describe("the engine of NCCL", function()
   end)
 
   test("says which call failed", function()
-    local _, code, err = run("NCCL_FAILS=AllReduce")
-    assert.equal(4, code, err)
-    assert.is_truthy(err:find("all_reduce: NCCL failed: unhandled system error; NCCL_DEBUG=WARN", 1, true), err)
+    fails("all_reduce: NCCL failed: unhandled system error; set NCCL_DEBUG=WARN", "NCCL_FAILS=AllReduce")
   end)
 
   test("makes the kernels that follow a wait wait, not the host", function()
     local late = require("tests.support.devices").plugin("late")
     local settings = ("SEQRUN_CUDA_DRIVER=%s SEQRUN_PLUGINS=%s"):format(library, late)
-    local calls, code, err = run(settings, { "tests/support/nccl_calls.lua", "late" })
-    assert.equal(0, code, err)
+    local calls = run(settings, { "tests/support/nccl_calls.lua", "late" })
     local _, waits = table.concat(calls, "\n"):gsub("EventRecord on own stream\nStreamWaitEvent on device's stream", "")
     assert.equal(2, waits)
   end)
@@ -95,29 +96,21 @@ describe("the engine of NCCL", function()
     if not sys.exists(fake .. "/seqrun_cuda.so") then return pending("nvcc not found") end
     local settings = ("NCCL_FAILS=Later SEQRUN_FAKE='an end' SEQRUN_CUDA_DRIVER=%s LD_LIBRARY_PATH=%s"
       .. " SEQRUN_PLUGINS=%s/seqrun_cuda.so"):format(library, fake, fake)
-    local _, code, err = run(settings, { "tests/support/nccl_later.lua" })
-    assert.equal(4, code, err)
-    assert.is_truthy(err:find("the host goes on", 1, true), err)
+    local err = fails("the host goes on", settings, { "tests/support/nccl_later.lua" })
     assert.is_truthy(err:find("wait: NCCL failed: unhandled system error", 1, true), err)
   end)
 
   test("takes any answer of a stream but done and busy for a failure", function()
     local late = require("tests.support.devices").plugin("late")
     local settings = ("NCCL_FAILS=StreamQuery SEQRUN_CUDA_DRIVER=%s SEQRUN_PLUGINS=%s"):format(library, late)
-    local _, code, err = run(settings, { "tests/support/nccl_calls.lua", "late" })
-    assert.equal(4, code, err)
-    assert.is_truthy(err:find("wait: the CUDA driver failed: 719", 1, true), err)
+    fails("wait: the CUDA driver failed: 719", settings, { "tests/support/nccl_calls.lua", "late" })
   end)
 
   test("refuses versions that it does not know", function()
-    local _, code, err = run("NCCL_VERSION=20800")
-    assert.equal(4, code, err)
-    assert.is_truthy(err:find("nccl: version 20800 is not supported; install 2.10 or a later 2.x", 1, true), err)
+    fails("nccl: version 20800 is not supported; install 2.10 or a later 2.x", "NCCL_VERSION=20800")
   end)
 
   test("says how to go on without the library", function()
-    local _, code, err = run("SEQRUN_NCCL=/nowhere/libnccl.so.2")
-    assert.equal(4, code, err)
-    assert.is_truthy(err:find("install libnccl2, or set ranks.engine=mpi", 1, true), err)
+    fails("install libnccl2, or set ranks.engine=mpi", "SEQRUN_NCCL=/nowhere/libnccl.so.2")
   end)
 end)

@@ -272,7 +272,7 @@ describe("the claims about layouts #long", function()
   end)
 end)
 
-describe("an experiment that is stopped #long", function()
+it("an experiment that is stopped #long does not count the arm, and goes on to the same loss #slow", function()
   local function words_of(out, ...)
     return { "recipes/papers/equivalence.lua", "data=" .. corpus, "arms=packed", "seeds=1", "hidden=64", "layers=1",
       "evaluations=2", "threads=1", "out=" .. out, ... }
@@ -294,21 +294,19 @@ describe("an experiment that is stopped #long", function()
     return status
   end
 
-  it("does not count the arm, and goes on to the same loss #slow", function()
-    local function loss(out, ...)
-      local text = works(program.run(words_of(out, ...)))
-      return text:match("\npacked +1 +(%d+%.%d+) ")
-    end
-    local unbroken = assert(loss(folder .. "/unbroken"))
-    for signal, status in pairs { KILL = 137, INT = 75 } do -- INT is Ctrl-C: the run saves a checkpoint
-      local out = folder .. "/stopped-" .. signal
-      assert.equal(status, interrupt(out, signal))
-      assert.is_nil(loss(out, "only=report"))
-      local saved = table.concat(assert(sys.list(out .. "/corpus-packed-1")), " "):find("step-", 1, true)
-      assert.equal(signal == "INT", saved ~= nil)
-      assert.equal(unbroken, loss(out))
-    end
-  end)
+  local function loss(out, ...)
+    local text = works(program.run(words_of(out, ...)))
+    return text:match("\npacked +1 +(%d+%.%d+) ")
+  end
+  local unbroken = assert(loss(folder .. "/unbroken"))
+  for signal, status in pairs { KILL = 137, INT = 75 } do -- INT is Ctrl-C: the run saves a checkpoint
+    local out = folder .. "/stopped-" .. signal
+    assert.equal(status, interrupt(out, signal))
+    assert.is_nil(loss(out, "only=report"))
+    local saved = table.concat(assert(sys.list(out .. "/corpus-packed-1")), " "):find("step-", 1, true)
+    assert.equal(signal == "INT", saved ~= nil)
+    assert.equal(unbroken, loss(out))
+  end
 end)
 
 describe("an experiment at toy size", function()

@@ -198,12 +198,8 @@ describe("a run on several ranks", function()
     local base = files.encoder(folder .. "/base")
     for _, kind in ipairs { "classify", "choice" } do
       local data = files.write(folder, kind)
-      local list = {
-        "recipes/finetune.lua", "task=" .. kind, "data.train=" .. data.train, "data.dev=" .. data.dev,
-        "data.folder=" .. folder .. "/sets", "init.from=" .. base, "data.max_len=48", "seed=3", "save.minutes=0",
-        "batch.micro_packs=2", "epochs=2", "log.every=1", "eval.every=5", "save.every=0", "--quiet",
-      }
-      check_pair(kind, 10, table.move(data.words, 1, #data.words, #list + 1, list))
+      check_pair(kind, 10, files.finetune(folder, kind, data, base, "seed=3", "save.minutes=0", "batch.micro_packs=2",
+        "epochs=2", "log.every=1", "eval.every=5", "save.every=0", "--quiet"))
     end
   end)
 

@@ -427,7 +427,7 @@ describe("the files of a run", function()
   end)
 end)
 
-describe("pairs that are too long", function()
+it("pairs that are too long lose tokens of the longer text, as with Hugging Face", function()
   ---What Hugging Face's tokenizers keep of n1 and n2 tokens (longest_first).
   local function kept(n1, n2, room)
     if n1 + n2 <= room then return n1, n2 end
@@ -438,36 +438,34 @@ describe("pairs that are too long", function()
     return short, long
   end
 
-  it("lose tokens of the longer text, as with Hugging Face", function()
-    local examples, lengths = {}, {}
-    for n1 = 1, 14 do
-      for n2 = 1, 14 do
-        local a, b = {}, {}
-        for i = 1, n1 do a[i] = 9 + i end
-        for i = 1, n2 do b[i] = 29 + i end
-        examples[#examples + 1], lengths[#lengths + 1] = { a = a, b = b }, { n1, n2 }
-      end
+  local examples, lengths = {}, {}
+  for n1 = 1, 14 do
+    for n2 = 1, 14 do
+      local a, b = {}, {}
+      for i = 1, n1 do a[i] = 9 + i end
+      for i = 1, n2 do b[i] = 29 + i end
+      examples[#examples + 1], lengths[#lengths + 1] = { a = a, b = b }, { n1, n2 }
     end
-    local out = lab.folder .. "/pairs.sqr"
-    assert(sr.data.write { out = out, vocab = lab.vocab, examples = examples })
-    for _, max_len in ipairs { 10, 11 } do
-      local uid = 0
-      local loader <close> = sr.must(sr.data.loader {
-        data = sr.must(sr.data.open(out)), max_len = max_len, too_long = "truncate", targets = {}, arrange = "single",
-        by = "order", order = function()
-          uid = uid + 1
-          return uid <= #examples and { uid - 1 } or nil
-        end,
-      })
-      for i = 1, #examples do
-        local batch = loader:next():batch(1)
-        local n, types = batch.layout:lengths()[1], 0
-        for k, t in ipairs(batch.types:totable()) do types = types + (k <= n and t or 0) end
-        local a, b = kept(lengths[i][1], lengths[i][2], max_len - 3)
-        assert.same({ a + b + 3, b + 1 }, { n, types })
-      end
+  end
+  local out = lab.folder .. "/pairs.sqr"
+  assert(sr.data.write { out = out, vocab = lab.vocab, examples = examples })
+  for _, max_len in ipairs { 10, 11 } do
+    local uid = 0
+    local loader <close> = sr.must(sr.data.loader {
+      data = sr.must(sr.data.open(out)), max_len = max_len, too_long = "truncate", targets = {}, arrange = "single",
+      by = "order", order = function()
+        uid = uid + 1
+        return uid <= #examples and { uid - 1 } or nil
+      end,
+    })
+    for i = 1, #examples do
+      local batch = loader:next():batch(1)
+      local n, types = batch.layout:lengths()[1], 0
+      for k, t in ipairs(batch.types:totable()) do types = types + (k <= n and t or 0) end
+      local a, b = kept(lengths[i][1], lengths[i][2], max_len - 3)
+      assert.same({ a + b + 3, b + 1 }, { n, types })
     end
-  end)
+  end
 end)
 
 it("the recipe for labelled files writes a data set and says what it has", function()

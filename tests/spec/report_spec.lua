@@ -117,13 +117,8 @@ describe("a report", function()
     local wanted = { tokens = "Spans", squad = "Answers", regress = "Worst mistakes", classify = "Confusion matrix" }
     for kind, part in pairs(wanted) do
       local data, out = files.write(folder, kind), folder .. "/tasks/" .. kind
-      local words = {
-        "recipes/finetune.lua", "task=" .. kind, "data.train=" .. data.train, "data.dev=" .. data.dev,
-        "data.folder=" .. folder .. "/sets", "init.from=" .. base, "data.max_len=48", "data.query=16", "--quiet",
-        "--max-steps", "2", "--out", out,
-      }
-      table.move(data.words, 1, #data.words, #words + 1, words)
-      works(program.run(words))
+      works(program.run(files.finetune(folder, kind, data, base, "data.query=16", "--quiet", "--max-steps", "2",
+        "--out", out)))
       local text = page_of(out)
       check_page(text)
       holds(text, { "<h2>Predictions</h2>", part, "Worst mistakes" })

@@ -141,7 +141,7 @@ describe("nested files of SuperGLUE", function()
   end)
 end)
 
-describe("the table of a suite", function()
+it("the table of a suite names an average by what it is of, seed by seed", function()
   local tasks = { task_of(glue, "CoLA"), task_of(glue, "MRPC") }
   local function row(name, values, parts, more)
     local one = { trial = { name = name, words = {} }, values = values, parts = parts, seconds = 9, state = "done" }
@@ -150,27 +150,25 @@ describe("the table of a suite", function()
     return one
   end
 
-  it("names an average by what it is of, seed by seed", function()
-    local self = { tasks = tasks, missing = {}, trials = {}, seeds = 2, folder = "runs/glue" }
-    local rows = {
-      row("CoLA", { 0.5, 0.6 }, { { matthews = 0.5 }, { matthews = 0.6 } }),
-      row("MRPC", { 0.8, 0.7 }, { { f1 = 0.9, accuracy = 0.7 }, { f1 = 0.8, accuracy = 0.6 } }),
-    }
-    local whole = show.averages(self, rows, tasks)[1]
-    assert.same({ "GLUE average", true }, { whole.name, whole.complete })
-    assert.near(0.65, whole.mean, 1e-12)
-    assert.near(0, whole.deviation, 1e-12) -- 0.65 with either seed
-    local part = show.averages(self, rows, glue)[1]
-    assert.same({ "average of 2 of 9 GLUE tasks", false }, { part.name, part.complete })
-    rows[2] = row("MRPC", {}, {}, { state = "failed", mean = false })
-    rows[2].mean = nil
-    local one = show.averages(self, rows, tasks)[1]
-    assert.same({ "average of 1 of 2 GLUE tasks", false }, { one.name, one.complete })
-    assert.near(0.55, one.mean, 1e-12)
-    self.tasks = { tasks[1] }
-    local cells = show.cells(self, { rows[1] }, {})
-    assert.same({ "CoLA", "matthews", "55.00", "7.07", "2", "9.0s", "done" }, cells[2])
-  end)
+  local self = { tasks = tasks, missing = {}, trials = {}, seeds = 2, folder = "runs/glue" }
+  local rows = {
+    row("CoLA", { 0.5, 0.6 }, { { matthews = 0.5 }, { matthews = 0.6 } }),
+    row("MRPC", { 0.8, 0.7 }, { { f1 = 0.9, accuracy = 0.7 }, { f1 = 0.8, accuracy = 0.6 } }),
+  }
+  local whole = show.averages(self, rows, tasks)[1]
+  assert.same({ "GLUE average", true }, { whole.name, whole.complete })
+  assert.near(0.65, whole.mean, 1e-12)
+  assert.near(0, whole.deviation, 1e-12) -- 0.65 with either seed
+  local part = show.averages(self, rows, glue)[1]
+  assert.same({ "average of 2 of 9 GLUE tasks", false }, { part.name, part.complete })
+  rows[2] = row("MRPC", {}, {}, { state = "failed", mean = false })
+  rows[2].mean = nil
+  local one = show.averages(self, rows, tasks)[1]
+  assert.same({ "average of 1 of 2 GLUE tasks", false }, { one.name, one.complete })
+  assert.near(0.55, one.mean, 1e-12)
+  self.tasks = { tasks[1] }
+  local cells = show.cells(self, { rows[1] }, {})
+  assert.same({ "CoLA", "matthews", "55.00", "7.07", "2", "9.0s", "done" }, cells[2])
 end)
 
 describe("words of a suite", function()

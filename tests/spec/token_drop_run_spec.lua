@@ -146,17 +146,11 @@ describe("fine-tuning with token dropping", function()
   local data = files.write(folder, "classify")
 
   local function words(out, ...)
-    local list = {
-      "recipes/finetune.lua", "task=classify", "data.train=" .. data.train, "data.dev=" .. data.dev,
-      "data.folder=" .. folder .. "/sets", "init.from=" .. base, "data.max_len=48", "seed=3", "save.minutes=0",
-      "log.every=1", "--quiet", "--out", folder .. "/" .. out, ...,
-    }
-    return table.move(data.words, 1, #data.words, #list + 1, list)
+    return files.finetune(folder, "classify", data, base, "seed=3", "save.minutes=0", "log.every=1", "--quiet", "--out",
+      folder .. "/" .. out, ...)
   end
 
-  local function run(out, ...)
-    works(program.run(words(out, ...)))
-  end
+  local function run(out, ...) works(program.run(words(out, ...))) end
 
   local GROWING = {
     "token_drop.keep.min=8", "token_drop.keep.max=48", "token_drop.keep.quantum=4", "token_drop.keep.total=10",
@@ -196,27 +190,24 @@ describe("fine-tuning with token dropping", function()
   end)
 end)
 
-describe("pretraining with token dropping", function()
+it("pretraining with token dropping is one key of every pretraining recipe, and resumes to the bit", function()
   local folder = program.folder()
   local corpus = small.corpus(folder)
 
   local function run(out, ...)
-    local list = small.words(corpus, "model.num_hidden_layers=3", "--out", folder .. "/" .. out, ...)
-    works(program.run(list))
+    works(program.run(small.words(corpus, "model.num_hidden_layers=3", "--out", folder .. "/" .. out, ...)))
   end
 
-  it("is one key of every pretraining recipe, and resumes to the bit", function()
-    local keep = { "token_drop.keep.min=16", "token_drop.keep.max=48", "token_drop.keep.total=6" }
-    run("whole", "--max-steps", "5", table.unpack(keep))
-    run("cut", "--max-steps", "2", table.unpack(keep))
-    run("cut", "--resume", "--max-steps", "5", "--threads", "1", table.unpack(keep))
-    assert.same(small.weights(folder .. "/whole", 5), small.weights(folder .. "/cut", 5))
-    local lines = small.metrics(folder .. "/whole")
-    assert.same(lines, small.metrics(folder .. "/cut"))
-    assert.is_true(lines[5].token_drop > lines[1].token_drop and lines[1].effective_tokens < 0.9 * lines[1].real_tokens)
-    for _, recipe in ipairs { "bert_phase1", "bert_phase2", "pretrain", "curriculum" } do
-      local out = works(program.run { ("recipes/%s.lua"):format(recipe), "--explain" })
-      assert.matches("token_drop", out)
-    end
-  end)
+  local keep = { "token_drop.keep.min=16", "token_drop.keep.max=48", "token_drop.keep.total=6" }
+  run("whole", "--max-steps", "5", table.unpack(keep))
+  run("cut", "--max-steps", "2", table.unpack(keep))
+  run("cut", "--resume", "--max-steps", "5", "--threads", "1", table.unpack(keep))
+  assert.same(small.weights(folder .. "/whole", 5), small.weights(folder .. "/cut", 5))
+  local lines = small.metrics(folder .. "/whole")
+  assert.same(lines, small.metrics(folder .. "/cut"))
+  assert.is_true(lines[5].token_drop > lines[1].token_drop and lines[1].effective_tokens < 0.9 * lines[1].real_tokens)
+  for _, recipe in ipairs { "bert_phase1", "bert_phase2", "pretrain", "curriculum" } do
+    local out = works(program.run { ("recipes/%s.lua"):format(recipe), "--explain" })
+    assert.matches("token_drop", out)
+  end
 end)

@@ -160,6 +160,20 @@ function files.write(folder, kind, shuffled)
   return made
 end
 
+---The words of a run that fine-tunes an encoder on what write() gave, and further ones.
+---@param folder string
+---@param kind string
+---@param data { train: string, dev: string, words: string[] }
+---@param base string
+---@return string[]
+function files.finetune(folder, kind, data, base, ...)
+  local words = {
+    "recipes/finetune.lua", "task=" .. kind, "data.train=" .. data.train, "data.dev=" .. data.dev,
+    "data.folder=" .. folder .. "/sets", "init.from=" .. base, "data.max_len=48", ...,
+  }
+  return table.move(data.words, 1, #data.words, #words + 1, words)
+end
+
 ---A small encoder with random weights, as a checkpoint.
 ---@param path string
 ---@return string path
