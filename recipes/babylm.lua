@@ -6,8 +6,8 @@
 --     seqrun recipes/prepare.lua 'inputs=[babylm_10M/*.train]' out=runs/data/babylm.sqr vocab.size=16384
 --     seqrun recipes/babylm.lua
 --
--- What the rules ask for is checked, not trusted: a data set of more words than the track allows is refused, and so are
--- more than 10 epochs.  The models after 1, 2, ... 10, 20, ... 100 million words are kept in runs/babylm/chck_1M and so
+-- The rules are checked: a data set of more words than the track allows is refused, and so are more than 10 epochs.
+-- The models after 1, 2, ... 10, 20, ... 100 million words are kept in runs/babylm/chck_1M and so
 -- on, as the challenge names its revisions, each a directory that Transformers loads; the last one is runs/babylm.
 --
 --     seqrun score runs/babylm/chck_10M blimp/          minimal pairs, from the challenge's evaluation data

@@ -2,7 +2,7 @@
 --
 --     seqrun recipes/causal.lua
 --     seqrun recipes/causal.lua fim.rate=0.5 fim.tokens=[...]        fill-in-the-middle of half of the sequences
---     seqrun recipes/causal.lua causal.share=0.5                     the other half masked, seen from both sides
+--     seqrun recipes/causal.lua causal.share=0.5                     half of the sequences masked, in both directions
 --     seqrun fill --causal runs/causal --text "She was"
 
 local sr = require "seqrun"

@@ -1,8 +1,8 @@
--- cramming.lua - the best encoder that a given time can train: the hours decide how much text is seen, how large
--- batches become and what the rate is.
+-- cramming.lua - the best encoder within a given time, which determines the amount of text, the batch sizes and the
+-- learning rates.
 --
---     seqrun recipes/cramming.lua                                  as many updates as the YAML says
---     seqrun recipes/cramming.lua cramming.hours=0.1               as many as fit into six minutes here
+--     seqrun recipes/cramming.lua                                  as many updates as the YAML sets
+--     seqrun recipes/cramming.lua cramming.hours=0.1               as many as fit into six minutes on this machine
 --     seqrun recipes/cramming.lua cramming.hours=24 preset=day data.file=runs/data/corpus.sqr
 
 local sr = require "seqrun"

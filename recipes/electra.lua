@@ -1,5 +1,5 @@
--- electra.lua - a discriminator on packed sequences: it detects replaced tokens, made by a generator, or
--- by what the network itself predicted in the pass before (SAS).
+-- electra.lua - a discriminator on packed sequences: it detects replaced tokens, which come from a generator, or from
+-- its own predictions in the previous epoch (SAS).
 --
 --     seqrun recipes/electra.lua
 --     seqrun recipes/electra.lua electra.by=itself

@@ -1,11 +1,11 @@
--- glue.lua - fine-tunes and scores an encoder on every GLUE and SuperGLUE task whose files are there, over seeds.
+-- glue.lua - fine-tunes and scores an encoder on every GLUE and SuperGLUE task whose files it finds, over seeds.
 --
 --     seqrun recipes/glue.lua init.from=DIR data=glue                     folders CoLA, SST-2, MRPC ... as published
 --     seqrun recipes/glue.lua init.from=DIR data=[glue,super_glue] tasks=[RTE,BoolQ] seeds=5
 --     seqrun recipes/glue.lua init.from=DIR data=glue epochs=5 MRPC.epochs=10 CoLA.rate.peak=2e-5
 --
 -- Other keys are those of recipes/finetune.lua, for all tasks or, after a task's name, for one.  Repeating the command
--- continues it: what has ended is not run again, and a run that failed is a row that says why.  Scores are those of the
+-- continues it: finished runs are not repeated, and a failed run is a row with the reason.  Scores are those of the
 -- development sets; test sets are not read.
 
 local sr = require "seqrun"

@@ -1,8 +1,8 @@
 -- mlperf.lua - BERT-Large under the rules of MLPerf Training: from the initial checkpoint (init.from) until the
 -- masked-LM accuracy on 10,000 fixed sequences reaches 0.720, evaluated at fixed intervals of samples.
 --
--- Its keys and its log are in recipes/mlperf/.  RUN/result_0.txt is the log of events; the time is that of run_stop
--- less that of run_start.
+-- Its keys and its log are in recipes/mlperf/.  RUN/result_0.txt is the log of events; the result is the time
+-- from run_start to run_stop.
 --
 --     seqrun recipes/mlperf.lua init.from=checkpoints/phase1 data.file=wiki.sqr mlperf.eval_file=eval_10k.sqr
 --     mpirun -n 8 seqrun recipes/mlperf.lua preset=b3072 init.from=checkpoints/phase1 mlperf.division=closed

@@ -10,6 +10,11 @@ local USAGE = 'usage: seqrun recipes/search.lua model=DIR texts=FILE "question" 
 
 local function refuse(format, ...) sr.must(nil, ("search: " .. format):format(...) .. "\n" .. USAGE, "config") end
 
+if #arg == 0 or arg[1] == "--help" then
+  print(USAGE)
+  os.exit(0)
+end
+
 local options, question = { model = false, texts = false, top = "5" }, nil
 for _, word in ipairs(arg) do
   local key, value = word:match("^([%w_.]+)=(.*)$")
@@ -22,10 +27,6 @@ for _, word in ipairs(arg) do
   else
     question = word
   end
-end
-if #arg == 0 then
-  print(USAGE)
-  os.exit(0)
 end
 for _, key in ipairs { "model", "texts" } do
   if not options[key] then refuse("%s is missing", key) end

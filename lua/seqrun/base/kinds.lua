@@ -50,7 +50,7 @@ function kinds.find(name)
   if kind then return kind end
   local hint = guess.hint(tostring(name), kinds.names())
   return nil, ("unknown task '%s'%s"):format(tostring(name),
-    hint ~= "" and hint or "; there are " .. table.concat(kinds.names(), ", "))
+    hint ~= "" and hint or "; choose " .. table.concat(kinds.names(), ", "))
 end
 
 return kinds

@@ -2,7 +2,7 @@
 
 local converters = require("seqrun.config.converters")
 
-local attach = { summary = "a prompt inside a running run: look, change the rate, save, stop" }
+local attach = { summary = "a prompt inside a running run: inspect it, change the rate, save, stop" }
 
 function attach.define(cmd)
   cmd:argument("dir", "directory of the run")

@@ -197,7 +197,7 @@ local function curves_of(args, self)
   local known = comparison.keys(self.pasts, kinds)
   if #known == 0 and args.key == "loss" then return {} end
   local hint = guess.hint(args.key, known)
-  if hint == "" and #known > 0 then hint = "; there are " .. table.concat(known, ", ") end
+  if hint == "" and #known > 0 then hint = "; choose " .. table.concat(known, ", ") end
   return nil, ("no run has '%s' by %s%s"):format(args.key, args.by, hint), "config"
 end
 

@@ -28,12 +28,14 @@ function command.define(cmd)
   cmd:option("-k --top", "candidates of each [MASK], 5 by default"):argname("K"):convert(converters.whole(1, 1000))
   cmd:mutex(
     cmd:flag("--whole-words", "only whole words are candidates (the default)"),
-    cmd:flag("--all-tokens", "all tokens of the vocabulary are, such as pieces of words (##ing) and punctuation"))
+    cmd:flag("--all-tokens", "all tokens are candidates, also pieces of words (##ing) and punctuation"))
   cmd:flag("--causal", "continue each line, with a causal model")
-  cmd:option("--tokens", "--causal: most tokens to add; default: 40"):argname("N"):convert(converters.whole(1, 65535))
-  cmd:option("--temperature", "--causal: draw tokens at this temperature, among --top of them if that is given; "
-    .. "default: 0, the most probable ones"):argname("T"):convert(temperature)
-  cmd:option("--seed", "--causal: of the draws; default: 0"):argname("N"):convert(converters.whole(0, 1 << 32))
+  cmd:option("--tokens", "--causal: maximum number of tokens to add; default: 40"):argname("N")
+    :convert(converters.whole(1, 65535))
+  cmd:option("--temperature", "--causal: sample tokens at this temperature, from the --top most probable ones if "
+    .. "--top is given; default: 0, the most probable token"):argname("T"):convert(temperature)
+  cmd:option("--seed", "--causal: random seed of the sampling; default: 0"):argname("N")
+    :convert(converters.whole(0, 1 << 32))
   cmd:option("--format", "format of the input; default: by the name of the file, or lines")
     :choices { "lines", "tsv", "csv", "jsonl" }
   verb.define(cmd)
@@ -41,8 +43,8 @@ function command.define(cmd)
   cmd:epilog([[Probabilities are among all tokens of the vocabulary. With several [MASK] in a line, each has its own
 candidates; the line is filled one word at a time, the most probable first.
 
-With --causal a line is continued until the model ends it, or by --tokens tokens. Draws are keyed by the seed and the
-number of the line, so that they do not depend on other lines.
+With --causal a line is continued until the model ends it, or by --tokens tokens. Sampling depends on the seed and the
+number of the line, not on other lines.
 
 examples:
   seqrun fill runs/demo/phase2 --text "She was very [MASK] to see him."

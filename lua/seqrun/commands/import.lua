@@ -15,8 +15,8 @@ function command.define(cmd)
   cmd:argument("out", "the directory of the run to make; must be empty or missing")
   cmd:flag("--tensors", "list the tensors")
   cmd:flag("--json", "one JSON object")
-  cmd:epilog([[init.from=, eval, predict, fill and encode read such directories directly. import checks all of one,
-joins shards, converts to f32 and to current names, and adds checksums.
+  cmd:epilog([[init.from=, eval, predict, fill and encode read such directories directly. import checks a whole
+directory, joins shards, converts to f32 and to current names, and adds checksums.
 
 examples:
   seqrun import downloads/bert-base-uncased runs/bert-base

@@ -10,7 +10,7 @@ local repro = require("seqrun.run.repro")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 
-local command = { summary = "run a run again into a fresh directory, to the same bits, or name what differs" }
+local command = { summary = "repeat a run in another directory and compare it to the bit, or report what differs" }
 
 function command.define(cmd)
   cmd:argument("run", "the directory of a finished or stopped run"):argname("RUN")
@@ -21,15 +21,16 @@ function command.define(cmd)
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
   cmd:flag("--trust", "run the recipe and the Lua files that RUN names, also where they do not ship with seqrun")
   formats.define(cmd)
-  cmd:epilog([=[What a run was made from is in its environment.json: hashes of the recipe, the config, the files that it
-names and the library, the build, the instruction set. Where recipe, config, data, device or instruction set differ,
-nothing is run: SEQRUN_ISA selects a lower instruction set. Another build or compiler is named, and the second run shows
-whether it matters. It starts from the config and the seed; every line of metrics is compared as it comes, without
-times, then weights and moments of the last step. The bits are the same on any number of threads and ranks. RUN is not
-changed. Start it in the directory in which the run was started. A recipe, a task or a schedule that is a Lua file and
-does not ship with seqrun is only run with --trust: RUN may be from somebody else.
+  cmd:epilog([=[environment.json of a run has hashes of the recipe, the config, the files that it names and the
+library, and the build and the instruction set. If recipe, config, data, device or instruction set differ from those
+of this machine, nothing is run; SEQRUN_ISA selects a lower instruction set. A different build or compiler is
+reported, and the second run shows whether it changes results. The second run starts from the config and the seed;
+every line of metrics is compared as it is written, without times, then weights and moments of the last step.
+Results do not depend on the number of threads and ranks. RUN is not changed. Start the command in the directory in
+which the run was started. A recipe, a task or a schedule that is a Lua file and does not ship with seqrun is run
+only with --trust, since RUN may be from somebody else.
 
-exit codes: 0 all equal, 1 a difference, 3 it cannot be repeated, 5 the storage has no room for it
+exit codes: 0 equal, 1 a difference, 3 the run cannot be repeated, 5 storage full
 
 examples:
   seqrun repro runs/pretrain --check

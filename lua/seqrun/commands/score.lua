@@ -27,12 +27,12 @@ function command.define(cmd)
   cmd:option("--input", "format of the input; default: by the name of the file, or lines"):argname("FORMAT")
     :choices { "lines", "tsv", "csv", "jsonl" }
   cmd:option("--by", "the field that groups pairs; default: linguistics_term, phenomenon or UID"):argname("FIELD")
-  verb.define(cmd, { batch_tokens = "4096" })
+  verb.define(cmd, { batch_tokens = "4096", long = "are errors" })
   formats.define(cmd, { json = "one JSON object per line of the input" })
   cmd:epilog([[A text's score is the sum of the log-probabilities of its tokens, each when it alone is masked
 (pseudo-log-likelihood); for a causal model, each after the tokens before it (log-likelihood). Special tokens such as
-[CLS] do not count, nor does the first token of a text if a causal model's tokenizer puts none before it. Texts are not
-truncated: one that is too long is an error. The sentence of a pair with the larger score is the model's choice; a tie
+[CLS] do not count, nor does the first token of a text if a causal model's tokenizer puts none before it. A text that
+is too long is an error; it is not truncated. The sentence of a pair with the larger score is the model's choice; a tie
 does not count as right.
 
 examples:

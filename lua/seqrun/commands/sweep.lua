@@ -14,7 +14,7 @@ local sweep = require("seqrun.run.sweep")
 local sys = require("seqrun.core.sys")
 local types = require("seqrun.config.types")
 
-local command = { summary = "run a recipe with several values of some keys, over seeds, and name the best" }
+local command = { summary = "run a recipe with several values of some keys, over seeds, and report the best" }
 
 local function duration(word)
   local seconds, wanted = types.duration():parse(word)

@@ -11,7 +11,7 @@ local scratch = require("seqrun.base.scratch")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 
-local command = { summary = "compute recorded steps of a run again, and compare loss, gradient, weights and moments" }
+local command = { summary = "recompute recorded steps of a run, and compare loss, gradient, weights and moments" }
 
 function command.define(cmd)
   cmd:argument("run", "the directory of a run with verify.every"):argname("RUN")
@@ -20,13 +20,14 @@ function command.define(cmd)
     cmd:flag("--last", "the last recorded step only"))
   cmd:flag("--trust", "run the recipe and the Lua files that RUN names, also where they do not ship with seqrun")
   formats.define(cmd)
-  cmd:epilog([=[Recorded are the steps that verify.every has checked. Training goes on from the newest checkpoint before
-the step; without --step and --last from the oldest one, through all recorded steps. Start it in the directory in which
-the run was started. Nothing is written into RUN. The bits are the same on any number of threads
-and ranks of one instruction set. RUN may be from somebody else, so a recipe, a task or a schedule that is a
-Lua file and does not ship with seqrun is only run with --trust; alert.run is never.
+  cmd:epilog([=[The steps that verify.every checked are recorded. A step is recomputed from the newest checkpoint before
+it; without --step and --last, all recorded steps are recomputed from the oldest checkpoint. Start the
+command in the directory in which the run was started. Nothing is written into RUN. With one instruction
+set, results do not depend on the number of threads and ranks. A recipe, a task or a schedule that is a
+Lua file and does not ship with seqrun is run only with --trust, since RUN may be from somebody else;
+alert.run is never run.
 
-exit codes: 0 all equal, 1 a difference, 3 no checkpoint or no hashes to compare with
+exit codes: 0 equal, 1 a difference, 3 no checkpoint or no hashes to compare with
 
 examples:
   seqrun recipes/pretrain.lua verify.every=100

@@ -16,7 +16,7 @@ function command.define(cmd)
   cmd:argument("runs", "runs, or directories of runs; they may appear later"):args("+")
   cmd:option("--key", "the metric whose curves are drawn first, such as mlm_loss, lr, f1"):argname("NAME")
   cmd:flag("--log", "a logarithmic vertical axis")
-  cmd:option("--every", "seconds between two looks at the runs"):argname("SECONDS"):default("1"):convert(seconds)
+  cmd:option("--every", "seconds between updates of the view"):argname("SECONDS"):default("1"):convert(seconds)
   cmd:flag("--once", "print one picture and exit; the default if the output is not a terminal")
   cmd:epilog([[Keys: q quits, tab shows the next metric (shift-tab the previous one), l makes the axis logarithmic. The
 view only reads files that runs write, and runs continue when it ends. It says whether a run has not started yet, has

@@ -22,7 +22,8 @@ local curriculum = c.map({
     doc = "truncate: cut the end of longer sequences, except [SEP]; pieces: split them into several "
       .. "(data.nsp=false)" }) },
   { "order", c.enum({ "easy", "reversed", "random", "competence" }, { default = "easy",
-    doc = "which examples metrics unlock first: easy, hard (reversed) or any (random); competence: along a root" }) },
+    doc = "which examples metrics unlock first: easy, hard (reversed) or any (random); competence: easy, at the pace "
+      .. "of Platanios et al. 2019" }) },
   { "examples", c.enum({ "same", "fresh" }, { default = "same",
     doc = "for text, same: each epoch has the pairs of the first, with new masks; fresh: new pairs each epoch" }) },
   { "window", c.integer { optional = true, min = 1, max = 4096,

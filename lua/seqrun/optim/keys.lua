@@ -20,8 +20,8 @@ local muon = c.map({
 
 local optimizer = c.map {
   { "name", c.enum({ "adamw", "lamb", "stable_adamw", "muon" }, { default = "adamw",
-    doc = "optimizer; lamb is for very large batches; stable_adamw lowers the rate of tensors with sudden gradients, "
-      .. "and needs no clip; muon makes updates of the matrices of hidden layers orthogonal, and adamw elsewhere" }) },
+    doc = "optimizer; lamb: for very large batches; stable_adamw: lowers the rate of tensors whose gradients spike, "
+      .. "and needs no clip; muon: orthogonal updates of the matrices of hidden layers, adamw for the rest" }) },
   { "betas", c.list(c.number { min = 0, below = 1 }, { default = { 0.9, 0.999 }, min = 2, max = 2,
     doc = "decay rates of the two moments (beta1, beta2)" }) },
   { "eps", c.number { default = 1e-6, min = 0, doc = "added to the denominator for numerical stability" } },

@@ -29,15 +29,16 @@ end
 
 ---Adds the options of the model.
 ---@param cmd table
----@param options? { batch_tokens?: string, auto?: boolean } auto: --precision may be that
+---@param options? { batch_tokens?: string, auto?: boolean, long?: string } auto: --precision may be that; long: what
+---  happens to longer texts, "are truncated"
 function verb.define(cmd, options)
   options = options or {}
-  cmd:option("--max-len", "maximum length in tokens; longer texts are truncated; default: the model's"):argname("N")
-    :convert(converters.whole(opening.LEAST, opening.MOST))
+  cmd:option("--max-len", ("maximum length in tokens; longer texts %s; default: the model's"):format(
+    options.long or "are truncated")):argname("N"):convert(converters.whole(opening.LEAST, opening.MOST))
   cmd:option("--batch-tokens", "tokens per batch"):argname("N"):convert(converters.whole(16, 1 << 20))
     :default(options.batch_tokens or "2048")
   if options.auto then
-    cmd:option("--precision", "f32 or bf16; auto: bf16 where the device multiplies it and the vectors stay within 1 %")
+    cmd:option("--precision", "f32 or bf16; auto: bf16 if the device multiplies bf16 and vectors stay within 1 %")
       :choices { "auto", "f32", "bf16" }:default("f32")
   else
     cmd:option("--precision", "f32 or bf16"):choices { "f32", "bf16" }:default("f32")
@@ -49,7 +50,7 @@ end
 
 ---Adds the option for models of tasks that do not ship.
 function verb.define_task(cmd)
-  cmd:option("--task", "a Lua file with the task of the model, where that is not one that ships"):argname("FILE")
+  cmd:option("--task", "Lua file with the task of the model, if the task does not ship with seqrun"):argname("FILE")
 end
 
 local FORMATS = { tsv = "tsv", csv = "csv", jsonl = "jsonl" }

@@ -34,14 +34,15 @@ local rate = c.map {
   { "floor", c.number { default = 0, min = 0, doc = "rate at the end of the decay" } },
   { "decay", c.enum({ "poly", "linear", "cosine", "1-sqrt", "constant", "cosine_inverse_sqrt" }, { default = "poly",
     doc = "shape of the decay; poly: by steps, see rate.power, and linear by other counters; 1-sqrt: one minus the "
-      .. "square root of its part; cosine_inverse_sqrt: half a cosine, then an inverse square root" }) },
+      .. "square root of the completed fraction; cosine_inverse_sqrt: half a cosine, then an inverse square root" }) },
   { "last", c.number { optional = true, min = 0,
     doc = "length of the decay before rate.total, in units of rate.by; until then the rate is constant (WSD) or "
       .. "follows the inverse square root; none: it begins where the warmup ends" } },
   { "cosine", c.number { optional = true, min = 0,
     doc = "decay=cosine_inverse_sqrt: units of rate.by from the warmup to where the inverse square root begins" } },
   { "bend", c.number { default = 0.1, min = 0, max = 1,
-    doc = "decay=cosine_inverse_sqrt: fraction of rate.peak that the cosine falls towards; it turns half way" } },
+    doc = "decay=cosine_inverse_sqrt: fraction of rate.peak to which the whole cosine would fall; half way down, the "
+      .. "inverse square root takes over" } },
   { "from", c.integer { default = 0, min = 0, doc = "steps of the schedule completed by an earlier phase" } },
   { "power", c.number { default = 1.0, min = 0, doc = "power of the polynomial decay: 1 linear, 0.5 square root" } },
   { "decay_from", c.enum({ "warmup", "start" }, { default = "warmup",

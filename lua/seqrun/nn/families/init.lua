@@ -116,7 +116,7 @@ function families.find(name)
   local shown, needs = tostring(name), OTHERS[name]
   if needs then return nil, ("the family '%s' is not supported: it needs %s"):format(shown, needs) end
   local hint = require("seqrun.base.guess").hint(shown, families.names())
-  return nil, ("unknown family '%s'%s"):format(shown, hint ~= "" and hint or "; there are "
+  return nil, ("unknown family '%s'%s"):format(shown, hint ~= "" and hint or "; choose "
     .. table.concat(families.names(), ", ") .. "; to add your own, see docs/reference/families.md")
 end
 

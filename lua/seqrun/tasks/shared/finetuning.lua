@@ -251,7 +251,7 @@ local function check_model_keys(model, family)
   end
   table.sort(names)
   if #names == 0 then return end
-  failure.raise("config", "%s: the model of init.from is a %s, which has no such key; see config.json there",
+  failure.raise("config", "%s: not a key of the model of init.from, a %s model; its config.json lists the keys",
     table.concat(names, ", "), family.name)
 end
 
