@@ -123,7 +123,7 @@ describe("prepare", function()
     local left = file(".x.sqr.tmp-0123abcd", "half")
     local lines = {}
     corpus { progress = function(line) lines[#lines + 1] = line end }
-    assert.truthy(lines[1]:find(left .. " is left from a prepare that was killed", 1, true), lines[1])
+    assert.truthy(lines[1]:find(left .. " is left over from a killed prepare", 1, true), lines[1])
     os.remove(left)
   end)
 

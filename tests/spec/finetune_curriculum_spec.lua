@@ -125,7 +125,7 @@ describe("fine-tuning", function()
       "curriculum.rarity=50")
     fails("classify", "curriculum.length: max is 64, but data.max_len is 48", "curriculum.length=64")
     fails("classify", "rate.by=real_tokens needs rate.total, where the decay and the run end", "rate.by=real_tokens")
-    fails("classify", "rate.total goes with rate.by", "rate.total=100")
+    fails("classify", "rate.total requires rate.by", "rate.total=100")
     fails("classify", "rate.warmup is 0.1, a fraction of steps whose number is not known", "rate.by=real_tokens",
       "rate.total=3000")
     fails("classify", "rate.warmup is 3000 of 3000 real_tokens", "rate.by=real_tokens", "rate.total=3000",

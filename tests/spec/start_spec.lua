@@ -169,9 +169,9 @@ describe("changed data", function()
     refused({ format = "lines" }, "was made with format 'prose', not 'lines'")
     refused({ vocab = { size = 60 } }, "has another vocabulary")
     program.write(place, "a.txt", text .. "And more.\n")
-    refused({}, "holds another text")
+    refused({}, "contains another text")
     program.write(place, "a.txt", (text:gsub("w2", "w9"))) -- as many tokens
-    refused({}, "holds another text")
+    refused({}, "contains another text")
     assert(prepare { overwrite = true })
     program.write(place, "note", "mine")
     local done, message = sr.data.prepare { inputs = { input }, vocab = vocab, out = place .. "/note" }

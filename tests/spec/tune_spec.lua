@@ -123,7 +123,7 @@ describe("the loss of classes", function()
     fails("tune.class_weights: 'x' is not a factor; give a number of at least 0 for each class, or balanced", model,
       "tune.class_weights=[1,2,x]")
     local cfg = values(sr.tasks.regress, "regress", "data.held=0", "tune.label_smoothing=0.1")
-    fails("tune.label_smoothing goes with one class for each item, which the task regress does not have",
+    fails("tune.label_smoothing requires one class for each item, which the task regress does not have",
       sr.tasks.regress.model, sr.tasks.regress, cfg, sr.tasks.regress:data(cfg))
   end)
 end)

@@ -29,7 +29,7 @@ function frames.pack(kind, id, text, columns, seconds)
   return ("%s %d %d%s\n%s"):format(kind, id, #text, more, text)
 end
 
----The parts of a header; nil if it is none.
+---The parts of a header; nil if it is not one.
 local function header(line)
   local kind, id, length, rest = line:match("^(%l+) (%d+) (%d+)(.*)$")
   local columns, seconds = (rest or ""):match("^ (%d+) (%d+)$")
@@ -50,7 +50,7 @@ function frames.reader(most) return setmetatable({ rest = "", most = most or mat
 ---@param bytes string
 function Reader:feed(bytes) self.rest = self.rest .. bytes end
 
----The next frame; nil if it is not complete, and a message if it is none.
+---The next frame; nil if it is not complete, with a message if it is not a frame.
 ---@return seqrun.attach.Frame|nil
 ---@return string? problem
 function Reader:next()

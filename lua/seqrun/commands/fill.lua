@@ -172,7 +172,7 @@ local function check_options(args)
   end
 end
 
----What fills or continues lines, what a person is to write, and how it is shown.
+---The object that fills or continues lines, the hint for a person at the terminal, and how results are shown.
 local function opened(args)
   local options = {
     top = args.top, max_len = args.max_len, rows = args.batch_tokens, precision = args.precision,

@@ -5,7 +5,7 @@
 --
 --   required     the key must be given
 --   optional     it may be left out, or given as `none`: its value is nil
---   min, max     the least and the largest value; above, below: bounds that are no values themselves
+--   min, max     the least and the largest value; above, below: exclusive bounds
 --   word         a word allowed in addition to the type's values, such as `auto` for a number
 --   like         of an enum: a Lua pattern of further values, such as `example`
 --   one          a single value is read as a list of it
@@ -46,7 +46,7 @@ end
 
 -- ---- from text to values ---------------------------------------------------------------------
 
----A decimal number with `_` between digits allowed; nil when it is none, or not finite.
+---A decimal number with `_` between digits allowed; nil if it is not a number, or not finite.
 local function decimal(text)
   local plain = text:gsub("(%d)_(%f[%d])", "%1%2")
   local body = plain:match("^[+-]?(.+)$")

@@ -173,7 +173,7 @@ end
 local function add_depths(say, r)
   if #r.depths == 0 then return end
   local room = bars.room(27)
-  say("  packed      slots with real tokens, by the most sequences in a pack")
+  say("  packed      slots with real tokens, by the maximum of sequences per pack")
   for _, d in ipairs(r.depths) do
     local name = d.max_seqs == 1 and "1 (padded)" or d.max_seqs or "any number"
     say("  %12s %10.2f %%  %s", name, 100 * d.efficiency, bars.bar(d.efficiency, room))

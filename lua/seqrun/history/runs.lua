@@ -99,7 +99,8 @@ local function read_log(self)
   file:close()
 end
 
----Whether it runs, or how it ended; a run of an older version wrote nothing, but told where it was saved.
+---Whether it runs, or how it ended; a run of an older version has no ended.json, but a line of run.log says where it
+---was saved.
 local function state_of(self)
   if train.run_held(self.dir) then return "running" end
   local ended, begun = ending.read(self.dir)

@@ -77,7 +77,7 @@ local function blocks_of(encoder, rest)
   local function is(name) return type(name) == "string" and rest and rest:match("^(.*)%.%a+$") == name end
   if is(names.qkv) then
     if d.heads ~= d.kv_heads then
-      check.fail("tile: %s has fewer key heads than query heads, which tiling does not know", encoder.family.name)
+      check.fail("tile: %s has fewer key heads than query heads, which tiling does not support", encoder.family.name)
     end
     return 3
   end

@@ -141,9 +141,9 @@ local function calibration_chart(head)
   end
   if #points < 2 then return "" end
   local picture = svg.chart {
-    title = "calibration", desc = "the part that is right, by the probability of the prediction",
+    title = "calibration", desc = "fraction of correct predictions, by their probability",
     x = { label = "probability of the prediction", low = 0, high = 1 },
-    y = { label = "part that is right", low = 0, high = 1 },
+    y = { label = "fraction correct", low = 0, high = 1 },
     series = {
       { points = { { 0, 0 }, { 1, 1 } }, class = "s7", style = "dash", name = "perfect" },
       { points = points, kind = "dots", class = "s1", name = "this model" },

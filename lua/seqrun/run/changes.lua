@@ -8,7 +8,7 @@ local hook = require("seqrun.base.hook")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 
----Opens the server of attached prompts, which stand above runs.
+---Opens the server of attached prompts, a layer above runs.
 ---@type fun(run: seqrun.Run): table?, string?
 local listen = hook "listen"
 

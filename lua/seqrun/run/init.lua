@@ -207,7 +207,7 @@ end
 local function use_average(self)
   if not self.config.eval.average or not self.optimizer.use_average then return nil end
   local weights = self.optimizer:use_average()
-  if not weights.given then self.screen:say("the average of the weights has not begun; the weights are evaluated") end
+  if not weights.given then self.screen:say("averaging has not begun, so the current weights are evaluated") end
   return weights
 end
 
@@ -428,8 +428,8 @@ function Run:steps(loader, upto)
   end
 end
 
----Prepares an update before its first batch: schedules move, and what the config switches on takes part.  A model, or
----an objective, that has begin(update) is told; one that has finish(ranks) is told after the last batch.
+---Prepares an update before its first batch: sets the values of schedules, and starts what the config switches on.
+---Calls begin(update) of the model and of the objective if they have it, and finish(ranks) after the last batch.
 ---@param update seqrun.Update
 function Run:before(update) self.extras:before(update) end
 

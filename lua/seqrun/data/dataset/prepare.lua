@@ -129,14 +129,14 @@ local function close_report(options, counts)
   say(options, "%s sentences in = %s stored + %s without a token - %s more by cutting long ones",
     commas(counts.sentences), commas(counts.stored), commas(counts.empty), commas(counts.pieces))
   if options.document_start and counts.documents == 1 then
-    say(options, "no paragraph begins with '%s' after the first: all is one document", options.document_start)
+    say(options, "no paragraph begins with '%s' after the first, so it is one document", options.document_start)
   elseif options.format ~= "records" and counts.records == 0 and counts.documents == 1 and counts.stored > 1 then
-    say(options, "note: all is one document, as no line is empty; empty lines end documents")
+    say(options, "note: the whole text is one document: it has no empty line, which ends a document")
   end
   if counts.invalid > 0 then
     say(options, "%s invalid UTF-8 sequences were dropped", commas(counts.invalid))
   end
-  if counts.long_cut > 0 then say(options, "%s places were cut since a line was too long", commas(counts.long_cut)) end
+  if counts.long_cut > 0 then say(options, "%s cuts in lines that were too long", commas(counts.long_cut)) end
 end
 
 ---Makes the directory, and finds out before the work whether a file can be made in it.
@@ -154,7 +154,7 @@ local function tell_leftovers(options)
   for _, found in ipairs(sys.list(folder) or {}) do
     local rest = found:sub(1, #name + 1) == "." .. name and found:sub(#name + 2)
     if rest and rest:find("^%.tmp%-%x%x%x%x%x%x%x%x$") then
-      say(options, "%s%s is left from a prepare that was killed; remove it, unless one is at work", folder, found)
+      say(options, "%s%s is left over from a killed prepare; remove it, unless one is running", folder, found)
     end
   end
 end

@@ -11,7 +11,7 @@ local function refuse(out, format, ...)
   return nil, ("prepare: %s exists and %s; %s"):format(out, format:format(...), WAY), "config"
 end
 
----The data set at `out`; nothing when there is none, or it may be replaced in any case.
+---The data set at `out`; nil if it does not exist, or may be replaced in any case.
 ---@param out string
 ---@param overwrite boolean|nil
 ---@return table|nil before what is known of it
@@ -62,7 +62,7 @@ function replace.check_text(before, out, ingest)
   if not digest then return nil, message, code end
   if digest == before.about.digest then return true end
   local old, new = before.about, ingest:counts()
-  return refuse(out, "holds another text (%d tokens in %d documents; the new one has %d in %d)", old.tokens,
+  return refuse(out, "contains another text (%d tokens in %d documents; the new one has %d in %d)", old.tokens,
     old.documents, new.tokens, new.documents)
 end
 

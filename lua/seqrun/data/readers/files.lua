@@ -179,7 +179,7 @@ local function tell_overlap(notes, train, dev)
   local count, first, twin = train.core:overlap(dev.core)
   if not count then return first end
   if count > 0 then
-    say(notes, "warning: %s of %s dev examples are in train too, the first at %s (as %s): scores will be too good",
+    say(notes, "warning: %s of %s dev examples are in train too, the first at %s (as %s): scores will be too high",
       commas(count), commas(dev:info().examples), dev:place(first), train:place(twin))
   end
 end
@@ -286,7 +286,7 @@ return function(given)
   sets.train, message, code = hold_out(options, sets.train)
   if not sets.train then return nil, message, code end
   sets.dev, sets.dev_part = sets.train, "held"
-  say(sets.notes, "dev: %s of them, held out of train (data.held=%g, since data.dev is none)",
+  say(sets.notes, "dev: %s of them, held out of train (data.held=%g, as data.dev is not set)",
     commas(sets.train:info().held.units), options.held)
   tell_repeats(sets.notes, sets.train)
   return sets

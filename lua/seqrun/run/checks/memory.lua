@@ -43,7 +43,7 @@ local function packs_of(loader) return loader.arrange == "single" and 1 or loade
 ---Rows of the largest micro-batch.
 local function rows_of(loader) return packs_of(loader) * loader.max_len end
 
----Bytes of activations of so many rows, at least; 0 for a model that does not tell.
+---Bytes of activations of a number of rows, at least; 0 for a model without activation_bytes.
 local function activations_of(t, rows) return t.model.activation_bytes and t.model:activation_bytes(rows) or 0 end
 
 ---Elements whose moments, and whose f32 values, this rank keeps.  Rank 0 has all values while it saves.

@@ -43,7 +43,7 @@ function Screen:headline(peak)
   self:say("%s", plan.headline(self.plan))
 end
 
----What is to be said about the data, by default with `say`; warnings in lines of their own.
+---Prints the notes about the data, by default with `say`; warnings in separate lines.
 ---@param method? "say"|"tell"
 function Screen:notes(method)
   for _, note in ipairs(self.plan.notes or {}) do

@@ -12,7 +12,7 @@ local FEWEST, MOST, SECONDS = 2, 50, 2
 ---Seconds that a micro-batch may take to be measured whole, at this share of the peak; FLOP that always are.
 local LONG, USUAL, SMALL = 0.4, 0.5, 5e9
 
----The sequences of a batch, in order, that have at most so many tokens; the shortest, if all have more.
+---The sequences of a batch, in order, that have at most this many tokens; the shortest, if all have more.
 local function some_of(layout, most)
   local lengths, uids, some, least = layout:lengths(), layout:uids(), {}, 1
   for i, length in ipairs(lengths) do

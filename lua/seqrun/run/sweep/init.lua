@@ -140,7 +140,7 @@ end
 local function reason_of(log, code)
   local last
   for line in (sys.read_file(log, 1 << 20) or ""):gmatch("[^\n]+") do last = line:match("^seqrun: (.*)$") or last end
-  return ("%s (exit code %d)"):format(last or "it said nothing", code)
+  return ("%s (exit code %d)"):format(last or "no output", code)
 end
 
 ---Seconds that are left, or nil without a limit.

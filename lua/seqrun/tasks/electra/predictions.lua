@@ -63,8 +63,8 @@ function Predictions:of(uid, count, fresh)
   local packed = not fresh and self.known[uid]
   if not packed then return drawn(self, uid, count) end
   if #packed ~= 4 * count then
-    failure.raise("data", "electra: sequence %d has %d masked tokens, but %d predictions are kept of it; the sequences "
-      .. "of an epoch must be those of the one before", uid, count, #packed // 4)
+    failure.raise("data", "electra: sequence %d has %d masked tokens, but %d saved predictions; every epoch must have "
+      .. "the same sequences", uid, count, #packed // 4)
   end
   local ids = { ("<" .. ("I4"):rep(count)):unpack(packed) }
   ids[count + 1] = nil

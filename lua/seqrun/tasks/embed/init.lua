@@ -87,13 +87,13 @@ local function objective_of(cfg, data)
   local e = cfg.embed
   local loss = loss_of(cfg, found, path)
   if e.learn_temperature and loss ~= "mnrl" then
-    failure.raise("config", "embed.learn_temperature goes with embed.loss=mnrl, not %s; leave it out", loss)
+    failure.raise("config", "embed.learn_temperature requires embed.loss=mnrl, not %s; leave it out", loss)
   end
   if e.directions == "both" and loss ~= "mnrl" then
-    failure.raise("config", "embed.directions=both goes with embed.loss=mnrl, not %s; leave it out", loss)
+    failure.raise("config", "embed.directions=both requires embed.loss=mnrl, not %s; leave it out", loss)
   end
   if loss == "mnrl" and found.rows < 2 then
-    failure.raise("data", "%s has only one pair, and so no negatives; give more", path)
+    failure.raise("data", "%s has only one pair, so there are no negatives; give more pairs", path)
   end
   return {
     loss = loss, temperature = e.temperature, learn = e.learn_temperature, both = e.directions == "both",

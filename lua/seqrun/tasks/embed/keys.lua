@@ -34,7 +34,7 @@ local rules = {
         return "embed.loss=mse needs embed.teacher, a file that `seqrun encode TEACHER FILE --out` writes"
       end
       if teacher and loss ~= "mse" and loss ~= "auto" then
-        return ("embed.teacher goes with embed.loss=mse, not %s; leave one of them out"):format(loss)
+        return ("embed.teacher requires embed.loss=mse, not %s; leave one of them out"):format(loss)
       end
     end,
   },

@@ -67,7 +67,7 @@ return function(task, cfg, data, model)
   if smoothing == 0 and not words then return end
   local head = model.heads[1]
   if not task.classes or head.loss ~= head_task.methods.loss then
-    failure.raise("config", "tune.%s goes with one class for each item, which the task %s does not have; leave it out",
+    failure.raise("config", "tune.%s requires one class for each item, which the task %s does not have; leave it out",
       words and "class_weights" or "label_smoothing", task.name or task.kind)
   end
   head.costs = { smoothing = smoothing }

@@ -93,7 +93,7 @@ local rules = {
       if by ~= "step" and not total then
         return ("rate.by=%s needs rate.total, where the decay and the run end"):format(by)
       end
-      if by == "step" and total then return "rate.total goes with rate.by; by steps, epochs ends the run" end
+      if by == "step" and total then return "rate.total requires rate.by; by steps, epochs ends the run" end
     end,
   },
   {
