@@ -6,7 +6,7 @@
 --
 -- First table: `packs` packs of 512 with the lengths of Wikipedia per device and update, on more and more devices.
 -- Second: updates of fixed numbers of sequences, with the minutes to MLPerf's target.  results=FILE adds the best
--- published result for each number of devices of this kind (columns accel, n_accel, gbs, seq_s).  scale_model.lua says
+-- published result for each number of devices of this kind (columns accel, n_accel, gbs, seq_s).  collectives.lua says
 -- how a step is computed; the work of the slowest rank is counted on updates drawn from the plan (balance_arms.lua).
 
 package.path = arg[0]:gsub("[^/]*$", "../bench/?.lua;") .. package.path
@@ -14,7 +14,7 @@ package.path = arg[0]:gsub("[^/]*$", "../bench/?.lua;") .. package.path
 local arms = require("balance_arms")
 local common = require("common")
 local models = require("seqrun.advise.models")
-local scale = require("scale_model")
+local scale = require("collectives")
 local sr = require("seqrun")
 
 local defaults = {

@@ -4,11 +4,11 @@
 package.path = "recipes/papers/?.lua;recipes/bench/?.lua;" .. package.path
 
 local advise = require("seqrun.advise")
+local rounds = require("rounds")
 local models = require("seqrun.advise.models")
 local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
-local rounds = require("rounds")
-local scale = require("scale_model")
+local scale = require("collectives")
 
 local exits, works = program.exits, program.works
 

@@ -1,9 +1,9 @@
--- scale_model.lua - a data-parallel step of packs on many devices: the slowest rank's work, what communication shows.
+-- collectives.lua - what many ranks add to the step of one: collectives in two levels, and waiting for the slowest.
 --
--- Compute is lua/seqrun/advise/time.lua's, of the rank with the most work.  Gradients are reduce-scattered and weights
--- all-gathered in two levels: inside a node over its links, then each device of a node with its counterparts over a
--- network link of its own.  The reduce-scatter goes in buckets behind backward, the all-gather behind the next forward
--- if `gather_hidden`; what does not fit behind shows, and so does the last bucket.
+-- Compute and the optimizer's pass are lua/seqrun/advise/time.lua's, of the rank with the most work.  Gradients are
+-- reduce-scattered and weights all-gathered in two levels: inside a node over its links, then each device of a node
+-- with its counterparts over a network link of its own.  The reduce-scatter goes in buckets behind backward, the
+-- all-gather behind the next forward if `gather_hidden`; what does not fit behind shows, and so does the last bucket.
 
 local advise = require("seqrun.advise")
 local models = require("seqrun.advise.models")
@@ -11,7 +11,7 @@ local time = require("seqrun.advise.time")
 
 local scale = {}
 
----@class seqrun.bench.Links
+---@class seqrun.papers.Links
 ---@field link number share of a link inside a node that collectives reach
 ---@field network number share of a network link
 ---@field hop number seconds of a level of a tree over nodes
@@ -27,7 +27,7 @@ scale.links = {
 
 ---Seconds of a reduce-scatter, or of an all-gather, of `bytes` over n devices in `calls` pieces.
 ---@param device seqrun.advise.Device
----@param links seqrun.bench.Links
+---@param links seqrun.papers.Links
 function scale.collective(device, links, bytes, n, calls)
   local inside = math.min(n, device.node)
   local nodes = math.ceil(n / device.node)
@@ -44,28 +44,27 @@ end
 ---Expected largest of n normal deviates, in standard deviations.
 local function largest(n) return n > 1 and math.sqrt(2 * math.log(n)) or 0 end
 
----@class seqrun.bench.Scene
+---@class seqrun.papers.Scene
 ---@field model seqrun.advise.Model
 ---@field device seqrun.advise.Device
 ---@field ranks integer
 ---@field packs number packs of a rank in an update, on average
 ---@field attended number tokens that a row attends to
 ---@field uneven number work of the slowest rank over the mean
----@field links seqrun.bench.Links
+---@field links seqrun.papers.Links
 
 ---Seconds of a step by cause, and their sum.
----@param s seqrun.bench.Scene
+---@param s seqrun.papers.Scene
 ---@return table<string, number> parts, number seconds
 function scale.step(s)
-  local constants = advise.coefficients("packed").time
-  local job = { model = s.model, device = s.device, seq = 512, batch = s.packs, devices = 1, kernel = "packed",
-    attended = s.attended }
   local most = 128 -- packs of a micro-batch; more are several
   local count = math.ceil(s.packs / most)
-  local _, alone = time.step(job, { micro_batch = s.packs / count, data = 1, tensor = 1, pipeline = 1, zero = 0 },
-    constants)
-  local compute = -alone.optimizer
-  for _, seconds in pairs(alone) do compute = compute + seconds end
+  local alone, found = time.step(
+    { model = s.model, device = s.device, seq = 512, batch = s.packs * s.ranks, devices = s.ranks, kernel = "packed",
+      attended = s.attended },
+    { micro_batch = s.packs / count, data = s.ranks, tensor = 1, pipeline = 1, zero = 1 },
+    advise.coefficients("packed").time)
+  local compute = alone - found.data - found.optimizer
   local parameters, last = models.count(s.model), compute / count
   local reduce = scale.collective(s.device, s.links, s.links.gradient * parameters, s.ranks, s.links.buckets)
   local gather = scale.collective(s.device, s.links, 2 * parameters, s.ranks, s.links.buckets)
@@ -73,7 +72,7 @@ function scale.step(s)
     compute = compute, waiting = compute * (s.uneven - 1 + s.links.jitter * largest(s.ranks)),
     reduce = s.ranks > 1 and shown(reduce, s.links.buckets, last * 2 / 3) or 0,
     gather = s.ranks > 1 and (s.links.gather_hidden and shown(gather, s.links.buckets, last / 3) or gather) or 0,
-    optimizer = (30 * parameters / s.ranks + 4 * parameters) / s.device.copy,
+    optimizer = found.optimizer,
   }
   local total = 0
   for _, seconds in pairs(parts) do total = total + seconds end
