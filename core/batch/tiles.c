@@ -211,7 +211,7 @@ void sr_tiles_free(sr_tiles *tiles) {
 /* ---- who takes what in the backward pass ----------------------------------------------------- */
 
 /* Costs are in twentieths of a visit, the 5 products of 64 queries with 64 keys; also, a
- * job costs one and a half, and a block of keys a part of one: see recipes/bench/rates.lua. */
+ * job costs one and a half, and a block of keys a part of one: see recipes/bench/traffic.lua. */
 enum { VISIT = 20, JOB = 30, KEYS = 13, QUERIES = 1, GROUP = VISIT + JOB + KEYS + QUERIES };
 
 typedef struct pass {

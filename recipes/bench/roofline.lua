@@ -1,10 +1,10 @@
--- roofline.lua - the time of a training step that a GPU's measured rates allow, op by op; needs no GPU.
+-- roofline.lua - the time of a training step that a GPU's rates allow, op by op; needs no GPU.
 --
---   build/seqrun recipes/bench/roofline.lua [device=h100|h200|a100] [model=base|large] [tokens=16384]
+--   build/seqrun recipes/bench/roofline.lua [device=h100|h200|a100|b200] [model=base|large] [tokens=16384]
 --       [optimizer=lamb|adamw] [all=true] [measured=FILE.tsv label=DEVICE] [dump=FILE]
 --
--- Traffic and FLOP come from traffic.lua, which follows what the kernels do; rates.lua says what is counted of an
--- op's time.  `bound` is its largest part.
+-- Traffic and FLOP come from traffic.lua, which follows what the kernels do, the time of an op from the advisor
+-- (lua/seqrun/advise/time.lua).  `bound` is its largest part.
 -- Sequences have the lengths of Wikipedia at 512 tokens (hist=FILE for others), packed; precision is bf16.
 --
 -- measured=FILE adds measured times: lines of `label, model, tokens, op, us` with tabs between them, as
@@ -14,7 +14,8 @@
 
 local common = require("common")
 local lengths = require("lengths")
-local rates = require("rates")
+local sr = require("seqrun")
+local time = require("seqrun.advise.time")
 local traffic = require("traffic")
 
 local MODELS = {
@@ -36,8 +37,9 @@ local function one_of(name, list)
   return list[options[name]]
     or common.refuse("%s is '%s'; choose one of: %s", name, options[name], table.concat(known, ", "))
 end
-local device, model = one_of("device", rates.DEVICES), one_of("model", MODELS)
+local device, model = one_of("device", sr.advise.devices), one_of("model", MODELS)
 one_of("optimizer", { lamb = true, adamw = true })
+local constants = sr.advise.coefficients("packed").time
 local label = options.label ~= "" and options.label or options.device
 
 ---A step over packs that fill `tokens` rows.
@@ -74,7 +76,7 @@ local function print_ops(work, tokens)
   local measured, total = read_measured(tokens), 0
   local ops = traffic.step(work)
   for _, op in ipairs(ops) do
-    op.seconds, op.bound = rates.seconds(op, device)
+    op.seconds, op.bound = time.op(constants, device, op)
     total = total + op.seconds
   end
   table.sort(ops, function(a, b) return a.seconds > b.seconds end)
@@ -94,19 +96,26 @@ local function print_ops(work, tokens)
   common.print_table(rows)
 end
 
+---The work as a job of the advisor, of one sequence.
+local function job_of(work, real)
+  local squares, shape = 0, {}
+  for _, length in ipairs(work.lengths) do squares = squares + length * length end
+  for key, value in pairs(model) do shape[key] = value end
+  shape.masked = work.masked / real
+  return { model = shape, device = device, devices = 1, batch = 1, seq = real, attended = squares / real }
+end
+
 ---Prediction of the whole step, and where its time goes.
 local function summary_row(tokens)
   local work, total, share = work_of(tokens), 0, { product = 0, attention = 0, memory = 0 }
   for _, op in ipairs(traffic.step(work)) do
-    local seconds = rates.seconds(op, device)
-    local kind = op.kind:match("^attention") or op.kind
-    total, share[kind] = total + seconds, share[kind] + seconds
+    local seconds = time.op(constants, device, op)
+    total, share[op.kind] = total + seconds, share[op.kind] + seconds
   end
-  local real, measured = 0, read_measured(tokens).step
-  for _, length in ipairs(work.lengths) do real = real + length end
+  local real, measured = common.sum(work.lengths), read_measured(tokens).step
   return {
     tokens, #work.lengths, ("%.1f"):format(total * 1e3), ("%.0f"):format(real / total / 1e3),
-    ("%.0f"):format(100 * traffic.model_flops(work) / total / device.peak),
+    ("%.0f"):format(100 * time.mfu(job_of(work, real), total)),
     ("%.1f"):format(share.product * 1e3), ("%.1f"):format(share.attention * 1e3),
     ("%.1f"):format(share.memory * 1e3), cell("%.1f", measured and measured / 1e3),
   }
@@ -132,9 +141,7 @@ end
 
 print(("BERT-%s, %s, bf16, %s; %.1f M parameters; predicted, not measured"):format(options.model,
   options.device:upper(), options.optimizer, traffic.parameters(work_of(512)) / 1e6))
-print(("copy %.2f TB/s; TFLOP/s: products %.0f on a full chip, attention %.0f forward and %.0f backward at 512 tokens; "
-  .. "a launch %.1f us\n"):format(device.copy / 1e12, device.product / 1e12, device.attention / 1e12,
-  device.backward / 1e12, rates.LAUNCH * 1e6))
+print(("peak %.0f TFLOP/s, copy %.2f TB/s\n"):format(device.peak / 1e12, device.copy / 1e12))
 local rows = {
   {
     "tokens", "sequences", "step ms", "real k tokens/s", "MFU %", "products ms", "attention ms", "rest ms",

@@ -5,9 +5,10 @@
 -- summed by the pass that writes what they sum: those of q, k and v by attention.  Bytes are those that must cross
 -- device memory, each operand once per pass; what a pass leaves in the cache is counted again.
 --
--- An op: name, calls, launches of a call, bytes and flops of all calls together, kind: "product",
--- "attention", "attention_backward" or "memory"; the share of a copy's rate that such a pass is expected to reach;
--- the shapes of products; the FLOP of attention by sequence, and its heads.
+-- An op is one of lua/seqrun/advise/time.lua, which says how long it takes, with its name, calls, FLOP and kind:
+-- "product", "attention" or "memory".
+
+local models = require("seqrun.advise.models")
 
 local traffic = {}
 
@@ -41,14 +42,12 @@ local SHARE = {
   product = 0.90,
 }
 
----Parameters, as the store holds them.
+---Parameters, as the store holds them: those of the advisor, positions, types, the pooler, biases and norms outside of
+---layers, next sentence.
 ---@param w seqrun.Work
 function traffic.parameters(w)
-  local H, F, V = w.hidden, w.inner, w.vocabulary
-  local layer = 4 * (H * H + H) + 2 * H * F + F + H + 4 * H
-  local embeddings = (V + w.positions + 2) * H + 2 * H
-  local heads = 2 * (H * H + H) + 2 * H + V + 2 * H + 2 -- pooler, transform and its norm, bias, next sentence
-  return embeddings + w.layers * layer + heads
+  local H = w.hidden
+  return models.count(w) + H * H + (w.positions + 10) * H + 2
 end
 
 ---Those of them whose gradients products write.
@@ -58,29 +57,20 @@ function traffic.written(w)
   return w.layers * (4 * H * H + 2 * H * F) + 2 * H * H + 2 * H
 end
 
----Model FLOP of a step (CONTRACTS' formula): products of real tokens, attention, head rows as run.
----@param w seqrun.Work
-function traffic.model_flops(w)
-  local H, F, squares, tokens = w.hidden, w.inner, 0, 0
-  for _, n in ipairs(w.lengths) do squares, tokens = squares + n * n, tokens + n end
-  local layer = 6 * tokens * (4 * H * H + 2 * H * F) + 12 * H * squares
-  return w.layers * layer + 6 * w.masked * (H * H + H * w.vocabulary) + 6 * #w.lengths * (H * H + 2 * H)
-end
+-- What a block of attention costs, in visits of a tile of keys to one of queries: beyond those of its sequence `once`,
+-- and `each` for a tile; backward, with the sums for a bias.
+local FORWARD, BACKWARD = { once = 0, each = 1 }, { once = 1.5, each = 0.7 }
 
----Score elements that the tiles of a sequence compute.
-local function scores(n)
-  local up = (n + 15) // 16 * 16 -- a tile is left out by strips of 16 rows
-  return up * ((n + TILE - 1) // TILE * TILE)
-end
-
----FLOP of attention by sequence, of all calls, and together.
-local function by_sequence(lengths, flops_each)
-  local list, total = {}, 0
-  for i, n in ipairs(lengths) do
-    list[i] = { length = n, flops = flops_each * scores(n) }
-    total = total + list[i].flops
+---Score elements that the tiles of all sequences compute, and those that would cost as much as whole blocks.
+local function scores(lengths, block)
+  local sum, cost = 0, 0
+  for _, n in ipairs(lengths) do
+    local tiles = (n + TILE - 1) // TILE
+    local computed = (n + 15) // 16 * 16 * tiles * TILE -- a tile is left out by strips of 16 rows
+    sum = sum + computed
+    cost = cost + computed * (1 + block.once / tiles ^ 2 + block.each / tiles)
   end
-  return list, total
+  return sum, cost
 end
 
 ---Collects ops by name, in the order of their first call.
@@ -125,6 +115,13 @@ local function linear(add, name, calls, rows, inputs, outputs, is)
   end
 end
 
+---Attention of all layers, of `flops` a score element and column.
+local function attention(add, name, w, block, flops, bytes)
+  local op, each = add(name, "attention", "plain", w.layers, 2, bytes + REAL * w.rows * w.heads), flops * w.layers
+  local computed, cost = scores(w.lengths, block)
+  op.flops, op.attention = each * w.hidden * computed, each * w.hidden * cost
+end
+
 local function norm(add, name, calls, rows, hidden, residual)
   local row = ELEMENT * rows * hidden
   local passes = residual and 4 or 2
@@ -158,12 +155,9 @@ local function encoder(add, w)
   linear(add, "qkv", L, T, H, 3 * H, { residual = true, summed = true })
   -- kernels of wide and of narrow tiles; backward, one that adds up the sums of tiles, a sequence or some short ones
   -- each, for the bias
-  local op = add("attention", "attention", "plain", L, 2, 4 * row + REAL * T * w.heads)
-  op.sequences, op.flops = by_sequence(w.lengths, L * 4 * H)
+  attention(add, "attention", w, FORWARD, 4, 4 * row)
   local sums = 2 * REAL * 3 * H * #w.lengths
-  op = add("attention backward", "attention_backward", "plain", L, 2, 8 * row + REAL * T * w.heads + sums)
-  op.sequences, op.flops = by_sequence(w.lengths, L * 10 * H)
-  op.heads = w.heads
+  attention(add, "attention backward", w, BACKWARD, 10, 8 * row + sums)
   after_attention(add, w, L - 1, T)
   local last = traffic.last_rows(w)
   for _ = 1, 2 do some_rows(add, T, last, H) end -- of attention's result and of the layer's input

@@ -21,7 +21,7 @@ local sr = require("seqrun")
 local cases = require("ops_cases")
 local common = require("common")
 local core = require("seqrun.core.tensor")
-local rounds = require("rounds")
+local list_schedule = require("list_schedule")
 
 local options = cases.options({ repeats = 3, threads = "4,8,16,32,64", handoff = 5 }, arg)
 sr.use("cpu", { threads = 1 })
@@ -61,7 +61,7 @@ end
 local function simulate(jobs, threads)
   local seconds, busiest, mean = 0, 0, 0
   for _, tasks in ipairs(jobs) do
-    local most = rounds.last(tasks, threads)
+    local most = list_schedule(tasks, threads)
     busiest, mean = busiest + most, mean + common.sum(tasks) / threads
     seconds = seconds + most + (threads > 1 and #tasks > 1 and options.handoff * 1e-6 or 0)
   end

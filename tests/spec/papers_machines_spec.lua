@@ -4,7 +4,7 @@
 package.path = "recipes/papers/?.lua;recipes/bench/?.lua;" .. package.path
 
 local advise = require("seqrun.advise")
-local rounds = require("rounds")
+local list_schedule = require("list_schedule")
 local models = require("seqrun.advise.models")
 local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
@@ -132,11 +132,11 @@ describe("the simulation of a schedule", function()
   end
 
   it("gives tasks in order to the thread that is free first", function()
-    assert.equal(10, rounds.last({ 4, 3, 2, 1 }, 1))
-    assert.equal(5, rounds.last({ 4, 3, 2, 1 }, 2)) -- 4 1, 3 2
-    assert.equal(6, rounds.last({ 1, 2, 3, 4 }, 2)) -- 1 3, 2 4
-    assert.equal(4, rounds.last({ 4, 3, 2, 1 }, 64))
-    assert.equal(0, rounds.last({}, 3))
+    assert.equal(10, list_schedule({ 4, 3, 2, 1 }, 1))
+    assert.equal(5, list_schedule({ 4, 3, 2, 1 }, 2)) -- 4 1, 3 2
+    assert.equal(6, list_schedule({ 1, 2, 3, 4 }, 2)) -- 1 3, 2 4
+    assert.equal(4, list_schedule({ 4, 3, 2, 1 }, 64))
+    assert.equal(0, list_schedule({}, 3))
   end)
 
   it("lies between the bounds of any schedule without idle threads", function()
@@ -147,7 +147,7 @@ describe("the simulation of a schedule", function()
         sum, most = sum + tasks[i], math.max(most, tasks[i])
       end
       for _, threads in ipairs { 1, 3, 16, 64 } do
-        local seconds = rounds.last(tasks, threads)
+        local seconds = list_schedule(tasks, threads)
         assert.is_true(seconds >= math.max(most, sum / threads) - 1e-9)
         assert.is_true(seconds <= sum / threads + most * (1 - 1 / threads) + 1e-9)
       end

@@ -1,6 +1,8 @@
 -- The predicted step of recipes/bench/roofline.lua, against the model itself.
 
+local models = require("seqrun.advise.models")
 local sr = require("seqrun")
+local time = require("seqrun.advise.time")
 local program = require("tests.support.program")
 
 local exits, works = program.exits, program.works
@@ -26,10 +28,24 @@ describe("the roofline of a step", function()
     local work, bert = small()
     assert.equal(bert.params:count(), traffic.parameters(work))
     local layout = sr.layout { lens = work.lengths, rows = work.rows }
-    local batch = {
-      layout = layout, tokens = 177, targets = { mlm = { count = work.masked }, nsp = { count = #work.lengths } },
-    }
-    assert.equal(bert:flops(batch), traffic.model_flops(work))
+    local batch = { layout = layout, tokens = 177, targets = { mlm = { count = work.masked } } }
+    local attended = (100 ^ 2 + 60 ^ 2 + 17 ^ 2) / 177
+    work.masked = work.masked / 177
+    assert.near(bert:flops(batch), 177 * models.flop(work, attended), 1e-3)
+  end)
+
+  it("takes the longer of what an op moves and computes, and its launches", function()
+    local device = { peak = 100, mma = 0.5, copy = 10 }
+    local c = { product = 0.5, edge = 1, packed = 0.2, launch = 9 }
+    local function seconds(op)
+      op.bytes, op.share, op.launches = op.bytes or 0, 0.5, op.launches or 0
+      return time.op(c, device, op)
+    end
+    assert.same({ 100 + 2, "memory" }, { seconds { bytes = 500, launches = 2 } })
+    assert.same({ 6, "compute" }, { seconds { attention = 60, bytes = 10 } })
+    local products = { { calls = 3, m = 2, n = 4, k = 4 } }
+    assert.same({ 3 * 64 / 50 * 2, "compute" }, { seconds { products = products, bytes = 10 } })
+    assert.equal("launch", select(2, seconds { bytes = 5, launches = 2 }))
   end)
 
   it("grows with its work, and names every op once", function()
@@ -61,7 +77,7 @@ describe("the roofline of a step", function()
       assert.is_truthy(out:find("BERT%-base, " .. device:upper()))
       assert.equal(device == "h100", out:find("\nattention  [^\n]* 100 ") ~= nil)
     end
-    exits(2, "device is 'b200'; choose one of: a100, h100, h200",
-      program.run { folder .. "recipes/bench/roofline.lua", "device=b200" })
+    exits(2, "device is 'b300'; choose one of: a100, a100%-40gb, b200, h100, h200",
+      program.run { folder .. "recipes/bench/roofline.lua", "device=b300" })
   end)
 end)

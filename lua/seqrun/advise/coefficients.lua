@@ -3,9 +3,10 @@
 -- `time` and `memory`: fitted by recipes/papers/advise.lua to 289 measured steps and 688 verdicts of Llama 13B, 30B and
 -- 65B on 64 to 256 A100 (arXiv 2311.05610), each from a physical guess as prior.  docs/theory/advisor.md explains them.
 --
--- `packed`: what differs for this program's own kernels, from recipes/bench/roofline.lua; what layers keep is the
--- encoder's own count.  The share of the network is an assumption: the fitted one is that of one cluster.  Products
--- keep the constants of a fit without `congestion`: BERT on 8 A100 comes within 2 % of the best published rate.
+-- `packed`: what differs for this program's own kernels, as their design expects (recipes/bench/roofline.lua has their
+-- ops one by one); what layers keep is the encoder's own count.  The share of the network is an assumption: the fitted
+-- one is that of one cluster.  Products keep the constants of a fit without `congestion`: BERT on 8 A100 comes within
+-- 2 % of the best published rate.
 
 return {
   time = {

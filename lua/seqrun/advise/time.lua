@@ -1,4 +1,7 @@
--- time.lua - the seconds of one step of a layout, by its causes.
+-- time.lua - the seconds of an op, and of one step of a layout by its causes.
+--
+-- The only model of time: recipes/bench/roofline.lua gives it the ops of a step one by one, `seqrun advise` and
+-- recipes/papers the layouts of jobs.
 --
 -- A stage of the pipeline computes a micro-batch: matrix products at a share of the peak that falls with the traffic of
 -- small ones, attention by a fused kernel or through its score matrix, row-wise passes at the rate of the memory, the
@@ -48,6 +51,36 @@ local function product(c, device, m, n, k)
   return 2 * m * n * k / (device.peak * c.product) * (1 + c.edge * (1 / m + 1 / n + 1 / k))
 end
 
+---FLOP/s of fused attention, forward and backward.
+---@param name string of its share of the peak
+local function attention_rate(c, device, name)
+  return device.peak * c[name] * (name == "packed" and device.mma or 1)
+end
+
+---@class seqrun.advise.Op all calls of an op of this program's own kernels, of which the larger counts: what is moved
+---or what is computed
+---@field bytes number
+---@field share number of the rate of a copy that such a pass reaches
+---@field launches integer
+---@field products? { calls: integer, m: integer, n: integer, k: integer }[]
+---@field attention? number FLOP of attention, as many as its whole tiles cost
+
+local LAUNCHES = 9 -- of a layer's forward
+
+---Seconds of an op, and what binds it.
+---@param c table<string, number> coefficients.time
+---@param device seqrun.advise.Device
+---@param op seqrun.advise.Op
+---@return number seconds, "launch"|"compute"|"memory" bound
+function time.op(c, device, op)
+  local moved = op.bytes / (device.copy * op.share)
+  local computed = (op.attention or 0) / attention_rate(c, device, "packed")
+  for _, p in ipairs(op.products or {}) do computed = computed + p.calls * product(c, device, p.m, p.n, p.k) end
+  local work, launches = math.max(moved, computed), op.launches * c.launch / LAUNCHES
+  local bound = launches > work and "launch" or computed > moved and "compute" or "memory"
+  return work + launches, bound
+end
+
 ---Forward seconds of the four or five products of a layer; those of experts have the rows of all that tokens choose.
 local function products(c, job, layout, rows)
   local m, device, tensor = job.model, job.device, layout.tensor
@@ -65,8 +98,7 @@ local function attention(c, job, layout, rows)
   local attended = models.attended(m, job.attended or job.seq)
   local flop = 4 * rows * attended * m.hidden / layout.tensor
   if kernel.rate then
-    local rate = job.device.peak * c[kernel.rate] * (kernel.rate == "packed" and job.device.mma or 1)
-    local forward = flop * (m.causal and 0.5 or 1) / rate
+    local forward = flop * (m.causal and 0.5 or 1) / attention_rate(c, job.device, kernel.rate)
     return forward, 2.5 * forward
   end
   local bytes = bytes_of(job) * rows * job.seq * m.heads / layout.tensor
