@@ -7,17 +7,11 @@
 #include "tests/support/check.h"
 #include "tests/c/sample.h"
 
-OWNER(sr_loader, sr_loader_close)
-OWNER(sr_update, sr_update_free)
-
-static char path[256];
+static const char *path;
 
 static sr_dataset *open_sample(void) {
-    sr_dataset *d = NULL;
-    sr_dataset_opts none = {0};
     CHECK_OK(sample_text(path, 400, 8, 12, 5000));
-    CHECK_OK(sr_dataset_open(&d, path, &none));
-    return d;
+    return sample_open(path, 0);
 }
 
 static sr_loader_opts usual(void) {
@@ -101,9 +95,10 @@ static void ranks_cost_about_the_same(void) {
 }
 
 int main(void) {
-    snprintf(path, sizeof path, "/tmp/seqrun-costs-%d.sqr", (int)getpid());
+    if (!scratch_begin()) return 1;
+    path = at("a.sqr");
     batches_cost_about_the_same();
     ranks_cost_about_the_same();
-    unlink(path);
+    scratch_end();
     return CHECK_DONE();
 }

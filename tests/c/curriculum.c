@@ -13,21 +13,18 @@
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
-static char path[256];
+static const char *path;
 
 enum { EXAMPLES = 1500, LONGEST = 60 };
 
 static sr_dataset *open_fixed(bool with_pairs) {
     static uint32_t a[EXAMPLES], b[EXAMPLES];
-    sr_dataset *d = NULL;
-    sr_dataset_opts none = {0};
     for (uint32_t i = 0; i < EXAMPLES; i++) {
         a[i] = 1 + i * 7 % 40;
         b[i] = !with_pairs || i % 3 == 0 ? 0 : 1 + i % 15;
     }
     CHECK_OK(sample_examples(path, a, b, EXAMPLES));
-    CHECK_OK(sr_dataset_open(&d, path, &none));
-    return d;
+    return sample_open(path, 0);
 }
 
 static sr_loader_opts usual(void) {
@@ -236,12 +233,13 @@ static void memory_runs_out(void) {
 }
 
 int main(void) {
-    snprintf(path, sizeof path, "/tmp/seqrun-curriculum-%d.sqr", (int)getpid());
+    if (!scratch_begin()) return 1;
+    path = at("a.sqr");
     batches_are_full();
     fills_of_any_shape();
     prefixes_are_all_that_counts();
     windows_continue_anywhere();
     memory_runs_out();
-    unlink(path);
+    scratch_end();
     return CHECK_DONE();
 }

@@ -10,10 +10,7 @@
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
-OWNER(sr_loader, sr_loader_close)
-OWNER(sr_update, sr_update_free)
-
-static char path[256];
+static const char *path;
 
 enum { EXAMPLES = 30 };
 
@@ -140,16 +137,13 @@ static sr_status add_labels(sr_shard_writer *w, uint32_t tokens) {
 }
 
 static sr_dataset *open_labels(void) {
-    sr_dataset *d = NULL;
     sr_shard_writer *w;
     uint32_t tokens;
-    sr_dataset_opts none = {0};
     CHECK_OK(sr_shard_create(&w, path));
     CHECK_OK(add_tokens(w, &tokens));
     CHECK_OK(add_labels(w, tokens));
     CHECK_OK(sr_shard_commit(w));
-    CHECK_OK(sr_dataset_open(&d, path, &none));
-    return d;
+    return sample_open(path, 0);
 }
 
 static const sr_target_opts three[] = {
@@ -239,11 +233,12 @@ static void memory_runs_out(void) {
 }
 
 int main(void) {
-    snprintf(path, sizeof path, "/tmp/seqrun-fields-%d.sqr", (int)getpid());
+    if (!scratch_begin()) return 1;
+    path = at("a.sqr");
     declarations_are_checked();
     bad_labels_name_their_example();
     late_targets_are_checked();
     memory_runs_out();
-    unlink(path);
+    scratch_end();
     return CHECK_DONE();
 }

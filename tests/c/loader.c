@@ -12,18 +12,11 @@
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
-OWNER(sr_loader, sr_loader_close)
-OWNER(sr_update, sr_update_free)
-OWNER(sr_epoch, sr_epoch_release)
-
-static char path[256];
+static const char *path;
 
 static sr_dataset *open_sample(double held) {
-    sr_dataset *d = NULL;
-    sr_dataset_opts opts = {.held = held};
     CHECK_OK(sample_text(path, 400, 8, 12, 5000));
-    CHECK_OK(sr_dataset_open(&d, path, &opts));
-    return d;
+    return sample_open(path, held);
 }
 
 static sr_loader_opts usual(void) {
@@ -319,12 +312,10 @@ static void targets_are_what_they_say(void) {
 }
 
 static void a_full_batch_has_no_slack(void) {
-    OWNED(sr_dataset) *d;
     OWNED(sr_loader) *l;
     OWNED(sr_update) *u;
-    sr_dataset_opts none = {0};
     CHECK_OK(sample_examples(path, (uint32_t[]){126}, (uint32_t[]){0}, 1));
-    CHECK_OK(sr_dataset_open(&d, path, &none));
+    OWNED(sr_dataset) *d = sample_open(path, 0);
     sr_loader_opts o = usual();
     o.examples.nsp = false, o.examples.max_len = 128;
     o.arrange = SR_SINGLE;
@@ -511,7 +502,8 @@ static void memory_runs_out(void) {
 }
 
 int main(void) {
-    snprintf(path, sizeof path, "/tmp/seqrun-loader-%d.sqr", (int)getpid());
+    if (!scratch_begin()) return 1;
+    path = at("a.sqr");
     every_example_once();
     workers_change_nothing();
     seeking_equals_never_having_stopped();
@@ -526,6 +518,6 @@ int main(void) {
     a_stop_is_no_end();
     bad_options_are_refused();
     memory_runs_out();
-    unlink(path);
+    scratch_end();
     return CHECK_DONE();
 }

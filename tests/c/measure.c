@@ -11,9 +11,7 @@
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
-OWNER(sr_examples, sr_examples_free)
-
-static char text_path[64], long_path[64], fixed_path[64], part_path[64];
+static const char *text_path, *long_path, *fixed_path, *part_path;
 
 static sr_dataset *open_data(const char *path, double held, bool keyed) {
     sr_dataset_opts opts = {.held = held, .keyed = keyed, .seed = 3};
@@ -266,11 +264,9 @@ static void failing_memory(void) {
 }
 
 int main(void) {
-    int pid = (int)getpid();
-    snprintf(text_path, sizeof text_path, "/tmp/seqrun-measure-%d.sqr", pid);
-    snprintf(long_path, sizeof long_path, "/tmp/seqrun-measure-long-%d.sqr", pid);
-    snprintf(fixed_path, sizeof fixed_path, "/tmp/seqrun-measure-fixed-%d.sqr", pid);
-    snprintf(part_path, sizeof part_path, "/tmp/seqrun-measure-%d.part", pid);
+    if (!scratch_begin()) return 1;
+    text_path = at("text.sqr"), long_path = at("long.sqr"), fixed_path = at("fixed.sqr");
+    part_path = at("a.part");
     const uint32_t a[] = {3, 1, 90, 40, 7, 2}, b[] = {0, 4, 30, 0, 7, 1};
     CHECK_OK(sample_text(text_path, 60, 20, 30, 500));
     CHECK_OK(sample_text(long_path, 3, 30000, 30, 500)); /* documents longer than a part */
@@ -298,8 +294,6 @@ int main(void) {
     sr_dataset_close(d);
     progress_rejects();
     failing_memory();
-    unlink(text_path);
-    unlink(long_path);
-    unlink(fixed_path);
+    scratch_end();
     return CHECK_DONE();
 }

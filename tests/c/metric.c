@@ -15,7 +15,7 @@ OWNER(sr_metric, sr_metric_close)
 
 enum { COUNT = 1000 };
 
-static char text_path[64], other_path[64], metric_path[64], scratch[64];
+static const char *text_path, *other_path, *metric_path, *sorted;
 
 /* Numbers with many ties, both signs and magnitudes. */
 static void fill(double *value, int count) {
@@ -35,7 +35,7 @@ static void ranking(int64_t run) {
     int64_t n = 1, total = 0;
     fill(value, COUNT);
     memset(seen, 0, sizeof seen);
-    CHECK_OK(sr_ranking_new(&r, scratch, run));
+    CHECK_OK(sr_ranking_new(&r, sorted, run));
     CHECK_OK(sr_ranking_add(r, value, 300));
     CHECK_OK(sr_ranking_add(r, value + 300, COUNT - 300));
     while (n > 0) {
@@ -50,14 +50,14 @@ static void ranking(int64_t run) {
         }
     }
     CHECK(total == COUNT);
-    CHECK(access(scratch, F_OK) != 0);
+    CHECK(access(sorted, F_OK) != 0);
     sr_ranking_free(r);
 }
 
 static void ranking_rejects(void) {
     double nan = NAN;
     sr_ranking *r;
-    CHECK_OK(sr_ranking_new(&r, scratch, 4));
+    CHECK_OK(sr_ranking_new(&r, sorted, 4));
     CHECK_FAILS(sr_ranking_add(r, &nan, 1), SR_EINVAL, "NaN");
     sr_ranking_free(r);
 }
@@ -99,12 +99,10 @@ static sr_status write_metric(const sr_dataset *d, const sr_examples_opts *opts,
 static void file(void) {
     static double value[COUNT], back[COUNT];
     static uint32_t uid[COUNT], same[COUNT];
-    sr_dataset_opts usual = {.held = SR_HELD_USUAL};
     sr_examples_opts opts = {.max_len = 128, .nsp = true, .short_seq_prob = 0.1};
-    sr_dataset *d, *other;
+    OWNED(sr_dataset) *d = sample_open(text_path, SR_HELD_USUAL);
+    OWNED(sr_dataset) *other = sample_open(other_path, SR_HELD_USUAL);
     sr_metric *m, *twin;
-    CHECK_OK(sr_dataset_open(&d, text_path, &usual));
-    CHECK_OK(sr_dataset_open(&other, other_path, &usual));
     fill(value, COUNT);
     value[7] = M_PI;
     CHECK_OK(write_metric(d, &opts, SR_COLUMN_F64, value, COUNT));
@@ -126,18 +124,14 @@ static void file(void) {
     sr_metric_close(twin);
     CHECK_FAILS(sr_metric_open(&m, text_path), SR_EDATA, "not a metric");
     CHECK_FAILS(sr_metric_open(&m, "/nowhere"), SR_ENOENT, "seqrun analyze");
-    sr_dataset_close(d);
-    sr_dataset_close(other);
 }
 
 static void integers(sr_column_type type, double largest) {
     const double value[] = {3, largest, -largest, 0};
     double back[4];
-    sr_dataset_opts usual = {.held = SR_HELD_USUAL};
     sr_examples_opts opts = {.max_len = 128};
-    OWNED(sr_dataset) *d;
+    OWNED(sr_dataset) *d = sample_open(text_path, SR_HELD_USUAL);
     OWNED(sr_metric) *m;
-    CHECK_OK(sr_dataset_open(&d, text_path, &usual));
     CHECK_OK(write_metric(d, &opts, type, value, 4));
     CHECK_OK(sr_metric_open(&m, metric_path));
     CHECK_OK(sr_metric_values(back, m, 0, 4));
@@ -155,7 +149,7 @@ static sr_status everything(const sr_dataset *d) {
     SR_TRY(sr_metric_open(&m, metric_path));
     sr_status st = sr_metric_upto(&n, m, 0);
     if (st == SR_OK) st = sr_metric_of(&twin, value, 20);
-    if (st == SR_OK) st = sr_ranking_new(&r, scratch, 8);
+    if (st == SR_OK) st = sr_ranking_new(&r, sorted, 8);
     if (st == SR_OK) st = sr_ranking_add(r, value, 20);
     sr_ranked first;
     if (st == SR_OK) st = sr_ranking_next(&n, r, &first, 1);
@@ -166,18 +160,14 @@ static sr_status everything(const sr_dataset *d) {
 }
 
 static void failing_memory(void) {
-    sr_dataset_opts usual = {.held = SR_HELD_USUAL};
-    OWNED(sr_dataset) *d;
-    CHECK_OK(sr_dataset_open(&d, text_path, &usual));
+    OWNED(sr_dataset) *d = sample_open(text_path, SR_HELD_USUAL);
     CHECK_STARVED(true, everything(d));
 }
 
 int main(void) {
-    int pid = (int)getpid();
-    snprintf(text_path, sizeof text_path, "/tmp/seqrun-metric-%d.sqr", pid);
-    snprintf(other_path, sizeof other_path, "/tmp/seqrun-metric-other-%d.sqr", pid);
-    snprintf(metric_path, sizeof metric_path, "/tmp/seqrun-metric-%d.metric", pid);
-    snprintf(scratch, sizeof scratch, "/tmp/seqrun-metric-%d.sort", pid);
+    if (!scratch_begin()) return 1;
+    text_path = at("text.sqr"), other_path = at("other.sqr");
+    metric_path = at("a.metric"), sorted = at("a.sort");
     CHECK_OK(sample_text(text_path, 50, 20, 30, 500));
     CHECK_OK(sample_text(other_path, 51, 20, 30, 500));
     ranking(0);
@@ -190,8 +180,6 @@ int main(void) {
     integers(SR_COLUMN_I32, 2147483647);
     integers(SR_COLUMN_I64, 9007199254740992);
     failing_memory();
-    unlink(text_path);
-    unlink(other_path);
-    unlink(metric_path);
+    scratch_end();
     return CHECK_DONE();
 }

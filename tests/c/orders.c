@@ -9,24 +9,18 @@
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
-OWNER(sr_loader, sr_loader_close)
-OWNER(sr_update, sr_update_free)
-
-static char path[256];
+static const char *path;
 
 enum { EXAMPLES = 120, LONGEST = 60 };
 
 static sr_dataset *open_fixed(void) {
     uint32_t a[EXAMPLES], b[EXAMPLES];
-    sr_dataset *d = NULL;
-    sr_dataset_opts none = {0};
     for (uint32_t i = 0; i < EXAMPLES; i++) {
         a[i] = 1 + i * 7 % 40;
         b[i] = i % 3 == 0 ? 0 : 1 + i % 15;
     }
     CHECK_OK(sample_examples(path, a, b, EXAMPLES));
-    CHECK_OK(sr_dataset_open(&d, path, &none));
-    return d;
+    return sample_open(path, 0);
 }
 
 static sr_loader_opts usual(sr_by by) {
@@ -236,13 +230,14 @@ static void memory_runs_out(void) {
 }
 
 int main(void) {
-    snprintf(path, sizeof path, "/tmp/seqrun-orders-%d.sqr", (int)getpid());
+    if (!scratch_begin()) return 1;
+    path = at("a.sqr");
     every_cut_keeps_its_separators();
     groups_stay_together();
     orders_come_as_pushed();
     groups_follow_the_balance();
     orders_wait_for_the_end_of_a_stop();
     memory_runs_out();
-    unlink(path);
+    scratch_end();
     return CHECK_DONE();
 }

@@ -248,30 +248,27 @@ static void draws_match(int32_t depth) {
 }
 
 static void draw_edges(void) {
-    int32_t items[4], n, one[] = {4}, two[] = {5, 3}, full[] = {8};
-    double demand[] = {3, 2};
+    static const struct {
+        int32_t length[2], rows, capacity, depth, n; /* n: of the pattern; 0: none is full */
+        double mean;
+    } cases[] = {{{4}, 1, 8, 0, 2, 2},
+                 {{4}, 1, 8, 1, 0, 2},
+                 {{5, 3}, 2, 7, 2, 0, 1.7},
+                 {{8}, 1, 8, 0, 1, 1}};
+    const double demand[] = {3, 2};
     sr_draw d;
-    CHECK_OK(sr_draw_new(&d, one, demand, 1, 8, 0, 2));
-    sr_draw_pattern(&d, 0, 0, items, &n);
-    CHECK(n == 2 && items[0] == 0 && items[1] == 0);
-    sr_draw_free(&d);
-    CHECK_OK(sr_draw_new(&d, one, demand, 1, 8, 1, 2)); /* cannot be full */
-    sr_draw_pattern(&d, 0, 0, items, &n);
-    CHECK(n == 0);
-    sr_draw_free(&d);
-    CHECK_OK(sr_draw_new(&d, two, demand, 2, 7, 2, 1.7)); /* nor can these */
-    sr_draw_pattern(&d, 1, 0, items, &n);
-    CHECK(n == 0);
-    sr_draw_free(&d);
-    CHECK_OK(sr_draw_new(&d, full, demand, 1, 8, 0, 1));
-    sr_draw_pattern(&d, 0, 0, items, &n);
-    CHECK(n == 1 && items[0] == 0);
-    sr_draw_free(&d);
-    for (int64_t i = 1; i <= 2; i++) {
-        sr_mem_fail_at(i, false);
-        CHECK(sr_draw_new(&d, two, demand, 2, 8, 0, 2) == SR_ENOMEM);
-        sr_mem_fail_at(0, false);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int32_t items[4] = {-1, -1}, n, rows = cases[i].rows;
+        CHECK_OK(sr_draw_new(&d, cases[i].length, demand, rows, cases[i].capacity, cases[i].depth,
+                             cases[i].mean));
+        sr_draw_pattern(&d, rows - 1, 0, items, &n);
+        CHECK(n == cases[i].n);
+        for (int32_t k = 0; k < n; k++) CHECK(items[k] == 0);
+        sr_draw_free(&d);
     }
+    sr_status st;
+    STARVE(st, false, sr_draw_new(&d, cases[2].length, demand, 2, 8, 0, 2))
+    if (st == SR_OK) sr_draw_free(&d);
 }
 
 /* ---- least squares ---- */
@@ -306,36 +303,33 @@ static void least_squares(void) {
     }
 }
 
+/* The packs of nnlshp. */
+static int64_t nnlshp(const sr_histogram *h, int32_t depth, double seconds) {
+    OWNED(sr_plan) *plan = NULL;
+    sr_pack_opts opts = {.solver = "nnlshp", .max_seqs = depth, .seconds = seconds};
+    CHECK_OK(sr_pack_solve(&plan, h, &opts));
+    return plan != NULL ? plan->packs : -1;
+}
+
 static void nnlshp_edges(void) {
-    sr_histogram h;
-    sr_plan *plan = NULL;
+    OWNED(sr_histogram) h, all, far;
+    sr_plan *plan;
     CHECK_OK(sr_histogram_new(&h, 8));
-    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp"}));
-    CHECK(plan->packs == 0);
-    sr_plan_free(plan);
+    CHECK(nnlshp(&h, 0, 0) == 0);
     CHECK_OK(sr_histogram_add(&h, 8, 3, SR_LONG_ERROR));
     CHECK_OK(sr_histogram_add(&h, 2, 7, SR_LONG_ERROR));
-    for (int32_t depth = 1; depth < 5; depth++) {
-        CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .max_seqs = depth}));
-        CHECK(plan->packs >= (depth == 1 ? 10 : depth == 2 ? 7 : 5));
-        sr_plan_free(plan);
-    }
-    sr_histogram_free(&h);
-    CHECK_OK(load_set(&h, "wikipedia_512")); /* out of time at once: complete, but poor */
-    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .seconds = 1e-9}));
-    CHECK(plan->packs > 8155059 && plan->packs <= h.sequences);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
-    CHECK_OK(sr_histogram_new(&h, 65535));
-    CHECK_OK(sr_histogram_add(&h, 40000, 3, SR_LONG_ERROR));
-    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .max_seqs = 1}));
-    CHECK(plan->packs == 3);
-    sr_plan_free(plan);
+    for (int32_t depth = 1; depth < 5; depth++)
+        CHECK(nnlshp(&h, depth, 0) >= (depth == 1 ? 10 : depth == 2 ? 7 : 5));
+    CHECK_OK(load_set(&all, "wikipedia_512")); /* out of time at once: complete, but poor */
+    int64_t packs = nnlshp(&all, 0, 1e-9);
+    CHECK(packs > 8155059 && packs <= all.sequences);
+    CHECK_OK(sr_histogram_new(&far, 65535));
+    CHECK_OK(sr_histogram_add(&far, 40000, 3, SR_LONG_ERROR));
+    CHECK(nnlshp(&far, 1, 0) == 3);
     for (int32_t depth = 2; depth <= 3; depth++)
         CHECK_FAILS(
-            sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "nnlshp", .max_seqs = depth}),
+            sr_pack_solve(&plan, &far, &(sr_pack_opts){.solver = "nnlshp", .max_seqs = depth}),
             SR_EINVAL, "use the solver optimal");
-    sr_histogram_free(&h);
 }
 
 /* ---- a solver of the caller's ---- */

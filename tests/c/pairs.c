@@ -10,17 +10,13 @@
 #include "tests/c/sample.h"
 
 OWNER(sr_vocab, sr_vocab_release)
-OWNER(sr_examples, sr_examples_free)
 OWNER(sr_threads, sr_threads_free)
 
-static char path[256];
+static const char *path;
 
 static sr_dataset *open_text(uint32_t documents, uint32_t sentences, uint32_t tokens, double held) {
-    sr_dataset *d = NULL;
-    sr_dataset_opts opts = {.held = held};
     CHECK_OK(sample_text(path, documents, sentences, tokens, SAMPLE_VOCAB));
-    CHECK_OK(sr_dataset_open(&d, path, &opts));
-    return d;
+    return sample_open(path, held);
 }
 
 static uint32_t document_of(const sr_dataset *d, uint64_t token) {
@@ -388,7 +384,8 @@ static void memory_runs_out(void) {
 }
 
 int main(void) {
-    snprintf(path, sizeof path, "/tmp/seqrun-pairs-%d.sqr", (int)getpid());
+    if (!scratch_begin()) return 1;
+    path = at("a.sqr");
     pairs_are_as_published();
     unused_sentences_are_put_back();
     cuts_fall_on_either_end();
@@ -403,6 +400,6 @@ int main(void) {
     contradictions_are_refused();
     another_vocabulary_is_refused();
     memory_runs_out();
-    unlink(path);
+    scratch_end();
     return CHECK_DONE();
 }

@@ -10,9 +10,14 @@
 #include "core/base/rng.h"
 #include "core/data/dataset.h"
 #include "core/data/shard.h"
-#include "tests/support/check.h"
+#include "core/loader/loader.h"
+#include "tests/support/scratch.h"
 
 OWNER(sr_dataset, sr_dataset_close)
+OWNER(sr_loader, sr_loader_close)
+OWNER(sr_update, sr_update_free)
+OWNER(sr_epoch, sr_epoch_release)
+OWNER(sr_examples, sr_examples_free)
 
 enum { SAMPLE_VOCAB = 60000 };
 
@@ -92,6 +97,12 @@ static inline sr_status sample_examples(const char *path, const uint32_t *a, con
     if (st == SR_OK) return sr_shard_commit(w);
     sr_shard_abort(w);
     return st;
+}
+
+static inline sr_dataset *sample_open(const char *path, double held) {
+    sr_dataset *d = NULL;
+    CHECK_OK(sr_dataset_open(&d, path, &(sr_dataset_opts){.held = held}));
+    return d;
 }
 
 #endif

@@ -33,17 +33,12 @@ static sr_status add_examples(sr_shard_writer *w, const made *list, int count) {
 }
 
 static sr_dataset *make(const made *list, int count) {
-    char path[64];
     sr_shard_writer *w;
-    sr_dataset *d = NULL;
-    sr_dataset_opts none = {0};
-    snprintf(path, sizeof path, "/tmp/seqrun-scan-%d.sqr", (int)getpid());
+    const char *path = at("a.sqr");
     CHECK_OK(sr_shard_create(&w, path));
     CHECK_OK(add_examples(w, list, count));
     CHECK_OK(sr_shard_commit(w));
-    CHECK_OK(sr_dataset_open(&d, path, &none));
-    unlink(path);
-    return d;
+    return sample_open(path, 0);
 }
 
 static void overlap(void) {
@@ -74,7 +69,9 @@ static void longer(void) {
 }
 
 int main(void) {
+    if (!scratch_begin()) return 1;
     overlap();
     longer();
+    scratch_end();
     return CHECK_DONE();
 }

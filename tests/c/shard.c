@@ -8,16 +8,15 @@
 #include <unistd.h>
 
 #include "core/base/draft.h"
-#include "core/base/file.h"
 #include "core/base/io.h"
-#include "core/base/mem.h"
 #include "core/data/shard_format.h"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
+#include "tests/support/scratch.h"
 
 OWNER(sr_shard, sr_shard_close)
 
-static char path[256], other[256];
+static const char *path, *other;
 
 /* Writes three columns alternately; `n` elements of the first. */
 static sr_status write_sample(const char *to, uint64_t n) {
@@ -247,8 +246,8 @@ static void threads_read_one_shard(void) {
 }
 
 int main(void) {
-    snprintf(path, sizeof path, "/tmp/seqrun-shard-%d.sqr", (int)getpid());
-    snprintf(other, sizeof other, "/tmp/seqrun-shard-%d-b.sqr", (int)getpid());
+    if (!scratch_begin()) return 1;
+    path = at("a.sqr"), other = at("b.sqr");
     comes_back();
     a_missing_file_says_how_to_make_one();
     damage_is_found();
@@ -259,7 +258,6 @@ int main(void) {
     memory_runs_out();
     disk_runs_full();
     threads_read_one_shard();
-    unlink(path);
-    unlink(other);
+    scratch_end();
     return CHECK_DONE();
 }

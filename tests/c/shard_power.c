@@ -3,12 +3,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/base/directory.h"
 #include "core/data/shard.h"
-#include "tests/support/check.h"
+#include "tests/support/scratch.h"
 #include "tests/c/disk.h"
 
-static char root[128], crash[192], path[192];
+static const char *root, *crash, *path;
 
 /* A file of 200 numbers that encode its version. */
 static sr_status write_version(const char *to, uint32_t version) {
@@ -48,23 +47,20 @@ static void empty_crash(void) {
 }
 
 static int broken_promises(void) {
-    char found[256];
     int broken = 0;
-    snprintf(found, sizeof found, "%s/x.sqr", crash);
     for (int k = 0; k <= disk.op_count; k++)
         for (int mode = 0; mode < 12; mode++) {
             empty_crash();
             int64_t promised = disk_crash(crash, k, mode, (uint64_t)k * 100 + (uint64_t)mode);
-            int64_t version = read_version(found);
+            int64_t version = read_version(at("crash/x.sqr"));
             broken += version < promised || version > 2;
         }
     return broken;
 }
 
 int main(void) {
-    snprintf(root, sizeof root, "/tmp/seqrun-shard-power-%d", (int)getpid());
-    snprintf(crash, sizeof crash, "%s.crash", root);
-    snprintf(path, sizeof path, "%s/x.sqr", root);
+    if (!scratch_begin()) return 1;
+    root = at("disk"), crash = at("crash"), path = at("disk/x.sqr");
     CHECK_OK(sr_file_make_dirs(root));
     record(0);
     CHECK(read_version(path) == 2);
@@ -78,7 +74,6 @@ int main(void) {
     CHECK_OK(sr_file_remove_tree(path));
     record(5);
     CHECK(broken_promises() == 0); /* there is no fifth */
-    CHECK_OK(sr_file_remove_tree(root));
-    CHECK_OK(sr_file_remove_tree(crash));
+    scratch_end();
     return CHECK_DONE();
 }
