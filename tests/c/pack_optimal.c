@@ -21,18 +21,16 @@ static void bounds_row(const char *line) {
     if (sscanf(line, "%63s %lld %15s %lld %lld %lld %lld %lld %lld %lld", set, &capacity, depth,
                &sequences, &tokens, &token, &count, &l2, &bound, &known) != 10)
         return;
-    sr_histogram h;
+    OWNED(sr_histogram) h;
     CHECK_OK(load_set(&h, set));
     CHECK(h.sequences == sequences && h.tokens == tokens);
     CHECK(sr_bound_tokens(&h) == token && sr_bound_l2(&h) == l2);
-    sr_plan *plan = pack(&h, "optimal", atoi(depth));
+    OWNED(sr_plan) *plan = pack(&h, "optimal", atoi(depth));
     if (plan->bound.packs < bound || plan->packs > known)
         printf("%s %s: %lld packs, bound %lld; known %lld, %lld\n", set, depth,
                (long long)plan->packs, (long long)plan->bound.packs, known, bound);
     CHECK(plan->bound.packs >= bound && plan->bound.packs <= known);
     CHECK(plan->packs <= known);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
 }
 
 /* Depths 2 and 3 of every set: at most 0.02 % above the published packs; depth 4 where the
@@ -44,15 +42,13 @@ static void nnlshp_row(const char *line) {
         return;
     if (strcmp(solver, "nnlshp") != 0) return;
     if (atoi(depth) > 3 && strcmp(set, "squad_384") != 0) return;
-    sr_histogram h;
+    OWNED(sr_histogram) h;
     CHECK_OK(load_set(&h, set));
-    sr_plan *plan = pack(&h, "nnlshp", atoi(depth));
+    OWNED(sr_plan) *plan = pack(&h, "nnlshp", atoi(depth));
     if ((double)plan->packs > (double)packs * 1.0002)
         printf("%s nnlshp %s: %lld packs, published %lld\n", set, depth, (long long)plan->packs,
                packs);
     CHECK((double)plan->packs <= (double)packs * 1.0002);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
 }
 
 static void published_certificates(void) {
@@ -167,47 +163,38 @@ static void against_greedy(void) {
 
 /* ---- edges ---- */
 
+/* Whether the plan has so many packs, and a bound as high. */
+static bool is_exact(const sr_histogram *h, int32_t depth, int64_t packs) {
+    OWNED(sr_plan) *plan = pack(h, "optimal", depth);
+    return (packs < 0 || plan->packs == packs) && sr_plan_gap(plan) == 0;
+}
+
 static void edges(void) {
-    sr_histogram h;
-    sr_plan *plan;
-    CHECK_OK(sr_histogram_new(&h, 512));
-    plan = pack(&h, "optimal", 0); /* no sequences */
-    CHECK(plan->packs == 0 && sr_plan_efficiency(plan) == 1);
-    sr_plan_free(plan);
-    CHECK_OK(sr_histogram_add(&h, 77, 1, SR_LONG_ERROR));
-    plan = pack(&h, "optimal", 3);
-    CHECK(plan->packs == 1 && sr_plan_gap(plan) == 0);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
-    CHECK_OK(sr_histogram_new(&h, 512));
-    CHECK_OK(sr_histogram_add(&h, 512, 1000, SR_LONG_ERROR));
-    plan = pack(&h, "optimal", 0);
-    CHECK(plan->packs == 1000 && sr_plan_gap(plan) == 0);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
-    CHECK_OK(sr_histogram_new(&h, SR_MAX_LENGTH));
-    CHECK_OK(sr_histogram_add(&h, 1, ((int64_t)1 << 45) + 1, SR_LONG_ERROR));
-    for (int32_t depth = 0; depth < 3; depth++) {
-        plan = pack(&h, "optimal", depth);
-        CHECK(sr_plan_gap(plan) == 0);
-        sr_plan_free(plan);
-    }
-    CHECK_OK(sr_histogram_add(&h, 40000, ((int64_t)1 << 33) + 5, SR_LONG_ERROR));
-    CHECK_OK(sr_histogram_add(&h, 20000, ((int64_t)1 << 33) + 7, SR_LONG_ERROR));
-    CHECK_OK(sr_histogram_add(&h, 13000, ((int64_t)1 << 34) + 1, SR_LONG_ERROR));
-    plan = pack(&h, "optimal", 3);
-    CHECK((double)sr_plan_gap(plan) < 1e-6 * (double)plan->packs);
-    sr_plan_free(plan);
-    sr_histogram_free(&h);
-    CHECK_OK(sr_histogram_new(&h, 11)); /* beyond the exact integers of double */
+    OWNED(sr_histogram) few, full, ones, large;
+    CHECK_OK(sr_histogram_new(&few, 512));
+    CHECK(is_exact(&few, 0, 0));
+    OWNED(sr_plan) *none = pack(&few, "optimal", 0);
+    CHECK(sr_plan_efficiency(none) == 1);
+    CHECK_OK(sr_histogram_add(&few, 77, 1, SR_LONG_ERROR));
+    CHECK(is_exact(&few, 3, 1));
+    CHECK_OK(sr_histogram_new(&full, 512));
+    CHECK_OK(sr_histogram_add(&full, 512, 1000, SR_LONG_ERROR));
+    CHECK(is_exact(&full, 0, 1000));
+    CHECK_OK(sr_histogram_new(&ones, SR_MAX_LENGTH));
+    CHECK_OK(sr_histogram_add(&ones, 1, ((int64_t)1 << 45) + 1, SR_LONG_ERROR));
+    for (int32_t depth = 0; depth < 3; depth++) CHECK(is_exact(&ones, depth, -1));
+    CHECK_OK(sr_histogram_add(&ones, 40000, ((int64_t)1 << 33) + 5, SR_LONG_ERROR));
+    CHECK_OK(sr_histogram_add(&ones, 20000, ((int64_t)1 << 33) + 7, SR_LONG_ERROR));
+    CHECK_OK(sr_histogram_add(&ones, 13000, ((int64_t)1 << 34) + 1, SR_LONG_ERROR));
+    OWNED(sr_plan) *many = pack(&ones, "optimal", 3);
+    CHECK((double)sr_plan_gap(many) < 1e-6 * (double)many->packs);
+    CHECK_OK(sr_histogram_new(&large, 11)); /* beyond the exact integers of double */
     for (int32_t l = 2; l < 8; l++)
-        CHECK_OK(sr_histogram_add(&h, l, ((int64_t)1 << 55) + l, SR_LONG_ERROR));
+        CHECK_OK(sr_histogram_add(&large, l, ((int64_t)1 << 55) + l, SR_LONG_ERROR));
     for (int32_t depth = 0; depth < 4; depth++) {
-        plan = pack(&h, "optimal", depth);
+        OWNED(sr_plan) *plan = pack(&large, "optimal", depth);
         CHECK(plan->bound.packs <= plan->packs);
-        sr_plan_free(plan);
     }
-    sr_histogram_free(&h);
 }
 
 /* When stopped early, it returns the best plan so far with its gap; equal iterations give equal

@@ -80,8 +80,8 @@ static void unused_sentences_are_put_back(void) {
 /* Truncation removes as many tokens from the front as from the end: in pairs of consecutive text,
  * tokens missing between A and B were removed from A's end or B's front. */
 static void cuts_fall_on_either_end(void) {
-    sr_dataset *d = open_text(2000, 2, 40, 0); /* pairs of two sentences, many too long */
-    sr_examples *t;
+    OWNED(sr_dataset) *d = open_text(2000, 2, 40, 0); /* pairs of two sentences, many too long */
+    OWNED(sr_examples) *t;
     sr_examples_opts opts = {.max_len = 44, .nsp = true};
     CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     double middle = 0, lost = 0, spread = 0;
@@ -103,11 +103,13 @@ static void cuts_fall_on_either_end(void) {
     CHECK(fabs(middle - lost / 2) < 5 * sqrt(lost) / 2);
     CHECK(fabs(spread / lost - 0.25) < 0.05);
     CHECK(wrong == 0);
-    sr_examples_free(t);
-    sr_dataset_close(d);
 }
 
-static bool same_examples(const sr_examples *a, const sr_examples *b) {
+/* Whether these options give the same examples. */
+static bool same_examples(const sr_examples *a, const sr_dataset *d, const sr_examples_opts *opts,
+                          sr_threads *team) {
+    OWNED(sr_examples) *b;
+    CHECK_OK(sr_examples_build(&b, d, opts, team));
     return a->count == b->count &&
            memcmp(a->example, b->example, (size_t)a->count * sizeof *a->example) == 0;
 }
@@ -115,26 +117,18 @@ static bool same_examples(const sr_examples *a, const sr_examples *b) {
 static void draws_do_not_depend_on_threads(void) {
     OWNED(sr_dataset) *d = open_text(5000, 6, 3, 0.1);
     for (int nsp = 0; nsp < 2; nsp++) {
-        sr_examples *one, *many, *other;
+        OWNED(sr_examples) *one;
         sr_examples_opts opts = {.max_len = 64, .nsp = nsp, .short_seq_prob = 0.3, .seed = 5};
         CHECK_OK(sr_examples_build(&one, d, &opts, NULL));
         for (int threads = 1; threads <= 8; threads += threads == 1 ? 1 : 5 - threads % 2) {
             OWNED(sr_threads) *team;
             CHECK_OK(sr_threads_new(&team, threads));
-            CHECK_OK(sr_examples_build(&many, d, &opts, team));
-            CHECK(same_examples(one, many));
-            sr_examples_free(many);
+            CHECK(same_examples(one, d, &opts, team));
         }
         opts.epoch = 1;
-        CHECK_OK(sr_examples_build(&other, d, &opts, NULL));
-        CHECK(!same_examples(one, other));
-        sr_examples_free(other);
-        opts.epoch = 0;
-        opts.seed = 6;
-        CHECK_OK(sr_examples_build(&other, d, &opts, NULL));
-        CHECK(!same_examples(one, other));
-        sr_examples_free(other);
-        sr_examples_free(one);
+        CHECK(!same_examples(one, d, &opts, NULL));
+        opts.epoch = 0, opts.seed = 6;
+        CHECK(!same_examples(one, d, &opts, NULL));
     }
 }
 
@@ -162,8 +156,8 @@ static int length_of(const sr_examples *t, int64_t i) {
 /* Lengths of short examples are uniform from 2 tokens to the maximum: with sentences of one token
  * the drawn length is visible. */
 static void short_lengths_are_uniform(void) {
-    sr_dataset *d = open_text(3000, 200, 1, 0);
-    sr_examples *t;
+    OWNED(sr_dataset) *d = open_text(3000, 200, 1, 0);
+    OWNED(sr_examples) *t;
     sr_examples_opts opts = {.max_len = 22, .short_seq_prob = 1};
     CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     int64_t i = 0, seen[21] = {0}, drawn = 0;
@@ -176,8 +170,6 @@ static void short_lengths_are_uniform(void) {
     CHECK(drawn > 2000 && seen[0] == 0 && seen[1] == 0);
     double mean = (double)drawn / 19;
     for (int n = 2; n <= 20; n++) CHECK(fabs((double)seen[n] - mean) < 6 * sqrt(mean));
-    sr_examples_free(t);
-    sr_dataset_close(d);
 }
 
 /* A sentence that fills the sequence exactly is included. */

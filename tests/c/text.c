@@ -13,14 +13,16 @@
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
 
+OWNER(sr_vocab, sr_vocab_release)
+OWNER(sr_tokenizer, sr_tokenizer_release)
+OWNER(sr_source, sr_source_close)
+
 #define SPECIALS "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 #define GOLDEN "tests/data/tokenizer/"
 
 static sr_status parse(const char *text, size_t size) {
-    sr_vocab *v;
-    sr_status st = sr_vocab_parse(&v, text, size, "v.txt");
-    sr_vocab_release(v);
-    return st;
+    OWNED(sr_vocab) *v;
+    return sr_vocab_parse(&v, text, size, "v.txt");
 }
 
 #define PARSE(text) parse(text, sizeof(text) - 1)
@@ -107,12 +109,10 @@ static sr_status tokenize_twice(sr_vocab *v, bool spans) {
 }
 
 static sr_status scenario_vocab(void) {
-    sr_vocab *v;
+    OWNED(sr_vocab) *v;
     SR_TRY(sr_vocab_load(&v, GOLDEN "vocab.txt"));
-    sr_status st = tokenize_twice(v, false);
-    if (st == SR_OK) st = tokenize_twice(v, true);
-    sr_vocab_release(v);
-    return st;
+    SR_TRY(tokenize_twice(v, false));
+    return tokenize_twice(v, true);
 }
 
 static const char *gz_path;
@@ -123,15 +123,12 @@ static sr_status open_gz(sr_source **s) {
 }
 
 static sr_status scenario_train(void) {
-    sr_source *s;
-    sr_vocab *v = NULL;
+    OWNED(sr_source) *s = NULL;
+    OWNED(sr_vocab) *v = NULL;
     SR_TRY(open_gz(&s));
     sr_vocab_train_opts opts = {
         .size = 4000, .lowercase = true, .alphabet = 200, .word_limit = 600};
-    sr_status st = sr_vocab_train(&v, s, &opts, NULL, NULL);
-    sr_vocab_release(v);
-    sr_source_close(s);
-    return st;
+    return sr_vocab_train(&v, s, &opts, NULL, NULL);
 }
 
 static sr_status scenario_sentences(void) {
@@ -193,17 +190,14 @@ static sr_status swallow(void *context, const void *bytes, size_t size) {
 }
 
 static sr_status scenario_encode(sr_vocab *v) {
-    sr_source *s = NULL;
-    sr_tokenizer *t;
+    OWNED(sr_source) *s = NULL;
+    OWNED(sr_tokenizer) *t = NULL;
     sr_encode_counts counts;
     size_t size = 0;
     SR_TRY(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true}));
-    sr_status st = open_gz(&s);
+    SR_TRY(open_gz(&s));
     sr_encode_opts opts = {.ids = true, .offsets = true, .json = true, .frame = true};
-    if (st == SR_OK) st = sr_encode(s, t, &opts, NULL, swallow, &size, &counts);
-    sr_source_close(s);
-    sr_tokenizer_release(t);
-    return st;
+    return sr_encode(s, t, &opts, NULL, swallow, &size, &counts);
 }
 
 /* A text of all characters, in the worst order for a sorted list: it takes no longer than others,
@@ -249,16 +243,14 @@ static void ideographs_stand_alone(void) {
 }
 
 static void unknown_marks_are_counted(void) {
-    sr_vocab *v;
-    sr_tokenizer *t;
+    OWNED(sr_vocab) *v;
+    OWNED(sr_tokenizer) *t;
     sr_tokens tokens = {0};
     CHECK_OK(sr_vocab_parse(&v, SPECIALS "a\n!\n", strlen(SPECIALS "a\n!\n"), "v.txt"));
     CHECK_OK(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true}));
     CHECK_OK(sr_tokenize(&tokens, t, "a!? b", 5));
     CHECK(tokens.count == 4 && tokens.unknown == 2);
     sr_tokens_free(&tokens);
-    sr_tokenizer_release(t);
-    sr_vocab_release(v);
 }
 
 /* ---- threads ---- */
@@ -288,8 +280,8 @@ static void *read_all(void *context) {
 static void shared_tokenizer(void) {
     void *text;
     size_t size;
-    sr_vocab *v;
-    sr_tokenizer *t;
+    OWNED(sr_vocab) *v;
+    OWNED(sr_tokenizer) *t;
     CHECK_OK(sr_file_read(&text, &size, GOLDEN "text.txt", 1 << 20));
     CHECK_OK(sr_vocab_load(&v, GOLDEN "vocab.txt"));
     CHECK_OK(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true, .specials = true}));
@@ -305,15 +297,13 @@ static void shared_tokenizer(void) {
         CHECK(memcmp(readers[i].ids, readers[0].ids, readers[0].count * sizeof(int32_t)) == 0);
     }
     for (int i = 0; i < 8; i++) free(readers[i].ids);
-    sr_tokenizer_release(t);
-    sr_vocab_release(v);
     sr_free(text);
 }
 
 /* A buffer used by two tokenizers in turn has the right ids for each. */
 static void buffer_changes_hands(void) {
-    sr_vocab *v;
-    sr_tokenizer *a, *b;
+    OWNED(sr_vocab) *v;
+    OWNED(sr_tokenizer) *a, *b;
     sr_tokens k = {0};
     CHECK_OK(sr_vocab_load(&v, GOLDEN "vocab.txt"));
     CHECK_OK(sr_tokenizer_new(&a, v, &(sr_tokenizer_opts){.lowercase = true}));
@@ -329,9 +319,6 @@ static void buffer_changes_hands(void) {
         CHECK(ids[0] == 7592 && ids[1] == 7592 && ids[2] != 7592);
     }
     sr_tokens_free(&k);
-    sr_tokenizer_release(a);
-    sr_tokenizer_release(b);
-    sr_vocab_release(v);
 }
 
 static void make_gz(char path[]) {

@@ -185,7 +185,7 @@ static void test_repeated(void) {
 }
 
 /* What a backend keeps with a layout goes with it. */
-static int freed, failing;
+static int freed;
 
 static void free_own(sr_device *device, void *own) {
     CHECK(device->backend == &far && own == &freed);
@@ -203,38 +203,28 @@ static void test_own(void) {
     CHECK(freed == 1);
 }
 
-static sr_status whole_life(sr_device *d) {
-    sr_target target[2];
-    sr_batch_on *on;
-    sr_layout_on *l;
-    sr_mem_fail_at(0, false);
-    sr_batch b = new_batch(target);
-    sr_mem_fail_at(failing, false);
-    sr_status st = sr_batch_upload(&on, d, &b);
-    sr_mem_fail_at(0, false);
-    CHECK((on != NULL) == (st == SR_OK));
-    sr_batch_on_free(on);
-    drop_batch(&b);
-    sr_layout *alone = new_layout(2, ROWS);
-    sr_mem_fail_at(failing, false);
-    sr_status found = sr_layout_find_on(&l, alone, d);
-    sr_mem_fail_at(0, false);
-    sr_layout_release(alone);
-    return st != SR_OK ? st : found;
-}
-
 static void test_memory(const sr_backend *backend) {
-    sr_status st = SR_ENOMEM;
-    for (failing = 1; st != SR_OK && failing < 200; failing++) {
-        int64_t live = sr_mem_live();
-        sr_device *d = open_device(backend);
-        st = whole_life(d);
-        CHECK(st == SR_OK || st == SR_ENOMEM);
+    sr_target target[2];
+    OWNED(sr_device) *d = open_device(backend);
+    sr_status st;
+    sr_layout_on *l;
+    sr_layout *alone = new_layout(2, ROWS);
+    STARVE_ANY(st, 0, true, false, sr_layout_find_on(&l, alone, d)) {
+        sr_layout_release(alone);
         CHECK(d->bytes_used == 0);
-        sr_device_close(d);
-        CHECK(sr_mem_live() == live);
+        alone = new_layout(2, ROWS);
     }
-    CHECK(st == SR_OK && failing > 10);
+    sr_layout_release(alone);
+    sr_batch b = new_batch(target);
+    sr_batch_on *on;
+    STARVE_ANY(st, 0, true, false, sr_batch_upload(&on, d, &b)) {
+        CHECK((on != NULL) == (st == SR_OK));
+        sr_batch_on_free(on);
+        drop_batch(&b);
+        CHECK(d->bytes_used == 0);
+        b = new_batch(target);
+    }
+    drop_batch(&b);
 }
 
 int main(void) {
