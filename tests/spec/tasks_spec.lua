@@ -8,6 +8,7 @@ local sys = require("seqrun.core.sys")
 local tasks = require("tests.support.tasks")
 
 local exits, works = program.exits, program.works
+local fails = require("tests.support.devices").fails
 
 local folder = program.folder()
 local base = files.encoder(folder .. "/base")
@@ -28,12 +29,6 @@ local function values(task, kind, ...)
     },
   }
   return assert(loaded, message).values
-end
-
-local function fails(words, fn, ...)
-  local good, message = pcall(fn, ...)
-  assert.is_false(good)
-  assert.truthy(tostring(message):find(words, 1, true), tostring(message))
 end
 
 describe("a fine-tuning task", function()

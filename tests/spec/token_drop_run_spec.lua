@@ -180,11 +180,10 @@ describe("fine-tuning with token dropping", function()
 
   it("is refused, by the name of the key, before anything is written", function()
     for _, case in ipairs {
-      { "token_drop.keep=0", "token_drop.keep" }, { "token_drop.keep=0.5", "have none between the first and the last" },
-      { "token_drop.kep=0.5", "keep" },
+      { "token_drop.keep=0", "token_drop%.keep" }, { "token_drop.kep=0.5", "keep" },
+      { "token_drop.keep=0.5", "have none between the first and the last" },
     } do
-      local _, err = exits(2, "", program.run(words("refused", case[1])))
-      assert.truthy(err:find(case[2], 1, true), err)
+      exits(2, case[2], program.run(words("refused", case[1])))
       assert.is_false(sys.exists(folder .. "/refused"))
     end
   end)

@@ -10,6 +10,7 @@ local sr = require("seqrun")
 local tasks = require("tests.support.tasks")
 
 local works = program.works
+local fails = require("tests.support.devices").fails
 
 local folder = program.folder()
 local base = files.encoder(folder .. "/base")
@@ -23,12 +24,6 @@ local function values(task, kind, ...)
     },
   }
   return assert(loaded, message).values
-end
-
-local function fails(words, fn, ...)
-  local good, message = pcall(fn, ...)
-  assert.is_false(good)
-  assert.truthy(tostring(message):find(words, 1, true), tostring(message))
 end
 
 ---The cross entropy of a row with the label's probability spread, and times a factor, as it is defined.

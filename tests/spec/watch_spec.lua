@@ -149,14 +149,13 @@ describe("seqrun watch #slow", function()
   it("prints one picture where the output is no terminal, and refuses what is no run", function()
     local run = made("run", { ended = FINISHED })
     local code, out, err = program.run { "watch", run }
-    local _
     assert.same({ 0, "" }, { code, err })
     assert.matches("run  finished\n.*loss by step", out)
     assert.is_nil(out:find("\27", 1, true))
     exits(3, "rum: no such directory", program.run { "watch", dir .. "/rum" })
-    code, _, err = program.run { "watch", program.write(dir, "file", "x") }
-    assert.is_true(code ~= 0)
-    assert.matches("file is not a run", err)
+    local refused, _, told = program.run { "watch", program.write(dir, "file", "x") }
+    assert.is_true(refused ~= 0)
+    assert.matches("file is not a run", told)
     exits(2, "'0' is not a number of seconds from 0.2 to 3600", program.run { "watch", run, "--every", "0" })
   end)
 

@@ -31,10 +31,16 @@ local function says(err, text)
   assert.is_truthy(err:find(text, 1, true), err)
 end
 
+---The same of a start that is refused, with these words.
+local function refused(text, ...)
+  local _, err = exits(2, "", ...)
+  says(err, text)
+  return err
+end
+
 describe("the ranks of a run", function()
   test("must have one config: the key that differs is named", function()
-    local _, err = exits(2, "", run_two(words("config", "--max-steps", "2"), { "optimizer.decay=0.5" }))
-    says(err, "rank 1 (")
+    local err = refused("rank 1 (", run_two(words("config", "--max-steps", "2"), { "optimizer.decay=0.5" }))
     says(err, "differs from rank 0: optimizer.decay is 0.5, but 0.01 on rank 0; start all ranks with the same")
     assert.is_false(sys.exists(folder .. "/config"))
   end)
@@ -43,21 +49,19 @@ describe("the ranks of a run", function()
     local wrong = { ["recipes/none.lua"] = "cannot open", trian = "unknown command" }
     wrong["recipes/pretrain.yaml"] = "config"
     for word, text in pairs(wrong) do
-      local _, err = exits(2, "", mpi.run(2, { word }, { seconds = 400 }))
-      says(err, text)
+      refused(text, mpi.run(2, { word }, { seconds = 400 }))
     end
   end)
 
   it("need GPUs for NCCL", function()
-    local _, err = exits(2, "", program.run(words("nccl", "ranks.engine=nccl", "device=cpu", "--dry-run")))
-    says(err, "ranks.engine=nccl requires device=cuda, but this run is on cpu; use auto or mpi")
+    refused("ranks.engine=nccl requires device=cuda, but this run is on cpu; use auto or mpi",
+      program.run(words("nccl", "ranks.engine=nccl", "device=cpu", "--dry-run")))
   end)
 
   test("must train as long and into one directory", function()
-    local _, err = exits(2, "", run_two(words("long"), { "--max-steps", "3" }))
-    says(err, "--max-steps is 3, but absent on rank 0")
-    _, err = exits(2, "", run_two(words("here"), { "--out", folder .. "/there" }))
-    says(err, "the run's directory is " .. folder .. "/there, but")
+    refused("--max-steps is 3, but absent on rank 0", run_two(words("long"), { "--max-steps", "3" }))
+    refused("the run's directory is " .. folder .. "/there, but",
+      run_two(words("here"), { "--out", folder .. "/there" }))
   end)
 
   test("must have one build, the Lua library and the recipe included", function()
@@ -70,8 +74,8 @@ describe("the ranks of a run", function()
     local list = words("build", "--max-steps", "2")
     local function differs(second, message)
       local shell = (": -n 1 %s %s"):format(second, table.concat(list, " "))
-      local _, err = exits(2, "", mpi.run(1, list, { mpirun = "--bind-to none", shell = shell, seconds = 400 }))
-      says(err, "rank 1 (")
+      local err = refused("rank 1 (",
+        mpi.run(1, list, { mpirun = "--bind-to none", shell = shell, seconds = 400 }))
       assert.matches(message, err)
     end
     differs(place .. "/build/seqrun", "the checksum of the Lua library is %x+, but %x+ on rank 0; install the same")
