@@ -17,16 +17,6 @@ static const char *path;
 
 enum { EXAMPLES = 1500, LONGEST = 60 };
 
-static sr_dataset *open_fixed(bool with_pairs) {
-    static uint32_t a[EXAMPLES], b[EXAMPLES];
-    for (uint32_t i = 0; i < EXAMPLES; i++) {
-        a[i] = 1 + i * 7 % 40;
-        b[i] = !with_pairs || i % 3 == 0 ? 0 : 1 + i % 15;
-    }
-    CHECK_OK(sample_examples(path, a, b, EXAMPLES));
-    return sample_open(path, 0);
-}
-
 static sr_loader_opts usual(void) {
     return (sr_loader_opts){.examples = {.max_len = LONGEST, .seed = 3},
                             .by = SR_BY_ORDER,
@@ -110,7 +100,7 @@ static void fills_of_any_shape(void) {
 
 /* Unlocked is what every metric has in its prefix, however it got there. */
 static void prefixes_are_all_that_counts(void) {
-    sr_dataset *d = open_fixed(true);
+    OWNED(sr_dataset) *d = sample_open_fixed(path, EXAMPLES, true);
     sr_loader_opts o = usual();
     sr_loader *l;
     sr_epoch *e;
@@ -165,7 +155,6 @@ static void prefixes_are_all_that_counts(void) {
     sr_loader_close(l);
     sr_metric_close((sr_metric *)m[0].metric);
     sr_metric_close((sr_metric *)m[1].metric);
-    sr_dataset_close(d);
 }
 
 /* ---- windows ---- */
@@ -205,7 +194,7 @@ static sr_status run(const sr_dataset *d, int threads, bool pieces) {
 }
 
 static void windows_continue_anywhere(void) {
-    sr_dataset *d = open_fixed(true);
+    OWNED(sr_dataset) *d = sample_open_fixed(path, EXAMPLES, true);
     sr_loader_opts o = usual();
     sr_loader *l;
     CHECK_OK(run(d, 0, false));
@@ -222,14 +211,12 @@ static void windows_continue_anywhere(void) {
     CHECK(u->index == 7 && u->end.drawn.updates == 8);
     sr_update_free(u);
     sr_loader_close(l);
-    sr_dataset_close(d);
 }
 
 static void memory_runs_out(void) {
-    sr_dataset *d = open_fixed(false);
+    OWNED(sr_dataset) *d = sample_open_fixed(path, EXAMPLES, false);
     CHECK_OK(run(d, 0, true));
     CHECK_STARVED(true, run(d, 0, true));
-    sr_dataset_close(d);
 }
 
 int main(void) {

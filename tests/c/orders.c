@@ -13,16 +13,6 @@ static const char *path;
 
 enum { EXAMPLES = 120, LONGEST = 60 };
 
-static sr_dataset *open_fixed(void) {
-    uint32_t a[EXAMPLES], b[EXAMPLES];
-    for (uint32_t i = 0; i < EXAMPLES; i++) {
-        a[i] = 1 + i * 7 % 40;
-        b[i] = i % 3 == 0 ? 0 : 1 + i % 15;
-    }
-    CHECK_OK(sample_examples(path, a, b, EXAMPLES));
-    return sample_open(path, 0);
-}
-
 static sr_loader_opts usual(sr_by by) {
     return (sr_loader_opts){.examples = {.max_len = LONGEST, .seed = 3},
                             .by = by,
@@ -85,7 +75,7 @@ static void look(const sr_update *u, int32_t *home) {
 }
 
 static void groups_stay_together(void) {
-    OWNED(sr_dataset) *d = open_fixed();
+    OWNED(sr_dataset) *d = sample_open_fixed(path, EXAMPLES, true);
     uint32_t uid[EXAMPLES];
     int32_t home[EXAMPLES];
     for (uint32_t i = 0; i < EXAMPLES; i++) uid[i] = i * 7 % EXAMPLES;
@@ -111,7 +101,7 @@ static void groups_stay_together(void) {
 }
 
 static void orders_come_as_pushed(void) {
-    OWNED(sr_dataset) *d = open_fixed();
+    OWNED(sr_dataset) *d = sample_open_fixed(path, EXAMPLES, true);
     sr_loader_opts o = usual(SR_BY_ORDER);
     sr_loader *l;
     o.threads = 2;
@@ -143,7 +133,7 @@ static void push_most(sr_loader *l, uint32_t i) {
 
 /* Orders that were pending, in work or made when a stop came are delivered once it is over. */
 static void orders_wait_for_the_end_of_a_stop(void) {
-    OWNED(sr_dataset) *d = open_fixed();
+    OWNED(sr_dataset) *d = sample_open_fixed(path, EXAMPLES, true);
     for (int threads = 0; threads < 3; threads++) {
         sr_loader_opts o = usual(SR_BY_ORDER);
         OWNED(sr_loader) *l;
@@ -175,7 +165,7 @@ static void orders_wait_for_the_end_of_a_stop(void) {
 
 /* Groups that stay together follow the same ways as packs; the update does not change. */
 static void groups_follow_the_balance(void) {
-    OWNED(sr_dataset) *d = open_fixed();
+    OWNED(sr_dataset) *d = sample_open_fixed(path, EXAMPLES, true);
     double imbalance[2];
     uint32_t uid[EXAMPLES];
     for (uint32_t k = 0; k < EXAMPLES; k++) uid[k] = k;
@@ -212,7 +202,7 @@ static sr_status draw(const sr_dataset *d, const sr_loader_opts *o) {
 }
 
 static void memory_runs_out(void) {
-    sr_dataset *d = open_fixed();
+    OWNED(sr_dataset) *d = sample_open_fixed(path, EXAMPLES, true);
     static const uint32_t some[] = {1, 5, 9, 33, 70, 71, 72, 73, 90};
     sr_stage stage[2] = {{.until = {.updates = 2}, .max_len = 10, .uid = some, .uids = 9},
                          {.max_len = 0}};
@@ -226,7 +216,6 @@ static void memory_runs_out(void) {
         CHECK_OK(draw(d, &o));
         CHECK_STARVED(true, draw(d, &o));
     }
-    sr_dataset_close(d);
 }
 
 int main(void) {

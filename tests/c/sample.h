@@ -105,4 +105,15 @@ static inline sr_dataset *sample_open(const char *path, double held) {
     return d;
 }
 
+/* `count` fixed examples; those whose number is a multiple of 3, or all if not `pairs`, have no B. */
+static inline sr_dataset *sample_open_fixed(const char *path, uint32_t count, bool pairs) {
+    uint32_t a[2000], b[2000];
+    for (uint32_t i = 0; i < count; i++) {
+        a[i] = 1 + i * 7 % 40;
+        b[i] = !pairs || i % 3 == 0 ? 0 : 1 + i % 15;
+    }
+    CHECK_OK(sample_examples(path, a, b, (int)count));
+    return sample_open(path, 0);
+}
+
 #endif
