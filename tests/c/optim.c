@@ -2,55 +2,21 @@
  * bit. */
 #include <math.h>
 
-#include "core/seqrun.h"
 #include "tests/support/check.h"
+#include "tests/c/optimizing.h"
 
 OWNER(sr_device, sr_device_close)
 OWNER(sr_params, sr_params_free)
 
-static const sr_param_spec specs[] = {
-    {.name = "word", .ndim = 2, .shape = {700, 101}, .std = 0.02, .pad_rows_to = 64},
-    {.name = "q", .ndim = 2, .shape = {200, 200}, .std = 0.02, .fuse = "qk"},
-    {.name = "k", .ndim = 2, .shape = {200, 200}, .std = 0.02, .fuse = "qk"},
-    {.name = "frozen", .ndim = 1, .shape = {40000}, .std = 0.02},
-    {.name = "bias", .ndim = 1, .shape = {7}, .init = SR_INIT_ONES},
-};
-enum { COUNT = sizeof specs / sizeof *specs, MOST = 4, STEPS = 3 };
-
-static sr_optim_opts opts_of(sr_method method) {
-    return (sr_optim_opts){.method = method,
-                           .beta1 = 0.9,
-                           .beta2 = 0.999,
-                           .eps = 1e-6,
-                           .momentum = 0.95,
-                           .nesterov = true,
-                           .power = 1,
-                           .max_skipped = 3};
-}
-
-static void fill_segments(sr_segment segments[COUNT]) {
-    for (int i = 0; i < COUNT; i++)
-        segments[i] = (sr_segment){.rate = 1 + i,
-                                   .decay = 0.01 * i,
-                                   .trust = i < 3,
-                                   .frozen = strcmp(specs[i].name, "frozen") == 0,
-                                   .scale = 0.5};
-}
+enum { MOST = 4, STEPS = 3 };
 
 /* Makes q and k matrices of Muon. */
 static void mark_matrices(sr_params *p, sr_segment segments[COUNT]) {
-    for (int i = 1; i <= 2; i++) {
+    for (int i = QUERY; i <= KEY; i++) {
         p->list[i].whole = true;
         segments[i].rows = specs[i].shape[0];
         segments[i].columns = specs[i].shape[1];
     }
-}
-
-/* Gradients that a step has: a draw keyed by the step, large enough to be clipped. */
-static void draw_gradients(sr_params *p, int step) {
-    for (int i = 0; i < COUNT; i++)
-        CHECK_OK(p->device->backend->random(p->list[i].leaf->grad, SR_NORMAL, 1, SR_PURPOSE_INIT,
-                                            (uint32_t)i, (uint32_t)step, 0, 0.1));
 }
 
 /* Copies the elements that one optimizer has worked out to another, as an exchange would. */
@@ -107,7 +73,7 @@ static float *train(sr_device *d, sr_method method, int parts) {
     }
     CHECK(parts == 1 || end == p->stored);
     for (int s = 0; s < STEPS; s++) {
-        draw_gradients(p, s);
+        CHECK_OK(draw_all(p, s));
         if (parts == 1)
             CHECK_OK(sr_optim_step(o[0], 0.01, 1.0, NULL));
         else
@@ -193,25 +159,25 @@ static void test_matrices(sr_device *d) {
     sr_optim_opts opts = opts_of(SR_MUON);
     fill_segments(segments);
     CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
-    segments[1].rows = segments[1].columns = 200;
+    segments[QUERY].rows = segments[QUERY].columns = 200;
     CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "kept whole");
     mark_matrices(p, segments);
-    p->list[0].whole = true;
+    p->list[WORD].whole = true;
     for (int parts = 2; parts < 9; parts++) {
         int64_t end = 0;
         for (int i = 0; i < parts; i++) {
             sr_range range = sr_optim_cut(p, i, parts);
             CHECK(range.first == end && range.last >= end && (i > 0 || range.last > 0));
-            for (int k = 0; k < 3; k++)
+            for (int k = WORD; k <= KEY; k++)
                 CHECK(range.last <= p->list[k].offset ||
                       range.last >= p->list[k].offset + p->list[k].size);
             end = range.last;
         }
         CHECK(end == p->stored);
     }
-    opts.range = (sr_range){0, p->list[1].offset + SR_CHUNK};
+    opts.range = (sr_range){0, p->list[QUERY].offset + SR_CHUNK};
     CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "cut a matrix of 200 x 200");
-    segments[1].rows = 7;
+    segments[QUERY].rows = 7;
     CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "not a matrix of 7 x 200");
     opts.momentum = 1;
     CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "momentum is 1");

@@ -3,50 +3,24 @@
 
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
+#include "tests/c/optimizing.h"
 #include "tests/c/world.h"
 
-static const sr_param_spec specs[] = {
-    {.name = "word", .ndim = 2, .shape = {700, 101}, .std = 0.02, .pad_rows_to = 64},
-    {.name = "norm", .ndim = 1, .shape = {5000}, .init = SR_INIT_ONES, .keep_f32 = true},
-    {.name = "q", .ndim = 2, .shape = {200, 200}, .std = 0.02, .fuse = "qk"},
-    {.name = "k", .ndim = 2, .shape = {200, 200}, .std = 0.02, .fuse = "qk"},
-    {.name = "frozen", .ndim = 1, .shape = {40000}, .std = 0.02},
-    {.name = "bias", .ndim = 1, .shape = {7}, .init = SR_INIT_ONES, .keep_f32 = true},
-};
-enum { COUNT = sizeof specs / sizeof *specs, STEPS = 4, BAD = 2 };
+enum { STEPS = 4, BAD = 2 };
 
 /* One way to train, and its result. */
 typedef struct task {
-    bool lamb;
+    sr_method method;
     sr_dtype precision;
     float *values, *bf16, *kept; /* of one optimizer: masters, their copy, a weight kept in f32 */
     sr_optim_result last;
     int64_t stored;
 } task;
 
-static void fill_segments(sr_segment segments[COUNT]) {
-    for (int i = 0; i < COUNT; i++)
-        segments[i] = (sr_segment){.rate = 1 + i,
-                                   .decay = 0.01 * i,
-                                   .trust = i < 4,
-                                   .frozen = strcmp(specs[i].name, "frozen") == 0};
-}
-
-static sr_optim_opts opts_of(const task *t) {
-    return (sr_optim_opts){.method = t->lamb ? SR_LAMB : SR_ADAMW,
-                           .beta1 = 0.9,
-                           .beta2 = 0.999,
-                           .eps = 1e-6,
-                           .power = 1,
-                           .max_skipped = 3};
-}
-
 /* The gradient of a step; NaN outside of the part, which must not be read. */
 static sr_status draw_gradients(sr_params *p, int step, sr_range part) {
     const sr_backend *b = p->device->backend;
-    for (int i = 0; i < COUNT; i++)
-        SR_TRY(b->random(p->list[i].leaf->grad, SR_NORMAL, 1, SR_PURPOSE_INIT, (uint32_t)i,
-                         (uint32_t)step, 0, 0.1));
+    SR_TRY(draw_all(p, step));
     sr_tensor outside = *p->grad;
     outside.shape[0] = part.first;
     if (outside.shape[0] > 0) SR_TRY(b->fill(&outside, (double)NAN));
@@ -61,7 +35,7 @@ static sr_status loss_of(sr_tensor **out, sr_device *d, bool bad) {
 
 static sr_status read_all(const sr_params *p, float *values, float *bf16, float *kept) {
     SR_TRY(sr_tensor_read(p->value, values, SR_F32));
-    SR_TRY(sr_tensor_read(p->list[1].leaf, kept, SR_F32));
+    SR_TRY(sr_tensor_read(p->list[NORM].leaf, kept, SR_F32));
     return p->bf16 != NULL ? sr_tensor_read(p->bf16, bf16, SR_F32) : SR_OK;
 }
 
@@ -71,7 +45,7 @@ static void train_whole(sr_device *d, task *t) {
     sr_params *p;
     sr_optim *o;
     sr_segment segments[COUNT];
-    sr_optim_opts opts = opts_of(t);
+    sr_optim_opts opts = opts_of(t->method);
     fill_segments(segments);
     CHECK_OK(sr_params_new(&p, d, specs, COUNT, t->precision));
     CHECK_OK(sr_params_initialise(p, 3));
@@ -158,7 +132,7 @@ static sr_status train_on(sr_comm *comm, sr_params *p, const task *t, float *buf
     sr_optim *o = NULL;
     sr_sharded *s = NULL;
     sr_segment segments[COUNT];
-    sr_optim_opts opts = opts_of(t);
+    sr_optim_opts opts = opts_of(t->method);
     fill_segments(segments);
     opts.range = sr_optim_cut(p, comm->rank, comm->ranks);
     sr_status st = sr_params_initialise(p, 3);
@@ -191,7 +165,7 @@ static void train_part(sr_comm *comm, void *context) {
 static void test_ranks(const sr_backend *backend, bool lamb, bool bf16) {
     sr_device *d;
     CHECK_OK(sr_device_open(&d, backend, 0, NULL));
-    task t = {.lamb = lamb, .precision = bf16 ? SR_BF16 : d->real};
+    task t = {.method = lamb ? SR_LAMB : SR_ADAMW, .precision = bf16 ? SR_BF16 : d->real};
     if (sr_device_computes(d, t.precision)) {
         train_whole(d, &t);
         for (int i = 0; i < (backend == &sr_backend_ref ? 2 : 4); i++)
@@ -210,8 +184,7 @@ static void look_at_memory(sr_comm *comm, void *context) {
     sr_optim *o;
     sr_sharded *s;
     sr_segment segments[COUNT];
-    task t = {.lamb = true};
-    sr_optim_opts opts = opts_of(&t);
+    sr_optim_opts opts = opts_of(SR_LAMB);
     (void)context;
     fill_segments(segments);
     CHECK_OK(sr_params_new(&p, comm->device, specs, COUNT, comm->device->real));
@@ -231,8 +204,7 @@ static sr_status build_alone(sr_device *d) {
     sr_sharded *s = NULL;
     sr_comm comm;
     sr_segment segments[COUNT];
-    task t = {.lamb = true};
-    sr_optim_opts opts = opts_of(&t);
+    sr_optim_opts opts = opts_of(SR_LAMB);
     fill_segments(segments);
     SR_TRY(sr_comm_open(&comm, sr_comm_at(0), d));
     sr_status st = sr_params_new(&p, d, specs, COUNT, d->real);
