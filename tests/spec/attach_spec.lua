@@ -150,7 +150,7 @@ describe("an attached prompt #slow", function()
     program.write(dir, "attach.json", '{"socket":"/tmp/x.sock","pid":1,"host":"elsewhere"}')
     assert.matches("runs on host elsewhere, and this is ", refusal(dir))
     program.write(dir, "attach.json", ('{"socket":"%s/x.sock","pid":1,"host":"%s"}'):format(folder, sys.machine().host))
-    assert.matches("process 1 ended without a last word; resume it", refusal(dir))
+    assert.matches("process 1 ended without a message; resume it", refusal(dir))
     local code, _, err = program.run { "attach", dir, "--timeout", "100" }
     assert.equal(2, code)
     assert.matches("'100' is not an integer from 1 to 60", err)
@@ -177,8 +177,8 @@ describe("a run #slow", function()
 
   it("survives prompts that send rubbish, too much or half a line, vanish, or do not read", function()
     for sent, words in pairs {
-      ["GET / HTTP/1.1\r\nHost: x\r\n\r\n"] = "not what seqrun attach sends", ["\0\255\n"] = "not what",
-      [("x"):rep(100000)] = "not what", ["eval 1 99999999\n"] = "99999999 bytes; the maximum is 1048576",
+      ["GET / HTTP/1.1\r\nHost: x\r\n\r\n"] = "not a message of seqrun attach", ["\0\255\n"] = "not a message",
+      [("x"):rep(100000)] = "not a message", ["eval 1 99999999\n"] = "99999999 bytes; the maximum is 1048576",
       ["eval 1 2 80 5\n11eval 2 1 80 5\n2"] = "before the last one was answered",
     } do
       local connection <close> = connect()
@@ -242,7 +242,7 @@ describe("a run #slow", function()
     assert.equal(facts, sys.read_file(other.dir .. "/attach.json"))
     local code, _, err = other:attach("1\n")
     assert.equal(3, code)
-    assert.matches("is not running: process %d+ ended without a last word; resume it with %-%-resume=", err)
+    assert.matches("is not running: process %d+ ended without a message; resume it with %-%-resume=", err)
     other = start("killed", { words = { "--resume" } })
     assert.equal("3", other:ask "1 + 2")
     other:finish()

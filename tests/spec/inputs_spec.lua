@@ -269,7 +269,7 @@ describe("ids of other programs", function()
 
   it("of HDF5 become examples by the programs of the page, which an .hdf5 among the inputs is referred to", function()
     for _, name in ipairs { "bert.hdf5", "bert.h5" } do
-      assert.matches(name .. ": HDF5 is not read; docs/reference/formats.md shows how",
+      assert.matches(name .. ": HDF5 is not supported; docs/reference/formats.md shows how",
         refused({ inputs = program.write(folder, name, "\x89HDF"), vocab = BERT }, "config"))
     end
     local code, out, err = write_rows()

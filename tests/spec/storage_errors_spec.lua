@@ -202,7 +202,7 @@ describe("what a run writes at its end", function()
     local words = small.words(folder .. "/corpus.sqr", "--out", folder .. "/untold", "--max-steps", "1")
     words[1] = full("pretrain", "ended.json")
     local _, err = works(program.run(words))
-    assert.matches("warning: how the run ended was not written: [^\n]*ended.json: No space left", err)
+    assert.matches("warning: ended.json was not written: [^\n]*ended.json: No space left", err)
   end)
 end)
 

@@ -174,7 +174,7 @@ describe("seqrun sweep #slow", function()
     assert.is_nil(err:find("seed 1", 1, true))
     assert.equal(3, #json.decode(told).trials[1].values)
 
-    refuses(2, "holds a sweep of other settings", sweep("rate.peak=1e-3,1e-2", "mask.max=4", "--out", out))
+    refuses(2, "contains a sweep of other settings", sweep("rate.peak=1e-3,1e-2", "mask.max=4", "--out", out))
   end)
 
   it("starts nothing if all trials have a key that the recipe does not have", function()
@@ -211,7 +211,7 @@ describe("seqrun sweep #slow", function()
 
   it("refuses a test set, a strange directory, and a recipe that is not there", function()
     refuses(2, "is a test set by its name", sweep("rate.peak=1,2", "data.dev=test.tsv", "--out", dir .. "/none"))
-    refuses(2, "holds something else", sweep("rate.peak=1,2", "--out", dir))
+    refuses(2, "is not empty and not a sweep", sweep("rate.peak=1,2", "--out", dir))
     refuses(2, "none.lua: no such recipe", program.run { "sweep", "none.lua", "a=1,2" })
     refuses(2, "%-%-metric: the evaluation has no metric 'f2'; it has ",
       sweep("rate.peak=1e-3,1e-2", "--max-steps", "1", "--metric", "f2", "--out", dir .. "/metric"))

@@ -117,7 +117,7 @@ describe("a fine-tuning task", function()
     local loader = task:loader(cfg, task:data(cfg), "train")
     assert.equal("packs", loader:summary().by)
     cfg = values(sr.tasks.choice, "choice", "batch.by=packs")
-    fails("batch.by=packs would tear questions apart", sr.tasks.choice.loader, sr.tasks.choice, cfg,
+    fails("batch.by=packs would separate the choices of a question", sr.tasks.choice.loader, sr.tasks.choice, cfg,
       sr.tasks.choice:data(cfg), "train")
   end)
 

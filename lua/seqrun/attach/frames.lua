@@ -57,10 +57,10 @@ function Reader:next()
   local stop = self.rest:find("\n", 1, true)
   if not stop or stop > LONGEST_HEADER then
     if #self.rest < LONGEST_HEADER then return nil end
-    return nil, "this is not what seqrun attach sends"
+    return nil, "not a message of seqrun attach"
   end
   local frame, length = header(self.rest:sub(1, stop - 1))
-  if not frame then return nil, "this is not what seqrun attach sends" end
+  if not frame then return nil, "not a message of seqrun attach" end
   if length > self.most then
     return nil, ("the expression has %d bytes; the maximum is %d"):format(length, self.most)
   end

@@ -78,7 +78,7 @@ function place.connect(folder)
   local connection, message, code = socket.connect(facts.socket)
   if connection then return connection end
   if code == "missing" then
-    failure.raise("missing", "%s is not running: process %s ended without a last word; resume it with --resume=%s",
+    failure.raise("missing", "%s is not running: process %s ended without a message; resume it with --resume=%s",
       folder, tostring(facts.pid), text.shell(folder))
   end
   failure.raise(code, "%s", message)

@@ -85,7 +85,7 @@ end
 
 function Parser:deeper()
   self.depth = self.depth + 1
-  if self.depth > DEPTH then refuse(self, "more than %d parentheses inside one another", DEPTH) end
+  if self.depth > DEPTH then refuse(self, "more than %d nested parentheses", DEPTH) end
 end
 
 function Parser:factor()

@@ -50,7 +50,7 @@ end
 local function choose_head(args, facts)
   local heads, names, chosen = facts.task_heads or {}, {}, nil
   if #heads == 0 and args.head then
-    failure.raise("config", "--head: %s has not several heads of tasks; leave --head out", facts.path)
+    failure.raise("config", "--head: %s does not have several task heads; leave --head out", facts.path)
   end
   for i, head in ipairs(heads) do
     names[i] = head.name

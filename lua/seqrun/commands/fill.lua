@@ -166,7 +166,7 @@ local ONLY = {
 local function check_options(args)
   for name, option in pairs(ONLY[args.causal and "masked" or "causal"]) do
     if args[name] then
-      failure.raise("config", args.causal and "fill: %s does not go with --causal; leave one of them out"
+      failure.raise("config", args.causal and "fill: %s does not apply with --causal; leave one of them out"
         or "fill: %s needs --causal", option)
     end
   end

@@ -140,7 +140,8 @@ function command.run(args)
   end
   local writer = SUBMISSION[kinds.get(opened.facts.kind).prediction.submission]
   if args.submission and not writer then
-    return nil, ("--submission is for one label, value or answer each, not for %s"):format(opened.facts.kind), "config"
+    local text = "--submission needs one label, value or answer per row, which %s does not have"
+    return nil, text:format(opened.facts.kind), "config"
   end
   local usual = not args.max_len and run_config.max_len(opened.facts)
   opened.max_len = usual and math.min(usual, opened.max_len) or opened.max_len

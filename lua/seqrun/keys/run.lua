@@ -10,8 +10,7 @@ local init = c.map {
   { "carry", c.enum({ "weights", "moments" }, { default = "weights",
     doc = "weights: load the weights; moments: load the optimizer moments as well" }) },
   { "tile", c.boolean { default = false,
-    doc = "enlarge the checkpoint of a smaller model: repeat its layers, and center its tensors in the larger ones, "
-      .. "filled by repetition" } },
+    doc = "enlarge a smaller checkpoint: repeat its layers, and repeat its tensors outwards from the centre" } },
   { "average", c.boolean { default = false,
     doc = "start from the moving average of the weights, present if the checkpoint's run had optimizer.average" } },
   { "heads", c.enum({ "load", "new" }, { default = "load",

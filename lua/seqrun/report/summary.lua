@@ -63,8 +63,7 @@ local function directories(paths, unlisted)
     if #list == 0 or not sys.exists(path) or sys.exists(path .. "/MANIFEST") then list[#list + 1] = path end
   end
   if #list > MOST then
-    failure.raise("config", "report: %d runs are too many for one page, the most is %d; name those to compare", #list,
-      MOST)
+    failure.raise("config", "report: %d runs are too many, at most %d fit a page; name those to compare", #list, MOST)
   end
   return list
 end

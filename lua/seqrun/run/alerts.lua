@@ -63,7 +63,7 @@ local function new(t)
   }, Alerts)
   local message
   if t.options.stall > 0 then self.alarm, message = t.records:alarm() end
-  if message then t.screen:warn("alerts of steps that do not end are not available: %s", message) end
+  if message then t.screen:warn("alerts of hanging steps are not available: %s", message) end
   return self
 end
 

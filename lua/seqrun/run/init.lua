@@ -505,7 +505,7 @@ function Run:close(problem)
   self.saves:leave()
   local found = { finished = self.phase == "finished", step = self.step, seconds = self:seconds() }
   local written, message = self.directory:leave(found, problem)
-  if not written then self.screen:warn("how the run ended was not written: %s", message) end
+  if not written then self.screen:warn("ended.json was not written: %s", message) end
   if self.records then self.records:close() end
   self.screen:close()
   self.directory:unlock()

@@ -240,7 +240,7 @@ function task:targets() return { "answer", "group" } end
 function task:loader(cfg, data, part)
   local dev = part == "dev"
   if cfg.batch.by == "packs" then
-    failure.raise("config", "batch.by=packs would tear questions apart; leave it out: updates have whole questions")
+    failure.raise("config", "batch.by=packs would separate the choices of a question; leave it out")
   end
   local options = self:loader_options(cfg, data, part)
   local order, updates = sr_data.groups(data[part], {

@@ -41,8 +41,8 @@ local function add(found, given)
     local ending = ending_of(path)
     if TABLES[ending] then return refuse_table(path, given) end
     if HDF5[ending] then
-      return nil, ("%s: HDF5 is not read; docs/reference/formats.md shows how h5py and sr.data.write make a data set "
-        .. "of it"):format(path), "config"
+      return nil, ("%s: HDF5 is not supported; docs/reference/formats.md shows how h5py and sr.data.write make a data "
+        .. "set of it"):format(path), "config"
     end
     local kind = IDS[ending] and "ids" or "text"
     found.records = found.records or RECORDS[ending] or false

@@ -73,8 +73,8 @@ function resuming.restore_schedules(state, t)
     if saved[name] then schedule:restore(saved[name]) end
   end
   for _, name in ipairs(timed(t)) do
-    t.screen:warn("%s depends on the time: the run is not the same as without the stop, except for updates that "
-      .. "were already drawn", name)
+    t.screen:warn("%s depends on time, so results differ from those of a run without the stop, except for updates "
+      .. "that were already drawn", name)
   end
   if state.rate and t.rate then t.rate:restore(state.rate) end
 end

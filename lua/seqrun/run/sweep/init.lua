@@ -84,7 +84,7 @@ local function restore(self)
   local saved = failure.there(json_file.read(path))
   if not saved then
     if sys.is_dir(self.folder) and #failure.must(sys.list(self.folder)) > 0 then
-      failure.raise("config", "sweep: %s holds something else; give --out a new directory", self.folder)
+      failure.raise("config", "sweep: %s is not empty and not a sweep; give --out a new directory", self.folder)
     end
   end
   if not saved or is_void(self, saved) then
@@ -94,7 +94,7 @@ local function restore(self)
   local before = table.concat({ tostring(saved.recipe), table.unpack(saved.fixed or {}) }, " ")
   local now = table.concat({ self.file, table.unpack(self.fixed) }, " ")
   if before ~= now then
-    failure.raise("config", "sweep: %s holds a sweep of other settings: %s; give --out a new directory", self.folder,
+    failure.raise("config", "sweep: %s contains a sweep of other settings: %s; give --out a new directory", self.folder,
       before)
   end
   self.saved = {
