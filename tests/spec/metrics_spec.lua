@@ -236,39 +236,37 @@ describe("a window of steps", function()
   end)
 end)
 
-describe("the measured peak", function()
-  it("is the best of several bursts, also where another program interrupts one", function()
-    local core, clock = require("seqrun.core.tensor"), require("seqrun.core.sys")
-    local burst, real, now, count = core.burst, clock.now, 0, 0
-    clock.now = function() return now end
-    core.burst = function()
-      count = count + 1
-      now = now + (count == 1 and 0.1 or 0.001)
-      return 1e6
-    end
-    require("seqrun.tensor").use("cpu")
-    local best = require("seqrun.run.measure.peak").measure("f32")
-    core.burst, clock.now = burst, real
-    assert.near(1e9, best, 1)
-    assert.equal(8, count)
-  end)
+it("the measured peak is the best of several bursts, also where another program interrupts one", function()
+  local core, clock = require("seqrun.core.tensor"), require("seqrun.core.sys")
+  local burst, real, now, count = core.burst, clock.now, 0, 0
+  clock.now = function() return now end
+  core.burst = function()
+    count = count + 1
+    now = now + (count == 1 and 0.1 or 0.001)
+    return 1e6
+  end
+  require("seqrun.tensor").use("cpu")
+  local best = require("seqrun.run.measure.peak").measure("f32")
+  core.burst, clock.now = burst, real
+  assert.near(1e9, best, 1)
+  assert.equal(8, count)
+end)
 
-  it("lengthens bursts that are too short to measure, and no others", function()
-    local core, clock = require("seqrun.core.tensor"), require("seqrun.core.sys")
-    local burst, real, now = core.burst, clock.now, 0
-    clock.now = function() return now end
-    require("seqrun.tensor").use("cpu")
-    for _, a_round in ipairs { 2e-9, 64e-9 } do -- seconds
-      local longest = 0
-      core.burst = function(rounds)
-        longest = math.max(longest, rounds * a_round)
-        now = now + 1e-4 + rounds * a_round
-        return 1e3 * rounds
-      end
-      local best = require("seqrun.run.measure.peak").measure("f32")
-      assert.is_true(longest > 4e-4 and longest < 2e-3, longest)
-      assert.is_true(best * a_round > 0.75e3)
+it("the measured peak lengthens bursts that are too short to measure, and no others", function()
+  local core, clock = require("seqrun.core.tensor"), require("seqrun.core.sys")
+  local burst, real, now = core.burst, clock.now, 0
+  clock.now = function() return now end
+  require("seqrun.tensor").use("cpu")
+  for _, a_round in ipairs { 2e-9, 64e-9 } do -- seconds
+    local longest = 0
+    core.burst = function(rounds)
+      longest = math.max(longest, rounds * a_round)
+      now = now + 1e-4 + rounds * a_round
+      return 1e3 * rounds
     end
-    core.burst, clock.now = burst, real
-  end)
+    local best = require("seqrun.run.measure.peak").measure("f32")
+    assert.is_true(longest > 4e-4 and longest < 2e-3, longest)
+    assert.is_true(best * a_round > 0.75e3)
+  end
+  core.burst, clock.now = burst, real
 end)

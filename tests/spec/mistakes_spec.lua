@@ -167,23 +167,21 @@ describe("data", function()
   end)
 end)
 
-describe("retrieval", function()
-  it("counts judged texts that the corpus lacks as not found", function()
-    local unit = sr.tensor { { 1, 0 }, { 0, 1 } }
-    local function score(qrels)
-      local wanted, own, lost, problem = ranking.judged({ "d1", "d2" }, { "q1", "q2" }, qrels)
-      assert.is_nil(problem)
-      return ranking.score { queries = unit, documents = unit, wanted = wanted, own = own, lost = lost }
-    end
-    assert.equal(1, score({ q1 = { d1 = 1 }, q2 = { d2 = 1 } }).ndcg_at_10)
-    local half = score { q1 = { d1 = 1 }, q2 = { gone = 1 } }
-    assert.same({ 0.5, 0.5, 0.5 }, { half.ndcg_at_10, half.mrr_at_10, half.recall_at_100 })
-  end)
+it("retrieval counts judged texts that the corpus lacks as not found", function()
+  local unit = sr.tensor { { 1, 0 }, { 0, 1 } }
+  local function score(qrels)
+    local wanted, own, lost, problem = ranking.judged({ "d1", "d2" }, { "q1", "q2" }, qrels)
+    assert.is_nil(problem)
+    return ranking.score { queries = unit, documents = unit, wanted = wanted, own = own, lost = lost }
+  end
+  assert.equal(1, score({ q1 = { d1 = 1 }, q2 = { d2 = 1 } }).ndcg_at_10)
+  local half = score { q1 = { d1 = 1 }, q2 = { gone = 1 } }
+  assert.same({ 0.5, 0.5, 0.5 }, { half.ndcg_at_10, half.mrr_at_10, half.recall_at_100 })
+end)
 
-  it("with texts of one name, or without a judged query, is refused", function()
-    assert.matches("two texts with the _id 'd1'", select(4, ranking.judged({ "d1", "d1" }, {}, {})))
-    assert.matches("none of the queries is judged", select(4, ranking.judged({ "d1" }, { "q" }, { p = { d1 = 1 } })))
-  end)
+it("retrieval with texts of one name, or without a judged query, is refused", function()
+  assert.matches("two texts with the _id 'd1'", select(4, ranking.judged({ "d1", "d1" }, {}, {})))
+  assert.matches("none of the queries is judged", select(4, ranking.judged({ "d1" }, { "q" }, { p = { d1 = 1 } })))
 end)
 
 describe("a checkpoint", function()

@@ -13,26 +13,24 @@ local run = program.run
 
 local TASKS = { "pretraining", "curriculum", "classify", "pair", "regress", "multilabel", "choice", "tokens", "squad" }
 
-describe("a recipe's --help", function()
-  it("lists every key with type, range, default and meaning", function()
-    local out = works(run { "recipes/pretrain.lua", "--help" })
-    types.each(sr.run.schema(sr.tasks.pretraining), function(path, t)
-      local _, last = out:find("\n  " .. path .. "  (", 1, true)
-      assert.truthy(last, path)
-      local rest = out:sub(last, last + 400):gsub("%s+", " ")
-      assert.truthy(t.required and rest:find("required", 1, true) or rest:find("default", 1, true), path)
-      assert.truthy(rest:find(t.doc:sub(1, 20), 1, true), path)
-    end)
-    assert.matches("\n  data.held  %(number from 0 to 0.5; default 0.05%)\n", out)
-    assert.matches("\n  optimizer.betas  %(list of 2: number in %[0, 1%); default %[0.9, 0.999%]%)\n", out)
+it("a recipe's --help lists every key with type, range, default and meaning", function()
+  local out = works(run { "recipes/pretrain.lua", "--help" })
+  types.each(sr.run.schema(sr.tasks.pretraining), function(path, t)
+    local _, last = out:find("\n  " .. path .. "  (", 1, true)
+    assert.truthy(last, path)
+    local rest = out:sub(last, last + 400):gsub("%s+", " ")
+    assert.truthy(t.required and rest:find("required", 1, true) or rest:find("default", 1, true), path)
+    assert.truthy(rest:find(t.doc:sub(1, 20), 1, true), path)
   end)
+  assert.matches("\n  data.held  %(number from 0 to 0.5; default 0.05%)\n", out)
+  assert.matches("\n  optimizer.betas  %(list of 2: number in %[0, 1%); default %[0.9, 0.999%]%)\n", out)
+end)
 
-  it("lists the keys of recipes that do not train, and those of a recipe's own", function()
-    local _, out = run { "recipes/prepare.lua", "--help" }
-    assert.matches("\n  out  %(string; required%)", out)
-    _, out = run { "recipes/finetune_own.lua", "--help" }
-    assert.matches("\n  epochs  %(", out)
-  end)
+it("a recipe's --help lists the keys of recipes that do not train, and those of a recipe's own", function()
+  local _, out = run { "recipes/prepare.lua", "--help" }
+  assert.matches("\n  out  %(string; required%)", out)
+  _, out = run { "recipes/finetune_own.lua", "--help" }
+  assert.matches("\n  epochs  %(", out)
 end)
 
 ---Whether a value fits a JSON Schema, as far as ours use it.

@@ -79,43 +79,41 @@ describe("the config of a model", function()
   end)
 end)
 
-describe("an encoder", function()
-  it("stands alone: no pooler, no heads, and loads from checkpoints that have none", function()
-    local bert, folder = sr.nn.bert(SMALL):initialise(1), os.tmpname()
-    os.remove(folder)
-    local encoder = sr.nn.encoder(SMALL)
-    for _, name in ipairs(encoder.params:names()) do
-      assert.is_nil(name:find("pooler") or name:find("^cls"))
-      assert.same(bert.params:shape(name), encoder.params:shape(name))
-    end
-    assert.equal("BertModel", encoder:hf_config().architectures[1])
-    local lock = assert(sr.checkpoint.lock(folder))
-    assert(sr.checkpoint.save(folder, { step = 0, model = bert.params, config = bert:hf_config() }))
-    local report = assert(sr.checkpoint.load(folder, { model = encoder.params })).report
-    assert.same({ #encoder.params:names(), 0 }, { #report.loaded, #report.missing })
-    lock:close()
-    require("seqrun.core.sys").remove(folder)
-    bert.training, encoder.training = false, false
-    local batch = support.batch(SEQUENCES)
-    assert.same(bert:encode(batch):totable(), encoder:encode(batch):totable())
-  end)
+it("an encoder stands alone: no pooler, no heads, and loads from checkpoints that have none", function()
+  local bert, folder = sr.nn.bert(SMALL):initialise(1), os.tmpname()
+  os.remove(folder)
+  local encoder = sr.nn.encoder(SMALL)
+  for _, name in ipairs(encoder.params:names()) do
+    assert.is_nil(name:find("pooler") or name:find("^cls"))
+    assert.same(bert.params:shape(name), encoder.params:shape(name))
+  end
+  assert.equal("BertModel", encoder:hf_config().architectures[1])
+  local lock = assert(sr.checkpoint.lock(folder))
+  assert(sr.checkpoint.save(folder, { step = 0, model = bert.params, config = bert:hf_config() }))
+  local report = assert(sr.checkpoint.load(folder, { model = encoder.params })).report
+  assert.same({ #encoder.params:names(), 0 }, { #report.loaded, #report.missing })
+  lock:close()
+  require("seqrun.core.sys").remove(folder)
+  bert.training, encoder.training = false, false
+  local batch = support.batch(SEQUENCES)
+  assert.same(bert:encode(batch):totable(), encoder:encode(batch):totable())
+end)
 
-  it("shares store and mode with the other parts of a model", function()
-    local one, two = sr.nn.encoder(SMALL, { prefix = "one." }), sr.nn.encoder(SMALL, { prefix = "two.", pooler = true })
-    local model = sr.nn.model { one, two, { { name = "w", shape = { 3 } } } }
-    assert.equal(model.params, one.params)
-    assert.equal(model.params, two.params)
-    for _, name in ipairs { "one.encoder.layer.1.output.dense.weight", "two.pooler.dense.bias", "w" } do
-      assert.is_true(model.params:has(name), name)
-    end
-    model.training, model.recompute = false, true
-    assert.same({ false, true, false }, { one.training, two.recompute, two.training })
-    assert.has_error(function() sr.nn.model { one } end) -- it belongs to a model
-    assert.has_error(function() sr.nn.model {} end)
-    assert.has_error(function() sr.nn.model { { flops = 1 } } end)
-    assert.has_error(function() sr.nn.encoder(SMALL, { pooling = true }) end)
-    assert.has_error(function() sr.nn.encoder(with { heads = { "mlm" } }) end)
-  end)
+it("an encoder shares store and mode with the other parts of a model", function()
+  local one, two = sr.nn.encoder(SMALL, { prefix = "one." }), sr.nn.encoder(SMALL, { prefix = "two.", pooler = true })
+  local model = sr.nn.model { one, two, { { name = "w", shape = { 3 } } } }
+  assert.equal(model.params, one.params)
+  assert.equal(model.params, two.params)
+  for _, name in ipairs { "one.encoder.layer.1.output.dense.weight", "two.pooler.dense.bias", "w" } do
+    assert.is_true(model.params:has(name), name)
+  end
+  model.training, model.recompute = false, true
+  assert.same({ false, true, false }, { one.training, two.recompute, two.training })
+  assert.has_error(function() sr.nn.model { one } end) -- it belongs to a model
+  assert.has_error(function() sr.nn.model {} end)
+  assert.has_error(function() sr.nn.model { { flops = 1 } } end)
+  assert.has_error(function() sr.nn.encoder(SMALL, { pooling = true }) end)
+  assert.has_error(function() sr.nn.encoder(with { heads = { "mlm" } }) end)
 end)
 
 describe("heads", function()

@@ -65,18 +65,16 @@ for _, kind in ipairs { "stable_adamw", "muon" } do
   end)
 end
 
-describe("moments of Muon", function()
-  it("are refused by an optimizer that needs second moments of matrices", function()
-    run(1, "from_muon", "--max-steps", "1", "optimizer.name=muon")
-    local code, out, err = program.run(small.words(corpus, "--out", folder .. "/to_adamw", "--max-steps", "1",
-      "init.from=" .. folder .. "/from_muon", "init.carry=moments"))
-    assert.not_equal(0, code)
-    assert.is_truthy((out .. err):find("written by muon, which has no second moments of matrices", 1, true), out .. err)
-  end)
+it("moments of Muon are refused by an optimizer that needs second moments of matrices", function()
+  run(1, "from_muon", "--max-steps", "1", "optimizer.name=muon")
+  local code, out, err = program.run(small.words(corpus, "--out", folder .. "/to_adamw", "--max-steps", "1",
+    "init.from=" .. folder .. "/from_muon", "init.carry=moments"))
+  assert.not_equal(0, code)
+  assert.is_truthy((out .. err):find("written by muon, which has no second moments of matrices", 1, true), out .. err)
+end)
 
-  it("need no decay by the peak with LAMB, and say so", function()
-    local out, err = exits(2, "", program.run(small.words(corpus, "--out", folder .. "/no", "--max-steps", "1",
-      "optimizer.name=lamb", "optimizer.decay_by=peak")))
-    assert.is_truthy((out .. err):find("decay_by=peak does not apply to lamb", 1, true), out .. err)
-  end)
+it("moments of Muon need no decay by the peak with LAMB, and say so", function()
+  local out, err = exits(2, "", program.run(small.words(corpus, "--out", folder .. "/no", "--max-steps", "1",
+    "optimizer.name=lamb", "optimizer.decay_by=peak")))
+  assert.is_truthy((out .. err):find("decay_by=peak does not apply to lamb", 1, true), out .. err)
 end)

@@ -322,36 +322,34 @@ for _, device in ipairs(sr.devices()) do
   end)
 end
 
-describe("options of optimizers", function()
-  it("that contradict each other are refused in a sentence", function()
-    local p = store { { name = "layer.0.w", shape = { 2, 2 } } }
-    local function refused(kind, options, text)
-      assert.error_matches(function() sr.optim[kind](p, options) end, text)
-    end
-    refused("adamw", { momentum = 0.9 }, "'momentum' is an option of muon; adamw does not have it")
-    refused("lamb", { peak = 1e-3 }, "trust ratio scales its decay; leave out peak")
-    refused("stable_adamw", { peak = 0 }, "peak is 0; it must be the largest rate")
-    refused("muon", { scale = "unit" }, "scale.*rms")
-    refused("muon", { momentum = 1 }, "momentum is 1; it must be at least 0 and below 1")
-    refused("muon", { matrix_rate = 0 }, "matrix_rate is 0")
-    refused("muon", { groups = { { match = "^b$", muon = true } } }, "'b', which has 1 dimensions; Muon is for")
-    refused("muon", { groups = { { match = "layer", muon = false } } }, "finds no matrix of a hidden layer")
-  end)
+it("options of optimizers that contradict each other are refused in a sentence", function()
+  local p = store { { name = "layer.0.w", shape = { 2, 2 } } }
+  local function refused(kind, options, text)
+    assert.error_matches(function() sr.optim[kind](p, options) end, text)
+  end
+  refused("adamw", { momentum = 0.9 }, "'momentum' is an option of muon; adamw does not have it")
+  refused("lamb", { peak = 1e-3 }, "trust ratio scales its decay; leave out peak")
+  refused("stable_adamw", { peak = 0 }, "peak is 0; it must be the largest rate")
+  refused("muon", { scale = "unit" }, "scale.*rms")
+  refused("muon", { momentum = 1 }, "momentum is 1; it must be at least 0 and below 1")
+  refused("muon", { matrix_rate = 0 }, "matrix_rate is 0")
+  refused("muon", { groups = { { match = "^b$", muon = true } } }, "'b', which has 1 dimensions; Muon is for")
+  refused("muon", { groups = { { match = "layer", muon = false } } }, "finds no matrix of a hidden layer")
+end)
 
-  it("of a group choose the matrices of Muon", function()
-    local p = store { { name = "layer.0.w", shape = { 2, 2 } }, { name = "classifier.weight", shape = { 3, 2 } } }
-    local function matrices(groups)
-      local names = {}
-      for i, segment in ipairs(sr.optim.muon(p, { groups = groups }).segments) do
-        if segment.rows then names[#names + 1] = p:names()[i] end
-      end
-      return table.concat(names, " ")
+it("options of optimizers of a group choose the matrices of Muon", function()
+  local p = store { { name = "layer.0.w", shape = { 2, 2 } }, { name = "classifier.weight", shape = { 3, 2 } } }
+  local function matrices(groups)
+    local names = {}
+    for i, segment in ipairs(sr.optim.muon(p, { groups = groups }).segments) do
+      if segment.rows then names[#names + 1] = p:names()[i] end
     end
-    assert.equal("layer.0.w", matrices())
-    assert.equal("layer.0.w classifier.weight", matrices { { match = "classifier", muon = true } })
-    assert.equal("classifier.weight", matrices {
-      { match = "classifier", muon = true }, { match = "layer", muon = false } })
-  end)
+    return table.concat(names, " ")
+  end
+  assert.equal("layer.0.w", matrices())
+  assert.equal("layer.0.w classifier.weight", matrices { { match = "classifier", muon = true } })
+  assert.equal("classifier.weight", matrices {
+    { match = "classifier", muon = true }, { match = "layer", muon = false } })
 end)
 
 it("params reports the error in a list, or an invalid name", function()

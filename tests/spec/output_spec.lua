@@ -19,22 +19,20 @@ local function bash(line)
   return code, assert(sys.read_file(folder .. "/out")), assert(sys.read_file(folder .. "/err"))
 end
 
-describe("writing", function()
-  it("raises at the line of the mistake", function()
-    local function says(text, message)
-      local _, _, err = program.run { "-e", text }
-      assert.matches("^seqrun: prompt:1: " .. message, err)
-    end
-    says("io.write('a', {})", "bad argument #2 to 'write' %(string expected, got table%)")
-    says("io.stdout:write(nil)", "bad argument #1 to 'write' %(string expected, got nil%)")
-    says("io.stdout.write('a')", "bad argument #1 to 'write' %(FILE%* expected, got string%)")
-    says("local f = io.tmpfile() f:close() f:write('a')", "attempt to use a closed file")
-  end)
+it("writing raises at the line of the mistake", function()
+  local function says(text, message)
+    local _, _, err = program.run { "-e", text }
+    assert.matches("^seqrun: prompt:1: " .. message, err)
+  end
+  says("io.write('a', {})", "bad argument #2 to 'write' %(string expected, got table%)")
+  says("io.stdout:write(nil)", "bad argument #1 to 'write' %(string expected, got nil%)")
+  says("io.stdout.write('a')", "bad argument #1 to 'write' %(FILE%* expected, got string%)")
+  says("local f = io.tmpfile() f:close() f:write('a')", "attempt to use a closed file")
+end)
 
-  it("prints what Lua's print prints", function()
-    local _, out = program.run { "-e", "print(1, nil, 'a', 2.5) print() io.write(1, 'b'):write('c\\n') print(true)" }
-    assert.equal("1\tnil\ta\t2.5\n\n1bc\ntrue\n", out)
-  end)
+it("writing prints what Lua's print prints", function()
+  local _, out = program.run { "-e", "print(1, nil, 'a', 2.5) print() io.write(1, 'b'):write('c\\n') print(true)" }
+  assert.equal("1\tnil\ta\t2.5\n\n1bc\ntrue\n", out)
 end)
 
 local LOOP = "for i = 1, 1e9 do print(i) end"

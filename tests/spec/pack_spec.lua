@@ -234,52 +234,48 @@ it("padding reports the gap that packing would close", function()
   assert.equal(3, assert(pack(COLA, { solver = "none", max_seqs = 3 })).max_seqs)
 end)
 
-describe("drawings", function()
-  it("show a pack to scale, with its sequences", function()
-    local lengths = { 64, 32, 16 }
-    local plan = assert(pack(lengths, { max_len = 128 }))
-    local text = plan:view(1)
-    assert.truthy(text:find("3 sequences, 112 of 128 tokens", 1, true))
-    local row = text:match("\n(|[^\n]*)")
-    assert.equal(73, #row)
-    assert.equal(9, #row:match("%.+$"))
-    local packing = assert(plan:packing(lengths, 1))
-    assert.truthy(plan:view(1, packing, 0):find("uids 0 1 2", 1, true))
-  end)
-
-  it("show lengths and efficiency in the terminal and as SVG", function()
-    local text = assert(pack.plot(COLA))
-    assert.truthy(text:find("8,551 sequences by length", 1, true) and text:find("99.431%%"))
-    local svg = assert(pack.svg(COLA))
-    assert.truthy(svg:find("^<svg ") and svg:find("</svg>\n$"))
-    for _, solver in ipairs(core.solvers()) do assert(pack.plot(COLA, { solver = solver })) end
-  end)
+it("drawings show a pack to scale, with its sequences", function()
+  local lengths = { 64, 32, 16 }
+  local plan = assert(pack(lengths, { max_len = 128 }))
+  local text = plan:view(1)
+  assert.truthy(text:find("3 sequences, 112 of 128 tokens", 1, true))
+  local row = text:match("\n(|[^\n]*)")
+  assert.equal(73, #row)
+  assert.equal(9, #row:match("%.+$"))
+  local packing = assert(plan:packing(lengths, 1))
+  assert.truthy(plan:view(1, packing, 0):find("uids 0 1 2", 1, true))
 end)
 
-describe("assigning packs to ranks", function()
-  it("balances numbers exactly and costs nearly", function()
-    local packs = {}
-    for i = 1, 64 do packs[i] = { 512 - i * 3, (i * 37) % 150 + 1 } end
-    local group, imbalance = pack.assign(packs, 8, { per_token = 1, per_square = 1 / 256 })
-    local members = {}
-    for _, g in ipairs(group) do members[g] = (members[g] or 0) + 1 end
-    for g = 1, 8 do assert.equal(8, members[g]) end
-    assert.is_true(imbalance < 1.01)
-  end)
+it("drawings show lengths and efficiency in the terminal and as SVG", function()
+  local text = assert(pack.plot(COLA))
+  assert.truthy(text:find("8,551 sequences by length", 1, true) and text:find("99.431%%"))
+  local svg = assert(pack.svg(COLA))
+  assert.truthy(svg:find("^<svg ") and svg:find("</svg>\n$"))
+  for _, solver in ipairs(core.solvers()) do assert(pack.plot(COLA, { solver = solver })) end
+end)
 
-  it("cost is more even than random, and both have equal groups", function()
-    local packs, imbalance = {}, {}
-    for i = 1, 64 do packs[i] = { 512 - i * 3, (i * 37) % 150 + 1 } end
-    for _, balance in ipairs { "random", "cost" } do
-      local group, uneven = pack.assign(packs, 8, nil, balance)
-      local members = {}
-      imbalance[balance] = uneven
-      for _, g in ipairs(group) do members[g] = (members[g] or 0) + 1 end
-      assert.same({ 8, 8, 8, 8, 8, 8, 8, 8 }, members)
-    end
-    assert.is_true(imbalance.cost < 1.001 and imbalance.random > 1.01)
-    assert.has_error(function() pack.assign(packs, 8, nil, "exchange") end)
-  end)
+it("assigning packs to ranks balances numbers exactly and costs nearly", function()
+  local packs = {}
+  for i = 1, 64 do packs[i] = { 512 - i * 3, (i * 37) % 150 + 1 } end
+  local group, imbalance = pack.assign(packs, 8, { per_token = 1, per_square = 1 / 256 })
+  local members = {}
+  for _, g in ipairs(group) do members[g] = (members[g] or 0) + 1 end
+  for g = 1, 8 do assert.equal(8, members[g]) end
+  assert.is_true(imbalance < 1.01)
+end)
+
+it("assigning packs to ranks cost is more even than random, and both have equal groups", function()
+  local packs, imbalance = {}, {}
+  for i = 1, 64 do packs[i] = { 512 - i * 3, (i * 37) % 150 + 1 } end
+  for _, balance in ipairs { "random", "cost" } do
+    local group, uneven = pack.assign(packs, 8, nil, balance)
+    local members = {}
+    imbalance[balance] = uneven
+    for _, g in ipairs(group) do members[g] = (members[g] or 0) + 1 end
+    assert.same({ 8, 8, 8, 8, 8, 8, 8, 8 }, members)
+  end
+  assert.is_true(imbalance.cost < 1.001 and imbalance.random > 1.01)
+  assert.has_error(function() pack.assign(packs, 8, nil, "exchange") end)
 end)
 
 describe("seqrun pack", function()

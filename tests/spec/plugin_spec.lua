@@ -17,16 +17,14 @@ end
 
 local DEVICES = 'table.concat(sr.devices(), " ")'
 
-describe("SEQRUN_PLUGINS", function()
-  it("adds devices after those of the program, in the order of the list", function()
-    local out = works(evaluate(DEVICES, odd .. ":" .. late))
-    assert.equal("ref cpu odd late\n", (out:gsub('"', "")))
-  end)
+it("SEQRUN_PLUGINS adds devices after those of the program, in the order of the list", function()
+  local out = works(evaluate(DEVICES, odd .. ":" .. late))
+  assert.equal("ref cpu odd late\n", (out:gsub('"', "")))
+end)
 
-  it("ends the program when a library is missing", function()
-    local _, err = exits(3, "", evaluate(DEVICES, "/nowhere/cuda.so"))
-    assert.equal("seqrun: plugin: /nowhere/cuda.so: no such file (listed in SEQRUN_PLUGINS)\n", err)
-  end)
+it("SEQRUN_PLUGINS ends the program when a library is missing", function()
+  local _, err = exits(3, "", evaluate(DEVICES, "/nowhere/cuda.so"))
+  assert.equal("seqrun: plugin: /nowhere/cuda.so: no such file (listed in SEQRUN_PLUGINS)\n", err)
 end)
 
 describe("a plug-in that cannot be used", function()
@@ -159,26 +157,24 @@ it("a run on a device that is too small names its memory, the largest owners and
   assert.is_truthy(out:find(ways, 1, true), out)
 end)
 
-describe("a run on a device that cannot be used", function()
-  it("ends with one sentence and exit code 4", function()
-    for _, device in ipairs { "cuda", "cuda:7" } do
-      if not sr.describe(device) then
-        local _, err = program.refuses(4, "^seqrun: [^\n]+\n$",
-          program.run { "recipes/pretrain.lua", "device=" .. device, "--dry-run" })
-        assert.is_truthy(err:find("cpu", 1, true), err) -- the way out
-      end
+it("a run on a device that cannot be used ends with one sentence and exit code 4", function()
+  for _, device in ipairs { "cuda", "cuda:7" } do
+    if not sr.describe(device) then
+      local _, err = program.refuses(4, "^seqrun: [^\n]+\n$",
+        program.run { "recipes/pretrain.lua", "device=" .. device, "--dry-run" })
+      assert.is_truthy(err:find("cpu", 1, true), err) -- the way out
     end
-  end)
+  end
+end)
 
-  it("is chosen by auto only if it can be used", function()
-    local _, out = evaluate('sr.use("auto"), sr.device()', odd, "cuda")
-    assert.equal('nil "cuda"', (out:gsub("%s+", " "):gsub(" $", "")))
-    local before = sr.device()
-    sr.use("auto")
-    local chosen = sr.device()
-    sr.use(before)
-    assert.equal(sr.describe("cuda") and "cuda" or "cpu", chosen)
-  end)
+it("a run on a device that cannot be used is chosen by auto only if it can be used", function()
+  local _, out = evaluate('sr.use("auto"), sr.device()', odd, "cuda")
+  assert.equal('nil "cuda"', (out:gsub("%s+", " "):gsub(" $", "")))
+  local before = sr.device()
+  sr.use("auto")
+  local chosen = sr.device()
+  sr.use(before)
+  assert.equal(sr.describe("cuda") and "cuda" or "cpu", chosen)
 end)
 
 it("engines of ranks are a world of one, and those of plug-ins", function()
@@ -187,15 +183,13 @@ it("engines of ranks are a world of one, and those of plug-ins", function()
   assert.equal("self, odd ranks\n", (out:gsub('"', "")))
 end)
 
-describe("a device of a plug-in", function()
-  it("is loaded once", function()
-    assert(sr.plugin(late))
-    assert.same({}, sr.plugin(late))
-  end)
+it("a device of a plug-in is loaded once", function()
+  assert(sr.plugin(late))
+  assert.same({}, sr.plugin(late))
+end)
 
-  it("says which op it lacks", function()
-    exits(4, "binary is not implemented for odd", evaluate('sr.zeros(2, { device = "odd" }) + 1', odd))
-  end)
+it("a device of a plug-in says which op it lacks", function()
+  exits(4, "binary is not implemented for odd", evaluate('sr.zeros(2, { device = "odd" }) + 1', odd))
 end)
 
 describe("the late device", function()

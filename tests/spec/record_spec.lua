@@ -73,29 +73,27 @@ describe("ops.custom", function()
   end)
 end)
 
-describe("gradcheck", function()
-  it("accepts a correct gradient, and names the element of a wrong one that differs", function()
-    local before = sr.device()
-    sr.use("ref")
-    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
-    local wrong = sr.ops.custom {
-      forward = function(_, a) return a * a end,
-      backward = function(_, dy) return dy * sr.tensor { 4, 5 } end,
-    }
-    local good, message = sr.gradcheck(function(a) return wrong(a):sum() end, { x })
-    local right = sr.gradcheck(function(a) return a:square():sum() end, { x })
-    sr.use(before)
-    assert.is_nil(good)
-    assert.equal("gradcheck: input 1, element 2: backward gives 5, differences give 6", message)
-    assert.is_true(right)
-  end)
+it("gradcheck accepts a correct gradient, and names the element of a wrong one that differs", function()
+  local before = sr.device()
+  sr.use("ref")
+  local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+  local wrong = sr.ops.custom {
+    forward = function(_, a) return a * a end,
+    backward = function(_, dy) return dy * sr.tensor { 4, 5 } end,
+  }
+  local good, message = sr.gradcheck(function(a) return wrong(a):sum() end, { x })
+  local right = sr.gradcheck(function(a) return a:square():sum() end, { x })
+  sr.use(before)
+  assert.is_nil(good)
+  assert.equal("gradcheck: input 1, element 2: backward gives 5, differences give 6", message)
+  assert.is_true(right)
+end)
 
-  it("rejects f32 unless a tolerance is given", function()
-    local x = sr.tensor({ 2, 3 }, { requires_grad = true, device = "cpu" })
-    local function square(a) return a:square():sum() end
-    fails('make it on ref (sr.use("ref"))', sr.gradcheck, square, { x })
-    assert.is_true(sr.gradcheck(square, { x }, { eps = 1e-2, tolerance = 1e-3 }))
-  end)
+it("gradcheck rejects f32 unless a tolerance is given", function()
+  local x = sr.tensor({ 2, 3 }, { requires_grad = true, device = "cpu" })
+  local function square(a) return a:square():sum() end
+  fails('make it on ref (sr.use("ref"))', sr.gradcheck, square, { x })
+  assert.is_true(sr.gradcheck(square, { x }, { eps = 1e-2, tolerance = 1e-3 }))
 end)
 
 describe("ops.recompute", function()

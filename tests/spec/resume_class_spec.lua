@@ -120,21 +120,19 @@ describe("a resumed run", function()
   end)
 end)
 
-describe("instructions", function()
-  it("must be one of these", function()
-    exits(2, "'instructions' is 'avx3'; expected one of auto, plain, avx2, avx512, avx512_bf16, amx, ref, simt, "
-      .. "or such as cuda sm_90; did you mean 'avx2'%?", run(nil, "--out", folder .. "/none", "instructions=avx3"))
-    assert.is_false(sys.exists(folder .. "/none"))
-    local config = program.write(folder, "config.yaml", "instructions: sse\n")
-    exits(2, "config.yaml:1.-'instructions' is 'sse'; expected one of auto, plain, ",
-      run(nil, "--out", folder .. "/none", "config=" .. config))
-  end)
+it("instructions must be one of these", function()
+  exits(2, "'instructions' is 'avx3'; expected one of auto, plain, avx2, avx512, avx512_bf16, amx, ref, simt, "
+    .. "or such as cuda sm_90; did you mean 'avx2'%?", run(nil, "--out", folder .. "/none", "instructions=avx3"))
+  assert.is_false(sys.exists(folder .. "/none"))
+  local config = program.write(folder, "config.yaml", "instructions: sse\n")
+  exits(2, "config.yaml:1.-'instructions' is 'sse'; expected one of auto, plain, ",
+    run(nil, "--out", folder .. "/none", "config=" .. config))
+end)
 
-  it("of a config that this machine lacks give a warning, in a new run", function()
-    if sys.machine().amx_bf16 then return pending("no instruction set is missing") end
-    local code, said = run(nil, "--out", folder .. "/new", "--max-steps", "1", "instructions=amx")
-    assert.same({ 0, 1 }, { code, warnings(said) }, said)
-    assert.matches("the config is of a run with amx instructions; this one has " .. own
-      .. ", and its results differ in the last bits %(cpu: no amx instructions: the %a+ [^\n;]+%)\n", said)
-  end)
+it("instructions of a config that this machine lacks give a warning, in a new run", function()
+  if sys.machine().amx_bf16 then return pending("no instruction set is missing") end
+  local code, said = run(nil, "--out", folder .. "/new", "--max-steps", "1", "instructions=amx")
+  assert.same({ 0, 1 }, { code, warnings(said) }, said)
+  assert.matches("the config is of a run with amx instructions; this one has " .. own
+    .. ", and its results differ in the last bits %(cpu: no amx instructions: the %a+ [^\n;]+%)\n", said)
 end)

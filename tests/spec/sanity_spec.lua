@@ -28,34 +28,32 @@ it("a head that no target trains is warned of, unless it is frozen", function()
   assert.is_nil(heads { "mlm", { name = "own" } })
 end)
 
-describe("a loop", function()
-  it("that trains nothing, or passes on no losses, is warned of once", function()
-    assert.same({}, sanity.loop(0.1, true))
-    local function own(pattern)
-      local recipe, changed = sr.must(sys.read_file("recipes/pretrain.lua")):gsub(pattern, "")
-      assert.equal(1, changed)
-      local words = small.words(corpus, "--max-steps", "2", "--out", folder .. "/loop", "--force")
-      words[1] = program.write(folder, "loop.lua", recipe)
-      program.write(folder, "loop.yaml", sr.must(sys.read_file("recipes/pretrain.yaml")))
-      local code, _, err = program.run(words)
-      return code, err
-    end
-    local err = works(own("losses%.total:backward%(%)"))
-    assert.equal(1, select(2, err:gsub("warning: the gradient is zero, so nothing is trained; the loop has", "")))
-    err = works(own("run:tally%(batch, losses%)"))
-    assert.equal(1, select(2, err:gsub("warning: the loop does not call run:tally%(batch, losses%)", "")))
-  end)
+it("a loop that trains nothing, or passes on no losses, is warned of once", function()
+  assert.same({}, sanity.loop(0.1, true))
+  local function own(pattern)
+    local recipe, changed = sr.must(sys.read_file("recipes/pretrain.lua")):gsub(pattern, "")
+    assert.equal(1, changed)
+    local words = small.words(corpus, "--max-steps", "2", "--out", folder .. "/loop", "--force")
+    words[1] = program.write(folder, "loop.lua", recipe)
+    program.write(folder, "loop.yaml", sr.must(sys.read_file("recipes/pretrain.yaml")))
+    local code, _, err = program.run(words)
+    return code, err
+  end
+  local err = works(own("losses%.total:backward%(%)"))
+  assert.equal(1, select(2, err:gsub("warning: the gradient is zero, so nothing is trained; the loop has", "")))
+  err = works(own("run:tally%(batch, losses%)"))
+  assert.equal(1, select(2, err:gsub("warning: the loop does not call run:tally%(batch, losses%)", "")))
+end)
 
-  it("whose losses have items of another shape is refused", function()
-    local contracts = require("seqrun.run.checks.contracts")
-    local function losses(shape)
-      local one = { name = "own", total = sr.zeros(), count = 3, items = sr.zeros(table.unpack(shape)) }
-      return setmetatable({ one }, { __index = { total = one.total } })
-    end
-    for _, shape in ipairs { { 3 }, { 5 }, { 3, 1 } } do contracts.check_losses(losses(shape)) end
-    assert.error_matches(function() contracts.check_losses(losses { 3, 3 }) end,
-      "run:tally: 'own' has items of shape %(3, 3%); each item has one value, and %(N, 1%) with %(N%) spreads")
-  end)
+it("a loop whose losses have items of another shape is refused", function()
+  local contracts = require("seqrun.run.checks.contracts")
+  local function losses(shape)
+    local one = { name = "own", total = sr.zeros(), count = 3, items = sr.zeros(table.unpack(shape)) }
+    return setmetatable({ one }, { __index = { total = one.total } })
+  end
+  for _, shape in ipairs { { 3 }, { 5 }, { 3, 1 } } do contracts.check_losses(losses(shape)) end
+  assert.error_matches(function() contracts.check_losses(losses { 3, 3 }) end,
+    "run:tally: 'own' has items of shape %(3, 3%); each item has one value, and %(N, 1%) with %(N%) spreads")
 end)
 
 it("frozen layers that the optimizer's decay would move are refused", function()

@@ -130,53 +130,51 @@ describe("init.from", function()
   end)
 end)
 
-describe("changed data", function()
-  it("is what a resume complains about, not the shape of a tensor", function()
-    local place = folder .. "/changing"
-    assert(sys.make_dirs(place))
-    local data = place .. "/data.sqr"
-    assert(sys.write_file(data, assert(sys.read_file(corpus))))
-    assert.equal(0, (program.run(small.words(data, "--out", place .. "/run", "--max-steps", "2"))))
-    local input = program.write(place, "new.txt", (assert(sys.read_file(folder .. "/corpus.txt")):gsub("cat", "lion")))
-    local prepared = { inputs = { input }, vocab = { size = 90 }, out = data }
-    none("config", "data.sqr exists and was made with source .*; choose another file", sr.data.prepare(prepared))
-    prepared.overwrite = true
-    sr.must(sr.data.prepare(prepared))
-    exits(3, "data.sqr has changed since",
-      program.run(small.words(data, "--out", place .. "/run", "--resume", "--max-steps", "4")))
-  end)
+it("changed data is what a resume complains about, not the shape of a tensor", function()
+  local place = folder .. "/changing"
+  assert(sys.make_dirs(place))
+  local data = place .. "/data.sqr"
+  assert(sys.write_file(data, assert(sys.read_file(corpus))))
+  assert.equal(0, (program.run(small.words(data, "--out", place .. "/run", "--max-steps", "2"))))
+  local input = program.write(place, "new.txt", (assert(sys.read_file(folder .. "/corpus.txt")):gsub("cat", "lion")))
+  local prepared = { inputs = { input }, vocab = { size = 90 }, out = data }
+  none("config", "data.sqr exists and was made with source .*; choose another file", sr.data.prepare(prepared))
+  prepared.overwrite = true
+  sr.must(sr.data.prepare(prepared))
+  exits(3, "data.sqr has changed since",
+    program.run(small.words(data, "--out", place .. "/run", "--resume", "--max-steps", "4")))
+end)
 
-  it("is not overwritten by prepare, unless requested", function()
-    local place = folder .. "/prepare"
-    assert(sys.make_dirs(place))
-    local out, text = place .. "/x.sqr", "W1 w2 w3. Another one.\n\nW4 of it.\n"
-    local input, vocab = program.write(place, "a.txt", text), "tests/data/model/tiny/vocab.txt"
-    local function prepare(changes)
-      local given = { inputs = { input }, out = out, vocab = vocab }
-      for key, value in pairs(changes or {}) do given[key] = value end
-      return sr.data.prepare(given)
-    end
-    local function refused(changes, pattern)
-      local before = assert(sys.hash_file(out))
-      none("config", pattern, prepare(changes))
-      assert.equal(before, sys.hash_file(out))
-    end
-    assert(prepare())
-    assert(prepare()) -- the same again
-    refused({ inputs = { program.write(place, "b.txt", text) } }, "was made with source 'a.txt', not 'b.txt'")
-    refused({ lowercase = false }, "was made with lowercase 'true', not 'false'")
-    refused({ format = "lines" }, "was made with format 'prose', not 'lines'")
-    refused({ vocab = { size = 60 } }, "has another vocabulary")
-    program.write(place, "a.txt", text .. "And more.\n")
-    refused({}, "contains another text")
-    program.write(place, "a.txt", (text:gsub("w2", "w9"))) -- as many tokens
-    refused({}, "contains another text")
-    assert(prepare { overwrite = true })
-    program.write(place, "note", "mine")
-    local done, message = sr.data.prepare { inputs = { input }, vocab = vocab, out = place .. "/note" }
-    assert.is_nil(done)
-    assert.matches("is not a data set that can be read", message)
-  end)
+it("changed data is not overwritten by prepare, unless requested", function()
+  local place = folder .. "/prepare"
+  assert(sys.make_dirs(place))
+  local out, text = place .. "/x.sqr", "W1 w2 w3. Another one.\n\nW4 of it.\n"
+  local input, vocab = program.write(place, "a.txt", text), "tests/data/model/tiny/vocab.txt"
+  local function prepare(changes)
+    local given = { inputs = { input }, out = out, vocab = vocab }
+    for key, value in pairs(changes or {}) do given[key] = value end
+    return sr.data.prepare(given)
+  end
+  local function refused(changes, pattern)
+    local before = assert(sys.hash_file(out))
+    none("config", pattern, prepare(changes))
+    assert.equal(before, sys.hash_file(out))
+  end
+  assert(prepare())
+  assert(prepare()) -- the same again
+  refused({ inputs = { program.write(place, "b.txt", text) } }, "was made with source 'a.txt', not 'b.txt'")
+  refused({ lowercase = false }, "was made with lowercase 'true', not 'false'")
+  refused({ format = "lines" }, "was made with format 'prose', not 'lines'")
+  refused({ vocab = { size = 60 } }, "has another vocabulary")
+  program.write(place, "a.txt", text .. "And more.\n")
+  refused({}, "contains another text")
+  program.write(place, "a.txt", (text:gsub("w2", "w9"))) -- as many tokens
+  refused({}, "contains another text")
+  assert(prepare { overwrite = true })
+  program.write(place, "note", "mine")
+  local done, message = sr.data.prepare { inputs = { input }, vocab = vocab, out = place .. "/note" }
+  assert.is_nil(done)
+  assert.matches("is not a data set that can be read", message)
 end)
 
 it("no key of a task is among the keys of every run", function()

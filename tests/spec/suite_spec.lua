@@ -56,27 +56,25 @@ local HEADS = {
   { "WNLI", "index\tsentence1\tsentence2\tlabel", "columns.text=sentence1 columns.pair=sentence2 columns.label=label" },
 }
 
-describe("the files of a suite", function()
-  it("have their columns where GLUE publishes them, and in copies without headers", function()
-    for i, row in ipairs(HEADS) do
-      local path = write(("heads/%d.tsv"):format(i), row[2] .. "\n")
-      local words = assert(files.columns(path, task_of(glue, row[1]).columns))
-      assert.equal(row[3], table.concat(words, " "))
-    end
-    local plain = write("heads/plain.tsv", "one more\t1\n")
-    assert.same({ "columns.text=1", "columns.label=2" }, files.columns(plain, task_of(glue, "CoLA").columns))
-    local _, message = files.columns(plain, task_of(glue, "MNLI").columns)
-    assert.matches("plain.tsv: its first line has 2 columns, in none of the published forms: one more, 1$", message)
-  end)
+it("the files of a suite have their columns where GLUE publishes them, and in copies without headers", function()
+  for i, row in ipairs(HEADS) do
+    local path = write(("heads/%d.tsv"):format(i), row[2] .. "\n")
+    local words = assert(files.columns(path, task_of(glue, row[1]).columns))
+    assert.equal(row[3], table.concat(words, " "))
+  end
+  local plain = write("heads/plain.tsv", "one more\t1\n")
+  assert.same({ "columns.text=1", "columns.label=2" }, files.columns(plain, task_of(glue, "CoLA").columns))
+  local _, message = files.columns(plain, task_of(glue, "MNLI").columns)
+  assert.matches("plain.tsv: its first line has 2 columns, in none of the published forms: one more, 1$", message)
+end)
 
-  it("are found in folders of a task's name, however it is written", function()
-    write("found/sst2/train.tsv", "sentence\tlabel\n")
-    write("found/CoLA/train.tsv.gz", "x")
-    assert.equal(folder .. "/found/sst2", (files.folder({ folder .. "/found" }, { "SST-2" }, { "train.tsv" })))
-    local _, path = files.folder({ folder .. "/none", folder .. "/found/CoLA" }, { "CoLA" }, { "train.tsv" })
-    assert.equal(folder .. "/found/CoLA/train.tsv.gz", path)
-    assert.is_nil(files.folder({ folder .. "/found" }, { "RTE" }, { "train.tsv" }))
-  end)
+it("the files of a suite are found in folders of a task's name, however it is written", function()
+  write("found/sst2/train.tsv", "sentence\tlabel\n")
+  write("found/CoLA/train.tsv.gz", "x")
+  assert.equal(folder .. "/found/sst2", (files.folder({ folder .. "/found" }, { "SST-2" }, { "train.tsv" })))
+  local _, path = files.folder({ folder .. "/none", folder .. "/found/CoLA" }, { "CoLA" }, { "train.tsv" })
+  assert.equal(folder .. "/found/CoLA/train.tsv.gz", path)
+  assert.is_nil(files.folder({ folder .. "/found" }, { "RTE" }, { "train.tsv" }))
 end)
 
 describe("nested files of SuperGLUE", function()

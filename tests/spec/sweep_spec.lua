@@ -59,35 +59,33 @@ describe("settings of a sweep", function()
   end)
 end)
 
-describe("the best of a sweep", function()
-  it("has the best mean; the interval is Student's", function()
-    local s = results.spread { 1, 2, 3, 4 } -- R: t.test(1:4)$conf.int is 0.445739 to 4.554261
-    assert.near(2.5, s.mean, 1e-12)
-    assert.near(1.290994, s.deviation, 1e-6)
-    assert.near((4.554261 - 0.445739) / 2, s.half, 1e-3)
-    assert.is_nil(results.spread({ 5 }).half)
-    local rows = {
-      { trial = { name = "a" }, mean = 0.8, half = 0.05, step = 9, state = "done" },
-      { trial = { name = "b" }, step = 0, state = "failed" },
-      { trial = { name = "c" }, mean = 0.9, half = 0.06, step = 9, state = "done" },
-      { trial = { name = "d" }, mean = 0.99, half = 0.01, step = 3, state = "dropped" },
-    }
-    results.sort(rows, "f1")
-    local order = {}
-    for i, row in ipairs(rows) do order[i] = row.trial.name end
-    assert.same({ "c", "a", "d", "b" }, order)
-    local best, alike = results.best(rows)
-    assert.same({ "c", 1 }, { best.trial.name, alike })
-    results.sort(rows, "label_loss")
-    assert.equal("a", results.best(rows).trial.name)
-  end)
+it("the best of a sweep has the best mean; the interval is Student's", function()
+  local s = results.spread { 1, 2, 3, 4 } -- R: t.test(1:4)$conf.int is 0.445739 to 4.554261
+  assert.near(2.5, s.mean, 1e-12)
+  assert.near(1.290994, s.deviation, 1e-6)
+  assert.near((4.554261 - 0.445739) / 2, s.half, 1e-3)
+  assert.is_nil(results.spread({ 5 }).half)
+  local rows = {
+    { trial = { name = "a" }, mean = 0.8, half = 0.05, step = 9, state = "done" },
+    { trial = { name = "b" }, step = 0, state = "failed" },
+    { trial = { name = "c" }, mean = 0.9, half = 0.06, step = 9, state = "done" },
+    { trial = { name = "d" }, mean = 0.99, half = 0.01, step = 3, state = "dropped" },
+  }
+  results.sort(rows, "f1")
+  local order = {}
+  for i, row in ipairs(rows) do order[i] = row.trial.name end
+  assert.same({ "c", "a", "d", "b" }, order)
+  local best, alike = results.best(rows)
+  assert.same({ "c", 1 }, { best.trial.name, alike })
+  results.sort(rows, "label_loss")
+  assert.equal("a", results.best(rows).trial.name)
+end)
 
-  it("is not chosen on a test set", function()
-    for _, name in ipairs { "test.tsv", "data/test.csv.gz", "x/my_test.jsonl", "test-matched.tsv", "TEST.tsv" } do
-      assert.error_matches(function() results.refuse_test(name) end, "is a test set by its name")
-    end
-    for _, name in ipairs { "dev.tsv", "contest.tsv", "test/dev.tsv", "latest.tsv" } do results.refuse_test(name) end
-  end)
+it("the best of a sweep is not chosen on a test set", function()
+  for _, name in ipairs { "test.tsv", "data/test.csv.gz", "x/my_test.jsonl", "test-matched.tsv", "TEST.tsv" } do
+    assert.error_matches(function() results.refuse_test(name) end, "is a test set by its name")
+  end
+  for _, name in ipairs { "dev.tsv", "contest.tsv", "test/dev.tsv", "latest.tsv" } do results.refuse_test(name) end
 end)
 
 it("the budget of a sweep is of a clock that nobody sets", function()

@@ -177,48 +177,46 @@ it("a regression proposes to scale values that are far from 0, and only these", 
     { 1200, 1 }, { 1400, 0 }))
 end)
 
-describe("folds", function()
-  it("share no text, hold out each example once, and are of nearly one size", function()
-    local examples = (tasks.examples("classify", 50, 11))
-    for i = 1, 13 do examples[50 + i] = examples[1 + i % 4] end -- groups of duplicates
-    local path = folder .. "/repeated.sqr"
-    sr.must(sr.data.write { out = path, vocab = tasks.VOCAB, examples = examples,
-      columns = { label = { type = "i32" } } })
-    local seen, fold_of = {}, {}
-    for fold = 1, 5 do
-      local set = sr.must(sr.data.open(path, { folds = 5, fold = fold, seed = 9 }))
-      local held = set:units("held")
-      assert.is_true(#held >= 63 // 5 - 5 and #held <= 63 // 5 + 5, tostring(#held))
-      assert.equal(63, #held + #set:units("train"))
-      for _, i in ipairs(held) do
-        local text = set:decode(i)
-        assert.is_nil(seen[i])
-        seen[i] = true
-        assert.equal(fold, fold_of[text] or fold)
-        fold_of[text] = fold
-      end
+it("folds share no text, hold out each example once, and are of nearly one size", function()
+  local examples = (tasks.examples("classify", 50, 11))
+  for i = 1, 13 do examples[50 + i] = examples[1 + i % 4] end -- groups of duplicates
+  local path = folder .. "/repeated.sqr"
+  sr.must(sr.data.write { out = path, vocab = tasks.VOCAB, examples = examples,
+    columns = { label = { type = "i32" } } })
+  local seen, fold_of = {}, {}
+  for fold = 1, 5 do
+    local set = sr.must(sr.data.open(path, { folds = 5, fold = fold, seed = 9 }))
+    local held = set:units("held")
+    assert.is_true(#held >= 63 // 5 - 5 and #held <= 63 // 5 + 5, tostring(#held))
+    assert.equal(63, #held + #set:units("train"))
+    for _, i in ipairs(held) do
+      local text = set:decode(i)
+      assert.is_nil(seen[i])
+      seen[i] = true
+      assert.equal(fold, fold_of[text] or fold)
+      fold_of[text] = fold
     end
-    assert.equal(63, #seen)
-    local again = sr.must(sr.data.open(path, { folds = 5, fold = 2, seed = 9 })):units("held")
-    assert.same(again, sr.must(sr.data.open(path, { folds = 5, fold = 2, seed = 9 })):units("held"))
-    assert.not_same(again, sr.must(sr.data.open(path, { folds = 5, fold = 2, seed = 10 })):units("held"))
-    fails("there is no fold 6 of 5", function() sr.must(sr.data.open(path, { folds = 5, fold = 6 })) end)
-  end)
+  end
+  assert.equal(63, #seen)
+  local again = sr.must(sr.data.open(path, { folds = 5, fold = 2, seed = 9 })):units("held")
+  assert.same(again, sr.must(sr.data.open(path, { folds = 5, fold = 2, seed = 9 })):units("held"))
+  assert.not_same(again, sr.must(sr.data.open(path, { folds = 5, fold = 2, seed = 10 })):units("held"))
+  fails("there is no fold 6 of 5", function() sr.must(sr.data.open(path, { folds = 5, fold = 6 })) end)
+end)
 
-  it("are refused beside a development set, and where examples belong together", function()
-    local schema, rules = sr.run.schema(sr.tasks.classify)
-    local function problem(...)
-      local words = { "data.train=a.csv", "init.from=" .. base, ... }
-      return select(2, config.load { schema = schema, rules = rules, arguments = words })
-    end
-    assert.matches("data.folds holds out parts of data.train; leave out data.dev", problem("data.folds=3",
-      "data.dev=b.csv"))
-    assert.matches("data.fold is 4, but data.folds is 3", problem("data.folds=3", "data.fold=4"))
-    assert.matches("data.fold needs data.folds", problem("data.fold=1"))
-    tasks.corpus("choice", folder, 60)
-    local cfg = values(sr.tasks.choice, "choice", "data.folds=3")
-    fails("its examples belong together, so they cannot be in folds", sr.tasks.choice.data, sr.tasks.choice, cfg)
-  end)
+it("folds are refused beside a development set, and where examples belong together", function()
+  local schema, rules = sr.run.schema(sr.tasks.classify)
+  local function problem(...)
+    local words = { "data.train=a.csv", "init.from=" .. base, ... }
+    return select(2, config.load { schema = schema, rules = rules, arguments = words })
+  end
+  assert.matches("data.folds holds out parts of data.train; leave out data.dev", problem("data.folds=3",
+    "data.dev=b.csv"))
+  assert.matches("data.fold is 4, but data.folds is 3", problem("data.folds=3", "data.fold=4"))
+  assert.matches("data.fold needs data.folds", problem("data.fold=1"))
+  tasks.corpus("choice", folder, 60)
+  local cfg = values(sr.tasks.choice, "choice", "data.folds=3")
+  fails("its examples belong together, so they cannot be in folds", sr.tasks.choice.data, sr.tasks.choice, cfg)
 end)
 
 describe("a run with these keys #slow", function()

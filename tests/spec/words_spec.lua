@@ -172,25 +172,23 @@ it("a checkpoint of a version that did not count words makes their number unknow
   assert.is_nil(goals.words_lost({ save = { at = {} }, rate = { by = "step" } }, false))
 end)
 
-describe("recipes/babylm.lua", function()
-  it("trains for its epochs and no more, and keeps its models", function()
-    works(recipe("--out", folder .. "/e", "epochs=2", "rate.by=words", "rate.warmup_by=words",
-      "rate.warmup=100", "rate.total=100000", "save.at.words=[1000]"))
-    local words = sr.must(sr.data.open(corpus, { held = 0.1 })):info().train.words
-    local lines = small.metrics(folder .. "/e")
-    assert.equal(2 * words, lines[#lines].words)
-    assert.is_true(sys.exists(folder .. "/e/chck_1k/model.safetensors"))
-  end)
+it("recipes/babylm.lua trains for its epochs and no more, and keeps its models", function()
+  works(recipe("--out", folder .. "/e", "epochs=2", "rate.by=words", "rate.warmup_by=words",
+    "rate.warmup=100", "rate.total=100000", "save.at.words=[1000]"))
+  local words = sr.must(sr.data.open(corpus, { held = 0.1 })):info().train.words
+  local lines = small.metrics(folder .. "/e")
+  assert.equal(2 * words, lines[#lines].words)
+  assert.is_true(sys.exists(folder .. "/e/chck_1k/model.safetensors"))
+end)
 
-  it("refuses an eleventh epoch, and more words than the track has", function()
-    exits(2, "epochs", recipe("--out", folder .. "/f", "epochs=11"))
-    local big = folder .. "/big.txt"
-    local file = assert(io.open(big, "w"))
-    for _ = 1, 10001 do file:write(("a "):rep(1000), "\n") end
-    file:close()
-    sr.must(sr.data.prepare { inputs = big, out = folder .. "/big.sqr", format = "lines",
-      vocab = folder .. "/corpus.vocab.txt" })
-    exits(2, "has 10001000 words, but track strict_small allows 10000000",
-      recipe("--out", folder .. "/f", "data.file=" .. folder .. "/big.sqr", "data.held=0"))
-  end)
+it("recipes/babylm.lua refuses an eleventh epoch, and more words than the track has", function()
+  exits(2, "epochs", recipe("--out", folder .. "/f", "epochs=11"))
+  local big = folder .. "/big.txt"
+  local file = assert(io.open(big, "w"))
+  for _ = 1, 10001 do file:write(("a "):rep(1000), "\n") end
+  file:close()
+  sr.must(sr.data.prepare { inputs = big, out = folder .. "/big.sqr", format = "lines",
+    vocab = folder .. "/corpus.vocab.txt" })
+  exits(2, "has 10001000 words, but track strict_small allows 10000000",
+    recipe("--out", folder .. "/f", "data.file=" .. folder .. "/big.sqr", "data.held=0"))
 end)
