@@ -65,7 +65,7 @@ static void take(sr_loader *l, uint64_t *out, int n) {
 }
 
 static void every_example_once(void) {
-    sr_dataset *d = open_sample(0.05);
+    OWNED(sr_dataset) *d = open_sample(0.05);
     for (int i = 0; i < 6; i++) {
         sr_loader_opts o = usual();
         sr_loader *l;
@@ -102,7 +102,6 @@ static void every_example_once(void) {
         free(seen[1]);
         sr_loader_close(l);
     }
-    sr_dataset_close(d);
 }
 
 enum { MANY = 120 }; /* updates: several epochs */
@@ -490,7 +489,7 @@ static sr_status open_and_take(const sr_dataset *d, int threads) {
 }
 
 static void memory_runs_out(void) {
-    sr_dataset *d = open_sample(0);
+    OWNED(sr_dataset) *d = open_sample(0);
     CHECK_OK(open_and_take(d, 0)); /* fills the block cache, which stays */
     int64_t live = sr_mem_live();
     sr_status st;
@@ -498,7 +497,6 @@ static void memory_runs_out(void) {
         STARVE_ANY(st, threads > 0 ? 20 : 0, threads > 0, true, open_and_take(d, threads))
         CHECK(sr_mem_live() == live);
     }
-    sr_dataset_close(d);
 }
 
 int main(void) {

@@ -44,7 +44,7 @@ static sr_dataset *make(const made *list, int count) {
 static void overlap(void) {
     const made first[] = {{10, 3, 0}, {20, 2, 2}, {30, 1, 0}, {10, 3, 0}};
     const made second[] = {{11, 3, 0}, {20, 3, 1}, {20, 2, 2}, {30, 1, 0}, {30, 1, 0}};
-    sr_dataset *a = make(first, 4), *b = make(second, 5);
+    OWNED(sr_dataset) *a = make(first, 4), *b = make(second, 5);
     sr_overlap o;
     CHECK_OK(sr_scan_overlap(&o, a, b)); /* the same tokens cut elsewhere are another pair */
     CHECK(o.count == 3 && o.first == 2 && o.twin == 1);
@@ -52,20 +52,17 @@ static void overlap(void) {
     CHECK(o.count == 2 && o.first == 1 && o.twin == 2);
     CHECK_STARVED(true, sr_scan_overlap(&o, a, b));
     CHECK(o.count == 3);
-    sr_dataset_close(a);
-    sr_dataset_close(b);
 }
 
 static void longer(void) {
     const made list[] = {{10, 3, 0}, {20, 4, 2}, {30, 7, 0}, {40, 8, 0}};
-    sr_dataset *d = make(list, 4); /* 5, 9, 9 and 10 tokens with [CLS] and [SEP] */
+    OWNED(sr_dataset) *d = make(list, 4); /* 5, 9, 9 and 10 tokens with [CLS] and [SEP] */
     sr_longer found = sr_scan_longer(d, 9);
     CHECK(found.count == 1 && found.first == 3 && found.longest == 10);
     found = sr_scan_longer(d, 8);
     CHECK(found.count == 3 && found.first == 1 && found.longest == 10);
     found = sr_scan_longer(d, 10);
     CHECK(found.count == 0 && found.first == -1 && found.longest == 10);
-    sr_dataset_close(d);
 }
 
 int main(void) {
