@@ -151,13 +151,13 @@ static inline int64_t sr_least(int64_t a, int64_t b) {
 typedef enum sr_kind { SR_KIND_REAL, SR_KIND_WHOLE } sr_kind; /* float, int32_t */
 
 /* Computes y[0..n) from x[k][0..n), contiguous; `first` is the row-major index of y[0]. */
-typedef void (*sr_run)(const void *context, void *y, const void *const *x, int64_t first,
-                       int64_t n);
+typedef void (*sr_element_run)(const void *context, void *y, const void *const *x, int64_t first,
+                               int64_t n);
 
 /* Runs `run` over all elements of y and of `inputs` (at most 3) tensors expanded to y's shape,
  * converting to and from `kind`.  SR_EINVAL naming `op` for f64, which this device only stores. */
 sr_status sr_cpu_map(const char *op, sr_tensor *y, int inputs, const sr_tensor *const *x,
-                     sr_kind kind, sr_run run, const void *context);
+                     sr_kind kind, sr_element_run run, const void *context);
 
 /* n elements, `stride` apart, to and from floats. */
 void sr_cpu_load(float *to, const sr_tensor *t, int64_t element, int64_t stride, int64_t n);

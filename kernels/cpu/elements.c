@@ -16,7 +16,7 @@ typedef struct walk {
     int64_t shape[SR_MAX_DIMS], stride[OPERANDS][SR_MAX_DIMS];
     int64_t elements;
     sr_kind kind;
-    sr_run run;
+    sr_element_run run;
     const void *context;
 } walk;
 
@@ -177,7 +177,7 @@ static sr_status walk_task(void *context, int64_t i, int worker) {
 }
 
 sr_status sr_cpu_map(const char *op, sr_tensor *y, int inputs, const sr_tensor *const *x,
-                     sr_kind kind, sr_run run, const void *context) {
+                     sr_kind kind, sr_element_run run, const void *context) {
     walk w = {.operands = inputs + 1, .kind = kind, .run = run, .context = context};
     w.t[0] = y;
     for (int k = 0; k < inputs; k++) w.t[k + 1] = x[k];
