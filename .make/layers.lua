@@ -7,8 +7,9 @@
 --
 -- A room of Lua, which is a folder of lua/seqrun with what is inside it, may require itself and those before it in the
 -- list `rooms`, lazily or not.  Names that are computed, as in require("seqrun.commands." .. name), are those of files
--- in the named room.  A room may not write into a module of one below it, which would call up that way; what a room
--- needs of those above it is a hook (base/hook.lua), which the program provides, in cli/init.lua only.
+-- in the named room.  A room may not write into a module of one below it, which would call up that way (a room does
+-- complete the classes of the C module of its name); what a room needs of those above it is a hook (base/hook.lua),
+-- which the program provides, in cli/init.lua only.
 -- recipes/papers may require what its README lists.
 --
 -- A type or a function is defined by one header; headers of one folder may announce each other's types.  (Names without
@@ -83,25 +84,32 @@ local function check(file)
 end
 
 local defined = {}
-local function define(file, name, whole)
+local function define(file, number, name, whole)
   local before = defined[name]
   if not name:find("^l?sr_") then return end
   if before and before.file ~= file and (whole and before.whole or folder_of(before.file) ~= folder_of(file)) then
-    fault(file, 1, ("%s is defined in %s too; rename one of them"):format(name, before.file))
+    fault(file, number, ("%s is defined in %s:%d too; rename one of them"):format(name, before.file, before.number))
   elseif not before or whole then
-    defined[name] = { file = file, whole = whole }
+    defined[name] = { file = file, number = number, whole = whole }
   end
 end
 
+--- What defines a type or a function as a whole; a typedef of one line, of some, or of a function.
+local DEFINITIONS = {
+  "\n()typedef [^;{}\n]-{[^\n]-} ([%w_]+);", "\n()} ([%w_]+);", "\n()typedef [^;{}]-%(%*([%w_]+)%)%(",
+  "\n()struct ([%w_]+) {", "\n()enum ([%w_]+) {", "\n()[%w_][%w_ %*]-([%w_]+)%(", "\n()#define ([%w_]+)",
+}
+
 local function check_names(file)
   local handle <close> = assert(io.open(file))
-  local text = "\n" .. handle:read("a"):gsub("/%*.-%*/", "")
-  for what, name in text:gmatch("\ntypedef ([^;{}]-)([%w_]+);") do
-    define(file, name, what ~= "struct " .. name .. " ")
+  local text = "\n" .. handle:read("a"):gsub("/%*.-%*/", function(comment) return (comment:gsub("[^\n]", "")) end)
+  local function line_of(at) return select(2, text:sub(2, at):gsub("\n", "")) + 1 end
+  for at, what, name in text:gmatch("\n()typedef ([^;{}]-)([%w_]+);") do
+    define(file, line_of(at), name, what ~= "struct " .. name .. " ")
   end
-  for name in text:gmatch("\n} ([%w_]+);") do define(file, name, true) end
-  for name in text:gmatch("\nstruct ([%w_]+) {") do define(file, name, true) end
-  for name in text:gmatch("\n[%w_][%w_ %*]-([%w_]+)%(") do define(file, name, true) end
+  for _, pattern in ipairs(DEFINITIONS) do
+    for at, name in text:gmatch(pattern) do define(file, line_of(at), name, true) end
+  end
 end
 
 local pipe = assert(io.popen("find core kernels lua/bind -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh'"))
@@ -150,31 +158,43 @@ local function folder_of_module(name)
   return exists(path .. ".lua") and folder_of(path) or nil
 end
 
---- The variable and the field that a line of a file writes: `data.open = `, `function data.open(`.
+--- The variable and the field of each write of a line: `data.open = `, `data.a, data.b = `, `function data.open(`.
 local function written(code)
-  local name, field = code:match("^%s*function ([%w_]+)[.:]([%w_]+)%s*%(")
-  if not name then name, field = code:match("^%s*([%w_]+)%.([%w_.]+)[%w_., ]*=[^=]") end
-  return name, field
+  local name, field = code:match("^%s*function ([%w_]+)[.:]([%w_.:]+)%s*%(")
+  if not name then name, field = code:match("rawset%(([%w_]+), ?[\"']?([%w_]+)") end
+  if name then return { { name, field } } end
+  local list, targets = {}, code:match("^%s*([%w_][%w_.,%[%]\"' ]-)%s*=[^=]") or ""
+  for each, of in (", " .. targets):gmatch(",%s*([%w_]+)[.%[][\"']?([%w_.]+)") do list[#list + 1] = { each, of } end
+  return list
 end
 
---- Reports what writes into a module of a room below; `modules` has the variables of required modules.
+--- The module that the code after `local NAME = ` gives a name to, or a part of one.
+local function module_of(code, modules)
+  local required = code:match("^require%s*%(?%s*[\"'](seqrun%.[%w_.]+)[\"']%s*%)?[%w_.]*$")
+  return required or modules[code:match("^([%w_]+)[%w_.]*$")]
+end
+
+--- Reports what writes into a module of a room below; `modules` has the variables that hold modules, or parts of them.
 local function check_writing(file, number, code, modules)
-  local variable, module = code:match("^local ([%w_]+) = require%s*%(?%s*[\"'](seqrun%.[%w_.]+)[\"']%s*%)?%s*$")
-  if variable then modules[variable] = module end
-  local name, field = written(code)
-  module = name and modules[name]
-  if not module then
-    module, field = code:match("^%s*require%s*%(?%s*[\"'](seqrun%.[%w_.]+)[\"']%s*%)?%.([%w_.]+)%s*=[^=]")
-  end
-  local room, lower = room_of_file(file), module and room_of_module(module)
-  if lower and floor[lower] and floor[lower] < floor[room] then
-    fault(file, number, ("%s may not write %s into %s, which stands below it; pass it, or declare a hook where it is "
-      .. "called (base/hook.lua)"):format(room, field, module))
+  code = code:gsub("%s+%-%-.*$", "")
+  local variable, value = code:match("^%s*local ([%w_]+) = (.-)%s*$")
+  if variable then modules[variable] = module_of(value, modules) end
+  local direct, field = code:match("^%s*require%s*%(?%s*[\"'](seqrun%.[%w_.]+)[\"']%s*%)?%.([%w_.]+)%s*=[^=]")
+  local writes = direct and { { direct, field } } or written(code)
+  for _, each in ipairs(writes) do
+    local module, room = direct or modules[each[1]], room_of_file(file)
+    local lower = module and (room_of_module(module) or module:match("[^.]*$"))
+    if lower and (floor[lower] or 0) < floor[room] then
+      fault(file, number, ("%s may not write %s into %s, which is below it; pass it, or declare a hook where it is "
+        .. "called (base/hook.lua)"):format(room, each[2], module))
+    end
   end
   if code:find("hook.provide", 1, true) or code:find("base.hook\").provide", 1, true) then
-    if room ~= "cli" and file ~= "lua/seqrun/base/hook.lua" then fault(file, number, "only cli may provide hooks") end
+    if room_of_file(file) ~= "cli" and file ~= "lua/seqrun/base/hook.lua" then
+      fault(file, number, "only cli may provide hooks")
+    end
   end
-  if code:find("debug.getregistry", 1, true) then fault(file, number, "the registry is not for Lua code") end
+  if code:find("getregistry", 1, true) then fault(file, number, "the registry is not for Lua code") end
 end
 
 local function check_lua(file)
@@ -213,9 +233,13 @@ pipe:close()
 local listed = assert(io.open("recipes/papers/README.md")):read("a")
 pipe = assert(io.popen("ls recipes/papers/*.lua"))
 for file in pipe:lines() do
-  for name in assert(io.open(file)):read("a"):gmatch('require%(?"(seqrun[%w_.]*)"') do
-    if not listed:find("`" .. name .. "`", 1, true) then
-      fault(file, 1, name .. " is not among the modules that recipes/papers/README.md lists")
+  local number = 0
+  for line in io.lines(file) do
+    number = number + 1
+    for name in line:gmatch("[\"'](seqrun%.[%w_.]*)[\"']") do
+      if not listed:find("`" .. name .. "`", 1, true) then
+        fault(file, number, name .. " is not among the modules that recipes/papers/README.md lists")
+      end
     end
   end
 end
