@@ -153,7 +153,7 @@ describe("experiments #long", function()
     refused("was begun with layers=2, now it is 3", "layers=3")
     exits(2, "unknown arm 'bert'; choose mlm, concept, electra, sas or causal",
       program.run { "recipes/papers/objectives.lua", "arms=mlm,bert", "out=" .. folder .. "/arms" })
-    exits(2, "shares: 2 is no part of the tokens",
+    exits(2, "shares: 2 is not a share of the tokens",
       program.run { "recipes/papers/saving.lua", "shares=1,2", "out=" .. folder .. "/shares" })
     exits(2, "layouts=[^\n]*none.tsv: no such file",
       program.run { "recipes/papers/recommend.lua", "cases=bert", "layouts=" .. folder .. "/none.tsv" })
@@ -268,7 +268,7 @@ describe("the claims about layouts #long", function()
     assert.matches("holds always %(one case%) +1%.30 +1 of 1$", line)
     assert.truthy(out:find("measured 70%.5 %% of MFU %(published%), predicted %d+%.%d %%"), out)
     assert.truthy(sys.exists(folder .. "/recommend/recommend.svg"))
-    exits(2, "there are 13b%-2k,", program.run { "recipes/papers/recommend.lua", "cases=none" })
+    exits(2, "cases=none: choose 13b%-2k,", program.run { "recipes/papers/recommend.lua", "cases=none" })
   end)
 end)
 
