@@ -1,11 +1,13 @@
 -- The layout advisor: formulas by hand, what more of something can only do, and the command.
 
 local advise = require("seqrun.advise")
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local memory = require("seqrun.advise.memory")
 local models = require("seqrun.advise.models")
 local program = require("tests.support.program")
 local time = require("seqrun.advise.time")
+local with = require("tests.support.with")
 
 ---A job and a layout on it; overrides go into either.
 local function case(overrides)
@@ -64,20 +66,16 @@ describe("the shapes of models", function()
     assert.equal(6, assert(models.model "tests/data/configs/distilbert-base-uncased.json").layers)
     assert.matches("ntk", select(2, models.model "tests/data/configs/gte-base-en-v1.5.json"))
     program.write(home, "config.json", "{\"hidden_size\": \"wide\"}")
-    local none, message, code = models.model(home)
-    assert.is_nil(none)
-    assert.equal("data", code)
-    assert.truthy(message:find("hidden_size is wide; expected an integer", 1, true))
+    fails.returning("data", "hidden_size is wide; expected an integer", models.model(home))
   end)
 end)
 
 describe("the time of a step", function()
   -- constants that leave one cause at a time
   local function only(constants)
-    local c = { product = math.huge, edge = 0, flash2 = math.huge, link = math.huge, send = math.huge,
-      network = math.huge }
+    local c = with({ product = math.huge, edge = 0, flash2 = math.huge, link = math.huge, send = math.huge,
+      network = math.huge }, constants)
     for name in pairs(advise.coefficients("flash2_rms").time) do c[name] = c[name] or 0 end
-    for name, value in pairs(constants) do c[name] = value end
     return c
   end
 
@@ -242,9 +240,7 @@ end)
 
 describe("advice", function()
   local function options(overrides)
-    local o = { model = "llama-13b", seq = 2048, batch = 2048, devices = 64, device = "a100" }
-    for key, value in pairs(overrides or {}) do o[key] = value end
-    return o
+    return with({ model = "llama-13b", seq = 2048, batch = 2048, devices = 64, device = "a100" }, overrides)
   end
 
   it("is sorted, fits, and uses every device and sequence", function()
@@ -273,9 +269,7 @@ describe("advice", function()
   end)
 
   it("marks layouts that fill the memory, and keeps their rank", function()
-    local advice = assert(require("seqrun").advise {
-      model = "llama-13b", seq = 2048, batch = 2048, devices = 64, device = "a100",
-    })
+    local advice = assert(require("seqrun").advise(options()))
     local marked = 0
     for _, l in ipairs(advice.layouts) do
       local full = l.memory_bytes > 0.95 * advice.job.device.memory
@@ -295,9 +289,8 @@ describe("advice", function()
     assert.truthy(message:find("does not fit on 8 x a100: the smallest layout %(.-%) needs [%d%.]+ of 79%.2 GiB"))
     assert.is_not_nil(advise.advise(options { model = "llama-65b", devices = devices }))
     assert.is_nil(advise.advise(options { model = "llama-65b", devices = devices // 2 }))
-    none, message = advise.advise(options { model = "bert-base", batch = 7 })
-    assert.is_nil(none)
-    assert.truthy(message:find("cannot be divided among 64 devices", 1, true))
+    fails.returning(nil, "cannot be divided among 64 devices",
+      advise.advise(options { model = "bert-base", batch = 7 }))
     none, message, code = advise.advise(options { model = "bert-large", seq = 512, batch = 1536, devices = 1000 })
     assert.same({ nil, "config" }, { none, code })
     local fewer, batch = message:match("use (%d+) devices, or a %-%-batch that a data degree divides, such as (%d+)$")
@@ -342,21 +335,23 @@ describe("advice", function()
     local few = notes { model = "bert-base", seq = 512, batch = 4, devices = 64 }
     assert.same({ "seqrun runs data parallel layouts; none of these is one" }, few)
     long.attended = 2049
-    local none, message, code = advise.advise(options(long))
-    assert.same({ nil, "config" }, { none, code })
-    assert.matches("at most the 2048 tokens of its sequence, but %-%-attended is 2049", message)
+    fails.returning("config", "at most the 2048 tokens of its sequence, but %-%-attended is 2049",
+      advise.advise(options(long)))
   end)
 
   it("guesses what a name was meant to be", function()
     for key, wrong in pairs { model = "bert-lage", device = "a10", kernel = "flash_2" } do
-      local none, message, code = advise.advise(options { [key] = wrong })
-      assert.is_nil(none)
-      assert.equal("config", code)
-      assert.truthy(message:find(("unknown %s '%s'; did you mean"):format(key, wrong), 1, true), message)
+      fails.returning("config", ("unknown %s '%s'; did you mean"):format(key, wrong),
+        advise.advise(options { [key] = wrong }))
     end
     assert.error_matches(function() advise.advise(options { seq = 0 }) end, "seq must be a positive integer")
   end)
 end)
+
+local function check_documented(object)
+  local help = program.ok { "advise", "--help" }
+  for key in pairs(object) do assert.truthy(help:find(key, 1, true), key) end
+end
 
 describe("seqrun advise", function()
   local words = { "advise", "--model", "llama-13b", "--seq", "2048", "--batch", "2048", "--devices", "64", "--device" }
@@ -367,35 +362,27 @@ describe("seqrun advise", function()
   end
 
   it("prints a table, or one object with the documented fields", function()
-    local code, out, err = run("a100")
-    assert.equal(0, code, err)
+    local out = program.works(run("a100"))
     assert.truthy(out:find("^llama%-13b .- layouts fit\n"))
     assert.equal(12, select(2, out:gsub("\n", "")))
-    code, out, err = run("a100", "--json", "--top", "3")
-    assert.equal(0, code, err)
+    out = program.works(run("a100", "--json", "--top", "3"))
     local object = json.decode(out)
     assert.equal(3, #object.layouts)
-    local _, help = program.run { "advise", "--help" }
-    for key in pairs(object) do assert.truthy(help:find(key, 1, true), key) end
-    for key in pairs(object.layouts[1]) do assert.truthy(help:find(key, 1, true), key) end
-    code, out = run("a100", "--json", "--all")
-    assert.equal(0, code)
+    check_documented(object)
+    check_documented(object.layouts[1])
+    out = program.works(run("a100", "--json", "--all"))
     object = json.decode(out)
     assert.equal(object.considered, #object.layouts)
     assert.is_true(object.fitting < object.considered)
   end)
 
   it("exits with the code of the problem, and stdout stays empty", function()
-    local code, out, err = run("a10", "--json")
-    assert.same({ 2, "" }, { code, out })
-    assert.truthy(err:find("did you mean 'a100'", 1, true), err)
-    code, out, err = program.run { "advise", "--model", "llama-65b", "--seq", "8192", "--batch", "8", "--devices", "1",
-      "--device", "h100" }
+    assert.equal("", (program.exits(2, "did you mean 'a100'", run("a10", "--json"))))
+    local code, out, err = program.run { "advise", "--model", "llama-65b", "--seq", "8192", "--batch", "8",
+      "--devices", "1", "--device", "h100" }
     assert.same({ 4, "" }, { code, out })
     assert.equal(1, select(2, err:gsub("\n", "")))
-    code, out, err = program.run { "advise", "--model", "bert-base" }
-    assert.same({ 2, "" }, { code, out })
-    assert.truthy(err:find("--seq is missing", 1, true))
+    assert.equal("", (fails.exiting(2, "--seq is missing", { "advise", "--model", "bert-base" })))
   end)
 end)
 
@@ -459,22 +446,15 @@ describe("the advisor on this machine", function()
       model_type = "bert", hidden_size = 32, num_hidden_layers = 2, num_attention_heads = 2, intermediate_size = 64,
       vocab_size = 200,
     })
-    local code, out, err = program.run { "advise", "--here", "--model", home, "--seq", "64", "--batch", "2", "--json" }
-    assert.equal(0, code, err)
-    local object = json.decode(out)
-    local _, help = program.run { "advise", "--help" }
-    for key in pairs(object) do assert.truthy(help:find(key, 1, true), key) end
+    local object = program.json { "advise", "--here", "--model", home, "--seq", "64", "--batch", "2", "--json" }
+    check_documented(object)
     for _, step in ipairs(object.steps) do
-      for key in pairs(step) do assert.truthy(help:find(key, 1, true), key) end
+      check_documented(step)
       assert.is_true(step.predicted_seconds > 0)
       assert.is_true(step.measured_seconds ~= json.null or step.ranks > 1 and #step.problem > 0)
       if step.measured_bytes ~= json.null then assert.near(1, step.predicted_bytes / step.measured_bytes, 0.1) end
     end
-    code, _, err = program.run { "advise", "--here", "--model", "llama-13b" }
-    assert.equal(2, code)
-    assert.truthy(err:find("--here takes an encoder", 1, true), err)
-    code, _, err = program.run { "advise", "--here", "--device", "h100" }
-    assert.equal(2, code)
-    assert.truthy(err:find("--device cannot be combined with --here", 1, true), err)
+    fails.exiting(2, "--here takes an encoder", { "advise", "--here", "--model", "llama-13b" })
+    fails.exiting(2, "--device cannot be combined with --here", { "advise", "--here", "--device", "h100" })
   end)
 end)

@@ -182,9 +182,7 @@ describe("alerts of a run #slow", function()
     for line in text:gmatch("[^\n]+") do lines[#lines + 1] = line end
     table.sort(lines)
     assert.same(kinds, lines)
-    code, _, err = run("--out", dir .. "/stop", "alert.stop=true")
-    assert.equal(1, code)
-    assert.matches("stopped by alert.stop: loss: step %d", err)
+    program.exits(1, "stopped by alert.stop: loss: step %d", run("--out", dir .. "/stop", "alert.stop=true"))
   end)
 
   it("do not appear in a clean run, and change no bits", function()

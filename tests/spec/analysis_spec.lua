@@ -1,11 +1,13 @@
 -- Metrics of a data set: their values, files, order; what is refused; work that was stopped.
 
+local fails = require "tests.support.fails"
 local json = require "seqrun.core.json"
 local program = require "tests.support.program"
 local rarity = require "tests.support.rarity"
 local small = require "tests.support.small"
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
+local with = require "tests.support.with"
 
 local folder = program.folder()
 local path = small.corpus(folder)
@@ -19,9 +21,9 @@ end
 
 ---The sequences that a loader makes of these examples, ids before masking.
 local function sequences_of(options)
-  local o = { data = corpus, packs = 1, prefetch = 0, keep_ids = true }
-  for key, value in pairs(options) do o[key] = value end
-  local loader <close> = sr.must(sr.data.loader(o))
+  local loader <close> = sr.must(sr.data.loader(with(options, {
+    data = corpus, packs = 1, prefetch = 0, keep_ids = true,
+  })))
   local list = {}
   for uid = 0, loader:examples() - 1 do
     list[uid + 1] = loader:batch_of({ uid }, { arrange = "single" }).original_ids:totable()
@@ -155,9 +157,8 @@ describe("a metric", function()
   it("is the distance to a corpus", function()
     local made = sr.must(analyze { metrics = { { name = "self", corpus = corpus } } })
     assert.is_true(made.self:least() >= 0 and made.self:most() <= 1)
-    local nothing, message = analyze { data = golden_corpus((golden())), metrics = { { name = "x", corpus = corpus } } }
-    assert.is_nil(nothing)
-    assert.matches("another vocabulary", message)
+    fails.returning(nil, "another vocabulary",
+      analyze { data = golden_corpus((golden())), metrics = { { name = "x", corpus = corpus } } })
   end)
 end)
 
@@ -214,11 +215,8 @@ describe("a metric of one's own", function()
       ["nil"] = "returned nil", ["error('no luck')"] = "no luck",
     } do
       local fn = load(("return function(s) if s.uid < %d then return s.length end return %s end"):format(at, wrong))()
-      local made, message, code = analyze { data = many, metrics = { { name = "own", fn = fn } } }
-      assert.is_nil(made)
-      assert.equal("data", code)
-      assert.matches("metric 'own', sequence 70000: ", message)
-      assert.matches(words, message)
+      fails.returning("data", "metric 'own', sequence 70000: .*" .. words,
+        analyze { data = many, metrics = { { name = "own", fn = fn } } })
       for _, name in ipairs(sr.must(sys.list(folder))) do assert.is_nil(name:find("many%.own")) end
     end
   end)
@@ -254,8 +252,7 @@ describe("a metric of one's own", function()
     end
     assert.equal(9, (program.run(words, { before = "DIE=1" })))
     assert.equal(9001, called())
-    local code, out = program.run(words)
-    assert.equal(0, code)
+    local out = program.ok(words)
     assert.is_true(called() < 9001 + 7000)
     local report = json.decode(out).metrics[1]
     assert.equal(10000, report.count)
@@ -268,43 +265,36 @@ describe("a metric of one's own", function()
   end)
 end)
 
-describe("the loss under a checkpoint", function()
-  it("is the mean over the masked tokens of each sequence", function()
-    local out = folder .. "/run"
-    assert.equal(0, (program.run(small.words(path, "--out", out, "--max-steps", "2", "data.nsp=true"))))
-    local options = { max_len = 48, seed = 3 }
-    local made = sr.must(analyze {
-      metrics = { { name = "loss", checkpoint = out, batch = 7 } }, max_len = 48, seed = 3,
-    })
-    options.data, options.packs, options.prefetch, options.targets = corpus, 1, 0, { "mlm" }
-    local loader <close> = sr.must(sr.data.loader(options))
-    local model = sr.must(sr.nn.pretrained(out, { heads = { "mlm" } }))
-    model.training = false
-    assert.equal(loader:examples(), made.loss:count())
-    for uid = 0, loader:examples() - 1, 11 do
-      local batch = loader:batch_of({ uid }, { arrange = "single" })
-      assert.near(model:losses(batch).mlm.total:item(), made.loss:value(uid), 1e-5)
-    end
-    local nothing, message = analyze { metrics = { "loss" } }
-    assert.is_nil(nothing)
-    assert.matches("needs the checkpoint", message)
-  end)
+it("the loss under a checkpoint is the mean over the masked tokens of each sequence", function()
+  local out = folder .. "/run"
+  assert.equal(0, (program.run(small.words(path, "--out", out, "--max-steps", "2", "data.nsp=true"))))
+  local options = { max_len = 48, seed = 3 }
+  local made = sr.must(analyze {
+    metrics = { { name = "loss", checkpoint = out, batch = 7 } }, max_len = 48, seed = 3,
+  })
+  options.data, options.packs, options.prefetch, options.targets = corpus, 1, 0, { "mlm" }
+  local loader <close> = sr.must(sr.data.loader(options))
+  local model = sr.must(sr.nn.pretrained(out, { heads = { "mlm" } }))
+  model.training = false
+  assert.equal(loader:examples(), made.loss:count())
+  for uid = 0, loader:examples() - 1, 11 do
+    local batch = loader:batch_of({ uid }, { arrange = "single" })
+    assert.near(model:losses(batch).mlm.total:item(), made.loss:value(uid), 1e-5)
+  end
+  fails.returning(nil, "needs the checkpoint", analyze { metrics = { "loss" } })
 end)
 
 describe("seqrun analyze", function()
   it("draws percentiles and a histogram, and prints JSON", function()
     local words = { "analyze", path, "--metric", "length", "rarity", "--out", folder, "--max-len", "32" }
-    local code, out = program.run(words)
-    assert.equal(0, code)
+    local out = program.ok(words)
     assert.matches("length of %d+ sequences", out)
     assert.matches("rarity of %d+ sequences", out)
     assert.matches("50 %%", out)
     assert.matches("#####", out)
-    code, out = program.run {
+    local reports = program.json({
       "analyze", path, "--metric", "length", "--metric", "token_counts", "--out", folder, "--max-len", "32", "--json",
-    }
-    assert.equal(0, code)
-    local reports = json.decode(out).metrics
+    }).metrics
     local total = 0
     for _, class in ipairs(reports[1].histogram) do total = total + class.sequences end
     assert.equal(reports[1].count, total)
@@ -325,13 +315,11 @@ describe("seqrun analyze", function()
 
   it("makes files that seqrun info describes", function()
     local file = sr.must(analyze { metrics = { "length" } }).length.about.path
-    local code, out = program.run { "info", file }
-    assert.equal(0, code)
+    local out = program.ok { "info", file }
     assert.matches("metric.*length of %d+ sequences.*#####", out)
-    code, out = program.run { "info", file, "--json" }
-    assert.equal(0, code)
-    assert.same({ "metric", "length" }, { json.decode(out).kind, json.decode(out).name })
-    assert.equal("dataset", json.decode(select(2, program.run { "info", path, "--json" })).kind)
+    local facts = program.json { "info", file, "--json" }
+    assert.same({ "metric", "length" }, { facts.kind, facts.name })
+    assert.equal("dataset", program.json({ "info", path, "--json" }).kind)
   end)
 
   it("refuses what it cannot do", function()

@@ -1,6 +1,7 @@
 -- Data sets, masks, readers and checkpoints with tokenizers of every kind.  The tokenizers, and what Transformers makes
 -- of some texts, are from tests/peers/small_tokenizers.py.
 
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sr = require("seqrun")
@@ -79,6 +80,51 @@ local function shape_of(tokenizer, ids)
   return table.concat(parts)
 end
 
+---Adds the number of each token's word in the sequence of one or two texts, by all its ids; false: of the frame.
+local function add_words(words, name, ...)
+  local tokenizer = open(name, true)
+  local frame, ids, numbers, count = tokenizer:frame(select("#", ...) > 1), {}, {}, 0
+  local function add_frame(part)
+    for _, id in ipairs(part.ids) do ids[#ids + 1], numbers[#numbers + 1] = id, false end
+  end
+  add_frame(frame.lead)
+  for i, text in ipairs { ... } do
+    local own, starts = tokenizer:starts(text)
+    for k, id in ipairs(own) do
+      count = count + ((starts[k] or k == 1) and 1 or 0)
+      ids[#ids + 1], numbers[#numbers + 1] = id, count
+    end
+    add_frame(i < select("#", ...) and frame.middle or frame.tail)
+  end
+  assert.is_true(count < #ids)
+  words[table.concat(ids, " ")] = numbers
+end
+
+---Checks that words are masked as a whole or not at all; returns the number of masked tokens that go on with a word.
+local function check_whole_words(corpus, words, count)
+  local loader <close> = sr.must(sr.data.loader {
+    data = corpus, max_len = 256, sequences = count, seed = 3, nsp = false, short_seq_prob = 0, keep_ids = true,
+    prefetch = 0, mask = { prob = 0.3, max = 60, whole_word = true }, targets = { "mlm" },
+  })
+  local scope <close> = sr.scope()
+  local whole = 0
+  for batch in loader:next():batches() do
+    local before, masked, at = batch.original_ids:totable(), {}, 0
+    for _, row in ipairs(batch.targets.mlm.rows:totable()) do masked[row] = true end
+    for _, length in ipairs(batch.layout:lengths()) do
+      local state = {}
+      for k, number in ipairs(assert(words[table.concat(before, " ", at + 1, at + length)])) do
+        local now = masked[at + k - 1] or false
+        assert.is_true(state[number] == nil or state[number] == now, "a word is masked in part")
+        whole = whole + (number and state[number] and 1 or 0)
+        state[number] = now
+      end
+      at = at + length
+    end
+  end
+  return whole
+end
+
 for _, name in ipairs { "roberta", "modernbert", "xlm_roberta" } do
   local golden, frame = GOLDEN[name], FRAMES[name]
 
@@ -153,100 +199,22 @@ for _, name in ipairs { "roberta", "modernbert", "xlm_roberta" } do
       assert.is_true(masks > 100 and random > 10)
     end)
 
-    it("masks whole words, as the pre-tokenizer cuts them", function()
-      local corpus, tokenizer = prepared(name), open(name, true)
-      local loader <close> = sr.must(sr.data.loader {
-        data = corpus, max_len = 256, sequences = 40, seed = 3, nsp = false, short_seq_prob = 0, keep_ids = true,
-        prefetch = 0, mask = { prob = 0.3, max = 60, whole_word = true },
-      })
-      local of = {} -- the words of each document by its ids: the number of each token's word
-      for i, list in ipairs(SENTENCES) do
-        local ids, starts = tokenizer:starts(table.concat(list, " "))
-        local words, number = {}, 0
-        for k, start in ipairs(starts) do
-          number = number + ((start or k == 1) and 1 or 0)
-          words[k] = number
-        end
-        assert.is_true(number < #ids)
-        of[table.concat(ids, " ")] = words
-      end
-      local scope <close> = sr.scope()
-      local whole = 0
-      for batch in loader:next():batches() do
-        local before, masked, at = batch.original_ids:totable(), {}, 0
-        for _, row in ipairs(batch.targets.mlm.rows:totable()) do masked[row] = true end
-        for _, length in ipairs(batch.layout:lengths()) do
-          local words = of[table.concat(before, " ", at + 2, at + length - 1)]
-          local state = {}
-          for k, number in ipairs(words) do
-            local now = masked[at + k] or false
-            assert.is_true(state[number] == nil or state[number] == now, "a word is masked in part")
-            whole = whole + (state[number] and 1 or 0)
-            state[number] = now
-          end
-          at = at + length
-        end
-      end
-      assert.is_true(whole > 20)
+    it("masks whole words of documents, as the pre-tokenizer cuts them", function()
+      local words = {}
+      for _, list in ipairs(SENTENCES) do add_words(words, name, table.concat(list, " ")) end
+      assert.is_true(check_whole_words(prepared(name), words, 40) > 20)
     end)
 
-    it("keeps the words of fixed examples of text", function()
-      local out, tokenizer = ("%s/%s-fixed.sqr"):format(folder, name), open(name, true)
-      local examples, words = {}, {}
+    it("masks whole words of fixed examples of text", function()
+      local out, examples, words = ("%s/%s-fixed.sqr"):format(folder, name), {}, {}
       for i = 1, 7 do
-        local text, pair = SENTENCES[1][i % 3 + 1], SENTENCES[2][i % 2 + 1]
-        examples[i] = { text = text, pair = pair }
-        for _, one in ipairs { text, pair } do
-          local _, starts = tokenizer:starts(one)
-          table.move(starts, 1, #starts, #words + 1, words)
-        end
+        examples[i] = { text = SENTENCES[1][i % 3 + 1], pair = SENTENCES[2][i % 2 + 1] }
+        add_words(words, name, examples[i].text, examples[i].pair)
       end
       sr.must(sr.data.write { out = out, vocab = file_of(name), examples = examples })
-      local corpus = sr.must(sr.data.open(out, { held = 0 }))
-      local loader <close> = sr.must(sr.data.loader {
-        data = corpus, max_len = 256, sequences = 7, seed = 3, nsp = false, keep_ids = true, prefetch = 0,
-        mask = { prob = 0.3, max = 60, whole_word = true }, targets = { "mlm" },
-      })
-      local scope <close> = sr.scope()
-      local starts_of, at = {}, 0
-      for i = 1, 7 do
-        local ids, lengths = corpus.core:unit(i)
-        starts_of[table.concat(ids, " ")] = { lengths, table.move(words, at + 1, at + #ids, 1, {}) }
-        at = at + #ids
-      end
-      local seen, frames = 0, require("seqrun.text.frames").of(tokenizer)
-      for batch in loader:next():batches() do
-        local before, masked, row = batch.original_ids:totable(), {}, 0
-        for _, one in ipairs(batch.targets.mlm.rows:totable()) do masked[one] = true end
-        for _, length in ipairs(batch.layout:lengths()) do
-          local ids = table.move(before, row + 1, row + length, 1, {})
-          local a = 0
-          for count = 1, length do -- where A ends: the segments are those of an example
-            local rest = table.move(ids, frames:lead(true) + 1, frames:lead(true) + count, 1, {})
-            table.move(ids, frames:lead(true) + count + frames:middle() + 1, length - 1, count + 1, rest)
-            if starts_of[table.concat(rest, " ")] and starts_of[table.concat(rest, " ")][1][1] == count then
-              a = count
-              local starts = starts_of[table.concat(rest, " ")][2]
-              for k = 2, #rest do
-                local function row_of(j)
-                  return row + frames:lead(true) + j - 1 + (j > count and frames:middle() or 0)
-                end
-                if not starts[k] and k ~= count + 1 then
-                  assert.equal(masked[row_of(k - 1)] or false, masked[row_of(k)] or false)
-                  seen = seen + (masked[row_of(k)] and 1 or 0)
-                end
-              end
-            end
-          end
-          assert.is_true(a > 0)
-          row = row + length
-        end
-      end
-      assert.is_true(seen > 3)
+      assert.is_true(check_whole_words(sr.must(sr.data.open(out, { held = 0 })), words, 7) > 3)
       local mixed = { examples[1], { a = { 5, 6 } } }
-      local good, message = pcall(sr.data.write, { out = out, vocab = file_of(name), examples = mixed })
-      assert.is_false(good)
-      assert.matches("example 2", message)
+      fails.raising("example 2", sr.data.write, { out = out, vocab = file_of(name), examples = mixed })
     end)
 
     it("needs one token more between the segments of a pair where the frame has it", function()
@@ -303,9 +271,7 @@ describe("decoders", function()
 
   it("that are not known are refused by name", function()
     local text = assert(sys.read_file(file_of("roberta"))):gsub('"decoder":%b{}', '"decoder":{"type":"CTC"}')
-    local _, message, code = require("seqrun.core.text").parse_tokenizer(text, "t.json")
-    assert.equal("data", code)
-    assert.matches('decoder.type is "CTC"', message)
+    fails.returning("data", 'decoder.type is "CTC"', require("seqrun.core.text").parse_tokenizer(text, "t.json"))
   end)
 end)
 
@@ -326,9 +292,7 @@ describe("a pattern", function()
   it("with a repeated anchor or a back reference is refused with its place", function()
     for given, what in pairs { ["\\\\b+"] = "a quantifier after an anchor", ["(a)\\\\1"] = "an escape" } do
       local text = golden.rows[1].json:gsub('"Regex":"[^"]*"', function() return '"Regex":"' .. given .. '"' end)
-      local _, message, code = require("seqrun.core.text").parse_tokenizer(whole(text), "t.json")
-      assert.equal("data", code)
-      assert.matches(what .. " at byte", message)
+      fails.returning("data", what .. " at byte", require("seqrun.core.text").parse_tokenizer(whole(text), "t.json"))
     end
   end)
 end)
@@ -402,14 +366,11 @@ describe("a checkpoint with the tokenizer of RoBERTa", function()
 
   it("is refused if it has more ids than the model has embeddings", function()
     local run = saved("small", 600)
-    local _, message, code = sr.encode.open(run)
-    assert.equal("data", code)
-    assert.matches("the vocabulary has 601 tokens, but the model only 600", message)
+    fails.returning("data", "the vocabulary has 601 tokens, but the model only 600", sr.encode.open(run))
     local csv = program.write(folder, "few.csv", "text,label\na good day,yes\na bad day,no\n")
-    local status, _, err = program.run { "recipes/finetune.lua", "task=classify", "init.from=" .. run,
-      "data.train=" .. csv, "data.folder=" .. folder, "--out", folder .. "/refused", "--quiet" }
-    assert.equal(3, status)
-    assert.matches("the vocabulary has 601 tokens, but the model only 600", err)
+    fails.exiting(3, "the vocabulary has 601 tokens, but the model only 600",
+      { "recipes/finetune.lua", "task=classify", "init.from=" .. run,
+      "data.train=" .. csv, "data.folder=" .. folder, "--out", folder .. "/refused", "--quiet" })
   end)
 end)
 
@@ -431,8 +392,7 @@ describe("filling in a mask", function()
   end)
 
   it("takes the mask of the tokenizer only", function()
-    local code, _, err = program.run { "fill", "tests/data/families/roberta", "-t", "it was a [MASK]" }
-    assert.equal(3, code)
-    assert.matches("no <mask>; did you mean it by '%[MASK%]'%?", err)
+    fails.exiting(3, "no <mask>; did you mean it by '%[MASK%]'%?",
+      { "fill", "tests/data/families/roberta", "-t", "it was a [MASK]" })
   end)
 end)

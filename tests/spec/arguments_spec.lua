@@ -1,5 +1,6 @@
 -- Public functions that get wrong arguments say so in a sentence at the caller's line; they never crash or hang.
 
+local fails = require("tests.support.fails")
 local program = require("tests.support.program")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
@@ -74,9 +75,8 @@ describe("wrong arguments #bindings", function()
 
   it("of data.prepare are named: tables are no text", function()
     for _, name in ipairs { "a.json", "b.csv", "c.tsv.gz", "d.parquet.zst" } do
-      local made, message, code = sr.data.prepare { inputs = { name }, out = "x.sqr", vocab = { size = 100 } }
-      assert.same({ nil, "config" }, { made, code })
-      assert.matches(name:gsub("%p", "%%%0") .. ": a table of records, not text; extract its texts", message)
+      fails.returning("config", name:gsub("%p", "%%%0") .. ": a table of records, not text; extract its texts",
+        sr.data.prepare { inputs = { name }, out = "x.sqr", vocab = { size = 100 } })
     end
   end)
 
@@ -90,9 +90,8 @@ describe("wrong arguments #bindings", function()
     end
     assert.is_truthy(prepared())
     program.write(folder, "texts/more/B.JSON.gz", "{}")
-    local made, message, code = prepared()
-    assert.same({ nil, "config" }, { made, code })
-    assert.matches("/texts/more/B.JSON.gz: a table of records, not text; move it out of the directory", message)
+    fails.returning("config", "/texts/more/B.JSON.gz: a table of records, not text; move it out of the directory",
+      prepared())
   end)
 
   it("of 5,000 letters are no work for the guess of a name", function()

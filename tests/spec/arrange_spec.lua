@@ -7,6 +7,7 @@ local UPDATES = require("tests.support.long") and 100 or 30
 local LOSSES = 1e-5 -- relative, f32: the rows of a product are summed in the same order, weight gradients are not
 
 local folder = require("tests.support.program").folder()
+local with = require("tests.support.with")
 local corpus = sr.must(sr.data.open(small.corpus(folder), { held = 0.1 }))
 
 ---The loss of each update of a training run with dropout.
@@ -15,8 +16,7 @@ local corpus = sr.must(sr.data.open(small.corpus(folder), { held = 0.1 }))
 ---@return integer[][] uids of each update, sorted
 local function train(options)
   local given = { data = corpus, by = "sequences", sequences = 12, max_len = 48, seed = 7, prefetch = 0 }
-  for key, value in pairs(options) do given[key] = value end
-  local loader = sr.must(sr.data.loader(given))
+  local loader = sr.must(sr.data.loader(with(given, options)))
   local bert = sr.nn.bert {
     vocab_size = corpus:vocab_size(), hidden_size = 32, intermediate_size = 64, num_hidden_layers = 2,
     num_attention_heads = 2, max_position_embeddings = 48,

@@ -2,13 +2,16 @@
 -- prompt does ends or delays the run.
 
 local attached = require("tests.support.attached")
+local fails = require("tests.support.fails")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local socket = require("seqrun.core.socket")
 local sys = require("seqrun.core.sys")
 local terminal = require("tests.support.terminal")
 
-local folder, corpus, run
+local folder = program.folder()
+local corpus = small.corpus(folder)
+local run
 local started = {}
 
 local function start(...)
@@ -17,14 +20,9 @@ local function start(...)
   return new
 end
 
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-  run = start("run")
-end)
+setup(function() run = start("run") end)
 teardown(function()
   for _, each in ipairs(started) do each:finish() end
-  sys.remove(folder)
 end)
 
 local function newest_step(dir)
@@ -40,8 +38,7 @@ local function resumed(from, step, upto, before)
   os.execute(("mkdir %s && cp -r %s/step-%09d %s/config.yaml %s"):format(dir, from, step, from, dir))
   local words = small.words(corpus, "--resume=" .. dir, "--max-steps", tostring(upto), "rate.total=1000000")
   words[#words + 1] = "log.every=20"
-  local code, out, err = program.run(words, { before = before })
-  assert.equal(0, code, out .. err)
+  program.ok(words, { before = before })
   return dir
 end
 
@@ -61,10 +58,9 @@ describe("an attached prompt #slow", function()
   end)
 
   it("says what failed, with exit code 1, and goes on with the next line", function()
-    local code, out, err = run:attach("error 'oh'\n1 +* 2\nstepp\n3\n")
-    assert.equal(1, code)
+    local out = program.exits(1, "^prompt:1: oh\n[^\n]*unexpected symbol[^\n]*\nno 'stepp'; did you mean 'step'%?\n$",
+      run:attach("error 'oh'\n1 +* 2\nstepp\n3\n"))
     assert.equal("nil\n3\n", out)
-    assert.matches("^prompt:1: oh\n[^\n]*unexpected symbol[^\n]*\nno 'stepp'; did you mean 'step'%?\n$", err)
   end)
 
   it("keeps what it sets in its session", function()
@@ -79,9 +75,7 @@ describe("an attached prompt #slow", function()
       ["sr.tain"] = "^prompt:1: sr has no 'tain'[^\n]*\n$", ["scale_rate(0/0)"] = "scaled by 0 to 100, got NaN",
       ["sr.scope()"] = "live as long as their names",
     } do
-      local code, _, err = run:attach("", "-e", text)
-      assert.equal(1, code, text)
-      assert.matches(words, err)
+      program.exits(1, words, run:attach("", "-e", text))
     end
   end)
 
@@ -91,9 +85,8 @@ describe("an attached prompt #slow", function()
       "coroutine.wrap(function() while true do end end)()",
       "(function() local x = sr.ones(400, 400); while true do x = x:matmul(x) end end)()",
     } do
-      local code, _, err = run:attach("", "-e", text, "--timeout", "1")
-      assert.equal(1, code)
-      assert.matches("^stopped after 1 s; raise it with seqrun attach %-%-timeout SECONDS, at most 60\n", err)
+      program.exits(1, "^stopped after 1 s; raise it with seqrun attach %-%-timeout SECONDS, at most 60\n",
+        run:attach("", "-e", text, "--timeout", "1"))
     end
     for text, words in pairs {
       ["sr.zeros(1000000, 1000000)"] = "^cannot allocate 4398046511104 bytes: the limit leaves %d+",
@@ -135,25 +128,21 @@ describe("an attached prompt #slow", function()
   end)
 
   it("says why nothing can be attached to", function()
-    local function refusal(dir)
-      local code, out, err = program.run { "attach", dir, "-e", "1" }
-      assert.same({ 3, "" }, { code, out })
-      return err
+    local function refused(words, where)
+      assert.equal("", (fails.exiting(3, words, { "attach", where, "-e", "1" })))
     end
-    assert.matches("no such directory; give the directory of a run", refusal(folder .. "/quite-another"))
-    assert.matches("no such directory; did you mean '" .. folder .. "/run'%?", refusal(folder .. "/rum"))
-    assert.matches("is not a run: it has no config.yaml", refusal(folder))
+    refused("no such directory; give the directory of a run", folder .. "/quite-another")
+    refused("no such directory; did you mean '" .. folder .. "/run'%?", folder .. "/rum")
+    refused("is not a run: it has no config.yaml", folder)
     local dir = folder .. "/other"
     sys.make_dirs(dir)
     program.write(dir, "config.yaml", "")
-    assert.matches("is not running, or was started with attach=false", refusal(dir))
+    refused("is not running, or was started with attach=false", dir)
     program.write(dir, "attach.json", '{"socket":"/tmp/x.sock","pid":1,"host":"elsewhere"}')
-    assert.matches("runs on host elsewhere, and this is ", refusal(dir))
+    refused("runs on host elsewhere, and this is ", dir)
     program.write(dir, "attach.json", ('{"socket":"%s/x.sock","pid":1,"host":"%s"}'):format(folder, sys.machine().host))
-    assert.matches("process 1 ended without a message; resume it", refusal(dir))
-    local code, _, err = program.run { "attach", dir, "--timeout", "100" }
-    assert.equal(2, code)
-    assert.matches("'100' is not an integer from 1 to 60", err)
+    refused("process 1 ended without a message; resume it", dir)
+    fails.exiting(2, "'100' is not an integer from 1 to 60", { "attach", dir, "--timeout", "100" })
   end)
 end)
 
@@ -240,9 +229,8 @@ describe("a run #slow", function()
     os.execute("kill -9 " .. other.pid)
     other:wait()
     assert.equal(facts, sys.read_file(other.dir .. "/attach.json"))
-    local code, _, err = other:attach("1\n")
-    assert.equal(3, code)
-    assert.matches("is not running: process %d+ ended without a message; resume it with %-%-resume=", err)
+    program.exits(3, "is not running: process %d+ ended without a message; resume it with %-%-resume=",
+      other:attach("1\n"))
     other = start("killed", { words = { "--resume" } })
     assert.equal("3", other:ask "1 + 2")
     other:finish()
@@ -265,30 +253,27 @@ describe("a run #slow", function()
 
   it("does not listen with attach=false", function()
     local out = folder .. "/off"
-    local code = program.run(small.words(corpus, "--out", out, "--max-steps", "2", "attach=false"))
-    assert.equal(0, code)
+    program.ok(small.words(corpus, "--out", out, "--max-steps", "2", "attach=false"))
     assert.is_false(sys.exists(out .. "/attach.json"))
   end)
 end)
 
-describe("a run that is only looked at #slow", function()
-  it("has the same bits", function()
-    local straight = folder .. "/straight"
-    local words = { "--max-steps", "300", "rate.total=1000000", "log.every=20" }
-    assert.equal(0, (program.run(small.words(corpus, "--out", straight, table.unpack(words)))))
-    local looked = start("looked", { words = { "--max-steps", "300" } })
-    local answered = 0
-    repeat
-      local code = looked:attach("loss, sr.randn(3)\nmodel.params:get 'cls.predictions.bias'\nstatus()\n"
-        .. "sr.use('ref'); model.training = false\nloader:summary()\n")
-      if code == 0 then answered = answered + 1 end
-    until code ~= 0 or answered == 5
-    assert.is_true(answered > 0)
-    assert.equal(0, (looked:wait()))
-    assert.same(small.weights(straight, 300), small.weights(looked.dir, 300))
-    assert.same(small.metrics(straight), small.metrics(looked.dir))
-    assert.same({}, looked:events())
-  end)
+it("a run that is only looked at #slow has the same bits", function()
+  local straight = folder .. "/straight"
+  local words = { "--max-steps", "300", "rate.total=1000000", "log.every=20" }
+  assert.equal(0, (program.run(small.words(corpus, "--out", straight, table.unpack(words)))))
+  local looked = start("looked", { words = { "--max-steps", "300" } })
+  local answered = 0
+  repeat
+    local code = looked:attach("loss, sr.randn(3)\nmodel.params:get 'cls.predictions.bias'\nstatus()\n"
+      .. "sr.use('ref'); model.training = false\nloader:summary()\n")
+    if code == 0 then answered = answered + 1 end
+  until code ~= 0 or answered == 5
+  assert.is_true(answered > 0)
+  assert.equal(0, (looked:wait()))
+  assert.same(small.weights(straight, 300), small.weights(looked.dir, 300))
+  assert.same(small.metrics(straight), small.metrics(looked.dir))
+  assert.same({}, looked:events())
 end)
 
 describe("a change #slow", function()
@@ -299,9 +284,7 @@ describe("a change #slow", function()
     local step = newest_step(changed.dir)
     assert.matches("the rate is scaled by 0.5", changed:ask "status()")
     assert.matches("^stopping at step %d+ of 100%d+$", changed:ask "stop()")
-    local code, err = changed:wait()
-    assert.equal(75, code)
-    assert.matches("stopped by an attached prompt at step %d+ of 100%d+; resume with", err)
+    program.exits(75, "stopped by an attached prompt at step %d+ of 100%d+; resume with", changed:wait())
     local last = newest_step(changed.dir)
     assert.is_true(last > step)
     local events = changed:events()
@@ -330,8 +313,7 @@ describe("a change #slow", function()
     local step = newest_step(undone.dir)
     local words = small.words(corpus, "--resume=" .. undone.dir, "--max-steps", tostring(step + 1), "log.every=20")
     words[#words + 1] = "rate.total=1000000"
-    local code, _, err = program.run(words)
-    assert.equal(0, code, err)
+    local _, err = program.ok(words)
     assert.matches("an attached prompt changed the rate at step %d+, after this checkpoint: that is undone", err)
     assert.matches("changed the weights at step", err)
   end)

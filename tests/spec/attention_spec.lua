@@ -1,10 +1,12 @@
 -- Packed attention with a window, a causal mask and shared key heads: against scores that are written out, and what
 -- packing, padding and threads must not change.
 
+local devices = require("tests.support.devices")
 local sr = require("seqrun")
-require("tests.support.devices").gpus()
+local with = require("tests.support.with")
+devices.gpus()
 
-local each_device = require("tests.support.devices").each(it)
+local each_device, it_on, on = devices.each(it), devices.it_on(it), devices.on
 
 local VARIANTS = {
   { window = 0 }, { window = 1 }, { window = 7 }, { window = 64 }, { window = 1000 }, { causal = true },
@@ -20,45 +22,32 @@ local function name_of(v)
   return table.concat(parts, ", ")
 end
 
-local function with(v, more)
-  local options = {}
-  for _, from in ipairs { v, more } do
-    for key, value in pairs(from) do options[key] = value end
-  end
-  return options
-end
-
-local on = require("tests.support.devices").on
 
 describe("attention on ref", function()
-  it("of a list of rows equals rows of scores that are written out", function()
-    on("ref", function()
-      local layout, qkv = sr.layout { lens = { 5, 17 }, starts = { 2, 8 }, rows = 26 }, sr.randn(26, 36)
-      local rows = sr.tensor({ 2, 6, 9, 24 }, { dtype = "i32" })
-      local options = { heads = 2, window = 4, rows = rows }
-      local y, written = sr.ops.attention(qkv, layout, options), sr.nn.dense_attention(qkv, layout, options)
-      assert.same({ 4, 12 }, written:shape())
-      assert.is_true((y - written):abs():max():item() < 1e-12)
-    end)
+  it_on("ref", "of a list of rows equals rows of scores that are written out", function()
+    local layout, qkv = sr.layout { lens = { 5, 17 }, starts = { 2, 8 }, rows = 26 }, sr.randn(26, 36)
+    local rows = sr.tensor({ 2, 6, 9, 24 }, { dtype = "i32" })
+    local options = { heads = 2, window = 4, rows = rows }
+    local y, written = sr.ops.attention(qkv, layout, options), sr.nn.dense_attention(qkv, layout, options)
+    assert.same({ 4, 12 }, written:shape())
+    assert.is_true((y - written):abs():max():item() < 1e-12)
   end)
 
   for _, v in ipairs(VARIANTS) do
-    it("with " .. name_of(v) .. " equals scores that are written out, in both directions", function()
-      on("ref", function()
-        local layout = sr.layout { lens = { 5, 17, 1, 70 }, starts = { 2, 8, 30, 40 }, rows = 112 }
-        local options = with(v, { heads = 4 })
-        local columns = (4 + 2 * (v.kv_heads or 4)) * 6
-        local x, weights = sr.randn(112, columns), sr.randn(112, 24)
-        local results = {}
-        for i, attention in ipairs { sr.ops.attention, sr.nn.dense_attention } do
-          local qkv = x:clone():requires_grad_()
-          local y = attention(qkv, layout, options)
-          ;(y * weights):sum():backward()
-          results[i] = { y = y:detach(), grad = qkv:grad() }
-        end
-        assert.is_true((results[1].y - results[2].y):abs():max():item() < 1e-12)
-        assert.is_true((results[1].grad - results[2].grad):abs():max():item() < 1e-12)
-      end)
+    it_on("ref", "with " .. name_of(v) .. " equals scores that are written out, in both directions", function()
+      local layout = sr.layout { lens = { 5, 17, 1, 70 }, starts = { 2, 8, 30, 40 }, rows = 112 }
+      local options = with(v, { heads = 4 })
+      local columns = (4 + 2 * (v.kv_heads or 4)) * 6
+      local x, weights = sr.randn(112, columns), sr.randn(112, 24)
+      local results = {}
+      for i, attention in ipairs { sr.ops.attention, sr.nn.dense_attention } do
+        local qkv = x:clone():requires_grad_()
+        local y = attention(qkv, layout, options)
+        ;(y * weights):sum():backward()
+        results[i] = { y = y:detach(), grad = qkv:grad() }
+      end
+      assert.is_true((results[1].y - results[2].y):abs():max():item() < 1e-12)
+      assert.is_true((results[1].grad - results[2].grad):abs():max():item() < 1e-12)
     end)
   end
 end)
@@ -235,23 +224,21 @@ describe("attention", function()
   end)
 end)
 
-describe("the scores of a layout", function()
-  it("are the pairs of rows that attention keeps", function()
-    local lens = { 1, 5, 2, 70, 33 }
-    local layout = sr.layout { lens = lens }
-    for _, window in ipairs { false, 0, 1, 4, 32, 69, 500 } do
-      for _, causal in ipairs { false, true } do
-        local count = 0
-        for _, n in ipairs(lens) do
-          for i = 1, n do
-            for j = 1, n do
-              if (not window or math.abs(i - j) <= window) and (not causal or j <= i) then count = count + 1 end
-            end
+it("the scores of a layout are the pairs of rows that attention keeps", function()
+  local lens = { 1, 5, 2, 70, 33 }
+  local layout = sr.layout { lens = lens }
+  for _, window in ipairs { false, 0, 1, 4, 32, 69, 500 } do
+    for _, causal in ipairs { false, true } do
+      local count = 0
+      for _, n in ipairs(lens) do
+        for i = 1, n do
+          for j = 1, n do
+            if (not window or math.abs(i - j) <= window) and (not causal or j <= i) then count = count + 1 end
           end
         end
-        assert.equal(count, layout:scores(window or nil, causal))
       end
+      assert.equal(count, layout:scores(window or nil, causal))
     end
-    assert.equal(layout:squares(), layout:scores())
-  end)
+  end
+  assert.equal(layout:squares(), layout:scores())
 end)

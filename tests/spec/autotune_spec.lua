@@ -26,8 +26,7 @@ local function train(ranks, clock, cache, out, upto, more)
   local words = small.words(corpus, "device=timed", "--out", folder .. "/" .. out, "--max-steps", tostring(upto),
     "threads=1")
   if sys.exists(folder .. "/" .. out) then words[#words + 1] = "--resume" end
-  local code, told, err = start(ranks, clock, cache, words, more)
-  assert.equal(0, code, told .. err)
+  local _, err = program.works(start(ranks, clock, cache, words, more))
   return err
 end
 
@@ -86,8 +85,7 @@ describe("choices by timing", function()
     end)()]]
     local function told(text)
       program.write(path .. "/trainer", "choices.txt", text)
-      local code, out, err = start(1, 1, "none", { "-e", restore:format(path) })
-      assert.equal(0, code, err)
+      local out = program.works(start(1, 1, "none", { "-e", restore:format(path) }))
       return out
     end
     local good = "seqrun choices 1 timed-1 1\nlinear 16 2 16\t02\nend 1\n"
@@ -142,8 +140,7 @@ describe("choices by timing of cuda, by stand-ins for CUDA and cuBLASLt", functi
     local before = ("LD_LIBRARY_PATH='%s' SEQRUN_PLUGINS='%s/seqrun_cuda.so' XDG_CACHE_HOME='%s/fake' "
       .. "SEQRUN_FAKE='different GPUs'"):format(fake, fake, folder)
     local run = ranks > 1 and mpi.run or function(_, ...) return program.run(...) end
-    local code, told, err = run(ranks, words, { before = before })
-    assert.equal(0, code, told .. err)
+    program.works(run(ranks, words, { before = before }))
   end
 
   local function check(ranks, out)

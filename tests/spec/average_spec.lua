@@ -2,6 +2,7 @@
 
 local checkpoint = require("seqrun.checkpoint")
 local mpi = require("tests.support.mpi")
+local fails = require("tests.support.fails")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
@@ -170,7 +171,9 @@ end)
 local STEPS = 12
 
 describe("a run with an average", function()
-  local folder, corpus, wanted
+  local folder = program.folder()
+  local corpus = small.corpus(folder)
+  local wanted
   local words = {
     "optimizer.average=0.8", "optimizer.average_from=4", "eval.every=6", "eval.average=true", "save.best=mlm_loss",
   }
@@ -179,10 +182,7 @@ describe("a run with an average", function()
   local function run(ranks, out, ...)
     local all = small.words(corpus, "--out", folder .. "/" .. out, "ranks.bucket=0.001", ...)
     table.move(words, 1, #words, #all + 1, all)
-    local code, stdout, stderr
-    if ranks == 1 then code, stdout, stderr = program.run(all) else code, stdout, stderr = mpi.run(ranks, all) end
-    assert.equal(0, code, stdout .. stderr)
-    return stdout .. stderr
+    if ranks == 1 then program.ok(all) else program.works(mpi.run(ranks, all)) end
   end
 
   local function facts(out)
@@ -190,14 +190,7 @@ describe("a run with an average", function()
     return { small.weights(path, STEPS), small.metrics(path), small.metrics(path, "eval") }
   end
 
-  local function cli(...)
-    local code, out, err = program.run { ... }
-    return code, out .. err
-  end
-
   setup(function()
-    folder = program.folder()
-    corpus = small.corpus(folder)
     run(1, "one", "--max-steps", tostring(STEPS), "threads=1")
     wanted = facts("one")
   end)
@@ -231,15 +224,13 @@ describe("a run with an average", function()
   it("trains as one without it", function()
     local out = folder .. "/without"
     local all = small.words(corpus, "--out", out, "--max-steps", tostring(STEPS), "threads=1", "ranks.bucket=0.001")
-    local code, stdout, stderr = program.run(all)
-    assert.equal(0, code, stdout .. stderr)
+    program.ok(all)
     assert.same(wanted[1]["model.safetensors"], small.weights(out, STEPS)["model.safetensors"])
   end)
 
   it("exports and evaluates it, as the run did", function()
     local averaged = folder .. "/averaged"
-    local code, out = cli("export", folder .. "/one", averaged, "--average")
-    assert.equal(0, code, out)
+    program.ok { "export", folder .. "/one", averaged, "--average" }
     local exported = sr.must(checkpoint.read_tensors(averaged .. "/model.safetensors"))
     local step = ("%s/one/step-%09d"):format(folder, STEPS)
     local moments = sr.must(checkpoint.read_tensors(step .. "/trainer/optim.safetensors"))
@@ -256,8 +247,7 @@ describe("a run with an average", function()
     local best = sr.must(checkpoint.read_tensors(newest .. "/model.safetensors"))
     assert.same(exported[name]:totable(), best[name]:totable()) -- falling losses: the last evaluation is the best
     local function score(...)
-      local status, text = cli("eval", ...)
-      assert.equal(0, status, text)
+      local text = program.ok { "eval", ... }
       return assert(tonumber(text:match('"mlm_loss":([%d.]+)')))
     end
     local lines = small.metrics(folder .. "/one", "eval")
@@ -270,8 +260,7 @@ describe("a run with an average", function()
     local out = folder .. "/next"
     local all = small.words(corpus, "--out", out, "--max-steps", "1", "rate.peak=0", "init.average=true",
       "init.from=" .. folder .. "/one")
-    local code, stdout, stderr = program.run(all)
-    assert.equal(0, code, stdout .. stderr)
+    program.ok(all)
     local moments = sr.must(checkpoint.read_tensors(
       ("%s/one/step-%09d/trainer/optim.safetensors"):format(folder, STEPS)))
     local weights_of = sr.must(checkpoint.read_tensors(out .. "/step-000000001/model.safetensors"))
@@ -282,25 +271,18 @@ describe("a run with an average", function()
 
   it("says what is wrong where there is none", function()
     local early, none = folder .. "/early", "has no moving average of the weights: it is not a checkpoint of a run with"
-    local code, out = program.run(small.words(corpus, "--out", early, "--max-steps", "2", "optimizer.average=0.8",
+    program.ok(small.words(corpus, "--out", early, "--max-steps", "2", "optimizer.average=0.8",
       "optimizer.average_from=4"))
-    assert.equal(0, code, out)
-    code, out = cli("eval", folder .. "/one/best", corpus, "--average")
-    assert.equal(3, code, out)
-    assert.is_truthy(out:find(none, 1, true), out)
+    fails.exiting(3, none, { "eval", folder .. "/one/best", corpus, "--average" })
     for _, verb in ipairs { "export", "eval", "fill", "score", "encode" } do
-      code, out = cli(verb, early, verb == "export" and folder .. "/no" or corpus, "--average")
-      assert.equal(3, code, out)
-      assert.is_truthy(out:find(none, 1, true), out)
+      fails.exiting(3, none, { verb, early, verb == "export" and folder .. "/no" or corpus, "--average" })
     end
     for _, case in ipairs {
       { "optimizer.average=1", "a decay is below 1" }, { "eval.average=true", "eval.average needs optimizer.average" },
       { "optimizer.average_from=3", "optimizer.average_from needs optimizer.average" },
       { "init.average=true", "init.average needs init.from" },
     } do
-      code, out = cli(table.unpack(small.words(corpus, "--out", folder .. "/wrong", case[1])))
-      assert.equal(2, code, out)
-      assert.is_truthy(out:find(case[2], 1, true), out)
+      fails.exiting(2, case[2], small.words(corpus, "--out", folder .. "/wrong", case[1]))
     end
   end)
 end)

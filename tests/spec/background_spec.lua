@@ -1,6 +1,7 @@
 -- Checkpoints that a thread writes while training continues: the same files, guarantees and messages as others.
 
 local checkpoint = require("seqrun.checkpoint")
+local fails = require("tests.support.fails")
 local fault = require("tests.support.fault")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
@@ -106,9 +107,8 @@ describe("a checkpoint in the background #bindings", function()
     local params, opt = model()
     local saver = checkpoint.saver(dir)
     saver.copy = setmetatable({ begin = function() return train.background(dir):begin(1, 1 << 50) end }, {})
-    local begun, why = saver:begin(parts(1, params, opt))
-    assert.is_nil(begun)
-    assert.matches("a copy of 1073741824 MiB does not fit in the %d+ MiB of memory", why)
+    fails.returning(nil, "a copy of 1073741824 MiB does not fit in the %d+ MiB of memory",
+      saver:begin(parts(1, params, opt)))
     assert.is_false(saver:is_writing())
     assert.is_string((saver:save(parts(1, params, opt))))
   end)
@@ -174,15 +174,13 @@ describe("a run that saves in the background", function()
   end)
 
   it("says at once that the disk was full, goes on, and ends when that has happened too often", function()
-    local code, _, err = run(FULL, "--max-steps", "10", "save.every=4")
-    assert.equal(0, code, err)
+    local _, err = program.works(run(FULL, "--max-steps", "10", "save.every=4"))
     assert.matches("warning: [^\n]*No space left on device[^\n]*%(step 4 is not saved; 4 steps are at risk%)", err)
     assert.matches("warning: [^\n]*No space left on device[^\n]*%(step 8 is not saved; 8 steps are at risk%)", err)
     assert.equal(10, (select(2, checkpoint.latest(dir .. "/out"))))
     sys.remove(dir .. "/out")
-    code, _, err = run(FULL, "--max-steps", "10", "save.every=4", "save.max_failures=2")
-    assert.equal(5, code, err)
-    assert.matches("seqrun: [^\n]*No space left on device[^\n]*%(step 8 is not saved; 8 steps are at risk%)", err)
+    program.exits(5, "seqrun: [^\n]*No space left on device[^\n]*%(step 8 is not saved; 8 steps are at risk%)",
+      run(FULL, "--max-steps", "10", "save.every=4", "save.max_failures=2"))
   end)
 
   it("waits for the checkpoint before it exits with 75, and leaves the older one at a second interrupt", function()

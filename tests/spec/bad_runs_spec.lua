@@ -1,5 +1,6 @@
 -- Runs that cannot be read, or have strange values: runs, compare and report list them, and show the others.
 
+local fails = require("tests.support.fails")
 local history = require("seqrun.history.runs")
 local index = require("seqrun.history.index")
 local json = require("seqrun.core.json")
@@ -29,7 +30,6 @@ local function made(name, files)
 end
 
 before_each(function() folder = program.folder() end)
-after_each(function() sys.remove(folder) end)
 
 local UNREADABLE = { "metrics.jsonl", "run.log", "config.yaml" }
 
@@ -37,16 +37,14 @@ describe("a run that cannot be read", function()
   it("is one line with the reason in runs", function()
     made "good"
     for i, file in ipairs(UNREADABLE) do made("bad" .. i, { [file] = "a directory" }) end
-    local code, out, err = program.run { "runs", folder, "--sort", "name" }
-    assert.equal(3, code)
+    local out = fails.exiting(3, "3 runs cannot be read", { "runs", folder, "--sort", "name" })
     assert.matches("\ngood +failed +3/3 +4.000", out)
-    assert.matches("3 runs cannot be read", err)
     for i, file in ipairs(UNREADABLE) do
       assert.matches(("\nbad%d +unreadable +%%-"):format(i), out)
       assert.matches(("unreadable: bad%d: %s cannot be read: Is a directory"):format(i, file:gsub("%.", "%%.")), out)
     end
-    code, out = program.run { "runs", folder, "--json", "--state", "unreadable" }
-    local list = json.decode(out).runs
+    local code, text = program.run { "runs", folder, "--json", "--state", "unreadable" }
+    local list = json.decode(text).runs
     assert.same({ 3, 3, "unreadable" }, { code, #list, list[1].state })
     assert.matches("cannot be read: Is a directory", list[1].reason)
     assert.equal(0, (program.run { "runs", folder, "--state", "failed" }))
@@ -79,36 +77,30 @@ describe("a run that cannot be read", function()
 
   it("is left out of compare with a note, as long as two others remain", function()
     local good, bad = made "good", made("bad", { ["metrics.jsonl"] = "a directory" })
-    local code, _, err = program.run { "compare", good, bad }
-    assert.equal(3, code)
-    assert.matches("bad: metrics.jsonl cannot be read: Is a directory\n$", err)
+    fails.exiting(3, "bad: metrics.jsonl cannot be read: Is a directory\n$", { "compare", good, bad })
     made "other"
-    local out
-    code, out, err = program.run { "compare", folder }
-    assert.equal(3, code)
-    assert.matches("1 run cannot be read: .*bad: metrics.jsonl cannot be read: Is a directory\n$", err)
+    local out = fails.exiting(3, "1 run cannot be read: .*bad: metrics.jsonl cannot be read: Is a directory\n$",
+      { "compare", folder })
     assert.matches("train loss +4.0000 +4.0000", out)
     assert.matches("note: left out: .*bad: metrics.jsonl cannot be read", out)
-    code, out = program.run { "compare", folder, "--json" }
-    local told = json.decode(out)
+    local code, text = program.run { "compare", folder, "--json" }
+    local told = json.decode(text)
     assert.same({ 3, 2 }, { code, #told.runs })
     assert.matches("left out: .*metrics.jsonl cannot be read", table.concat(told.notes, "\n"))
   end)
 
   it("is left out of a report with a note; alone it is the error", function()
     local page, bad = folder .. "/page.html", made("bad", { ["metrics.jsonl"] = "a directory" })
-    local code, out, err = program.run { "report", bad, "--out", page }
-    assert.same({ 3, "" }, { code, out })
-    assert.matches("^seqrun: [^\n]*bad: metrics.jsonl cannot be read: Is a directory\n$", err)
+    local out = fails.exiting(3, "^seqrun: [^\n]*bad: metrics.jsonl cannot be read: Is a directory\n$",
+      { "report", bad, "--out", page })
+    assert.equal("", out)
     assert.is_false(sys.exists(page))
     made "good"
-    code, out, err = program.run { "report", folder, "--out", page }
-    assert.equal(3, code)
+    out = fails.exiting(3, "1 run cannot be read: .*bad: metrics.jsonl", { "report", folder, "--out", page })
     assert.matches("page.html: %d+ KiB", out)
-    assert.matches("1 run cannot be read: .*bad: metrics.jsonl", err)
     assert.matches("left out: .*bad: metrics.jsonl cannot be read: Is a directory", sys.read_file(page))
-    code, out = program.run { "report", folder, "--json" }
-    local told = json.decode(out)
+    local code, text = program.run { "report", folder, "--json" }
+    local told = json.decode(text)
     assert.same({ 3, 1 }, { code, #told.runs })
     assert.matches("left out: .*bad", told.notes[1])
   end)
@@ -119,9 +111,7 @@ describe("a run that cannot be read", function()
     made "more"
     assert(os.execute(("chmod 777 '%s' && chmod 000 '%s/metrics.jsonl'"):format(folder, bad)))
     for _, words in ipairs { { "runs", folder }, { "compare", folder }, { "report", folder, "--out", page } } do
-      local code, _, err = program.run(words, { before = program.as_nobody() })
-      assert.equal(3, code)
-      assert.matches("metrics.jsonl cannot be read: Permission denied", err)
+      fails.exiting(3, "metrics.jsonl cannot be read: Permission denied", words, { before = program.as_nobody() })
     end
   end)
 
@@ -132,9 +122,8 @@ describe("a run that cannot be read", function()
     for _, mode in ipairs { "700", "744" } do
       assert(os.execute(("cd '%s' && mkdir -p lost+found && chmod 777 . && chmod %s lost+found"):format(folder, mode)))
       for _, words in ipairs { { "runs", folder }, { "compare", folder }, { "report", folder, "--out", page } } do
-        local code, out, err = program.run(words, { before = program.as_nobody() })
-        assert.equal(3, code, err)
-        assert.matches("lost%+found: cannot examine: Permission denied", err)
+        local out = fails.exiting(3, "lost%+found: cannot examine: Permission denied", words,
+          { before = program.as_nobody() })
         if words[1] ~= "report" then assert.matches("more", out) end
       end
     end

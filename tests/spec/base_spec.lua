@@ -1,26 +1,19 @@
 -- Start-up, files and faults, as seen from a Lua program.
 
+local fails = require("tests.support.fails")
 local fault = require("tests.support.fault")
+local program = require("tests.support.program")
 local sys = require "seqrun.core.sys"
 
-local scratch
-
-setup(function()
-  scratch = os.tmpname()
-  os.remove(scratch)
-  assert(sys.make_dirs(scratch))
-end)
-
-teardown(function() assert(sys.remove(scratch)) end)
+local scratch = program.folder()
 
 describe("precompiled chunks", function()
   local bytes = string.dump(function() return 1 end)
 
   it("are rejected by load in every mode", function()
     for _, mode in ipairs { "t", "b", "bt" } do
-      local chunk, message = load(bytes, "x", mode)
-      assert.is_nil(chunk)
-      assert.matches(mode == "b" and "not allowed; load the source" or "attempt to load a binary chunk", message)
+      fails.returning(nil, mode == "b" and "not allowed; load the source" or "attempt to load a binary chunk",
+        load(bytes, "x", mode))
     end
     assert.is_nil((load(bytes)))
     local once = true
@@ -55,22 +48,14 @@ describe("precompiled chunks", function()
 end)
 
 describe("the program", function()
-  local program = arg[-1] or "build/seqrun"
-
   local function run(script, before)
-    local path = scratch .. "/script.lua"
-    assert(sys.write_file(path, script))
-    local command = ("%s %s %s 2>&1"):format(before or "", program, path)
-    local pipe = assert(io.popen(command))
-    local text = pipe:read("a")
-    local _, _, code = pipe:close()
-    return code, text
+    local code, out, err = program.run({ program.write(scratch, "script.lua", script) }, { before = before })
+    return code, out .. err
   end
 
   it("ignores search paths and start-up code in the environment", function()
-    local code, text = run("print(package.path, package.cpath)",
-      "LUA_PATH=/evil/?.lua LUA_PATH_5_4=/evil/?.lua LUA_CPATH=/evil/?.so LUA_INIT='os.exit(9)'")
-    assert.equal(0, code)
+    local text = program.works(run("print(package.path, package.cpath)",
+      "LUA_PATH=/evil/?.lua LUA_PATH_5_4=/evil/?.lua LUA_CPATH=/evil/?.so LUA_INIT='os.exit(9)'"))
     assert.is_nil(text:find("evil", 1, true))
     assert.is_nil(text:find("./?", 1, true))
   end)
@@ -94,14 +79,12 @@ describe("the program", function()
 
   it("reports a closed pipe as an error of write", function()
     local code = os.execute(("%s -e 'for i = 1, 1e5 do io.write(\"line\\n\") end' 2>/dev/null | head -n 1 >/dev/null")
-      :format(program))
+      :format(program.path))
     assert.is_true(code)
   end)
 end)
 
 describe("a full or read-only disk", function()
-  local program = arg[-1] or "build/seqrun"
-
   it("is reported with a remedy and exit code 5, and leaves the old file intact", function()
     local path, script = scratch .. "/kept", scratch .. "/fill.lua"
     assert(sys.write_file(path, "old"))
@@ -109,11 +92,8 @@ describe("a full or read-only disk", function()
       local sr = require "seqrun"
       sr.must(require("seqrun.core.sys").write_file(%q, ("x"):rep(1 << 20)))
     ]]):format(path)))
-    local pipe = assert(io.popen(("ulimit -f 100; exec %s %s 2>&1"):format(program, script)))
-    local text = pipe:read("a")
-    local _, _, code = pipe:close()
-    assert.equal(5, code)
-    assert.matches("^seqrun: .*File too large; raise the limit on file sizes", text)
+    fails.exiting(5, "^seqrun: .*File too large; raise the limit on file sizes", { script },
+      { before = "ulimit -f 100;" })
     assert.equal("old", sys.read_file(path))
     for _, name in ipairs(sys.list(scratch)) do assert.is_nil(name:find("tmp", 1, true), name) end
   end)
@@ -128,8 +108,7 @@ describe("a full or read-only disk", function()
       print(select(3, sys.make_dirs(%q)))
     ]]):format(folder .. "/file", folder .. "/deep/deeper")))
     os.execute(("chmod 755 %s; chmod 644 %s; chmod 555 %s"):format(scratch, script, folder))
-    local support = require("tests.support.program")
-    local line = ("%s%s %s 2>&1"):format(support.as_nobody(), support.install(scratch .. "/installed"), script)
+    local line = ("%s%s %s 2>&1"):format(program.as_nobody(), program.install(scratch .. "/installed"), script)
     local pipe <close> = assert(io.popen(line))
     local text = pipe:read("a")
     os.execute("chmod 755 " .. folder)
@@ -140,9 +119,8 @@ end)
 
 describe("writing a file", function()
   it("replaces files only", function()
-    local ok, message, code = sys.write_file("/dev/null", "x")
-    assert.same({ nil, "storage" }, { ok, code })
-    assert.equal("/dev/null: not a regular file; write to a regular file", message)
+    fails.returning("storage", "/dev/null: not a regular file; write to a regular file",
+      sys.write_file("/dev/null", "x"))
     assert.is_nil((sys.check_writable("/dev/null")))
   end)
 end)
@@ -186,10 +164,8 @@ describe("a failed allocation", function()
   it("is an ordinary error when a script exceeds its memory limit", function()
     collectgarbage()
     fault.lua_limit(fault.lua_limit(0) + (32 << 20))
-    local ok, message = pcall(string.rep, "x", 1 << 26)
-    assert.is_false(ok)
-    assert.matches("not enough memory", message)
-    ok, message = pcall(function()
+    fails.raising("not enough memory", string.rep, "x", 1 << 26)
+    local ok, message = pcall(function()
       local t = {}
       for i = 1, math.huge do t[i] = { i } end
       return t
@@ -215,9 +191,7 @@ describe("a temporary directory", function()
     end
     local asks = scratch .. "/asks.lua"
     assert(sys.write_file(asks, 'print(require("seqrun.core.sys").temporary_dir())'))
-    local program = sys.real_path("/proc/self/exe")
-    local said <close> = assert(io.popen(("TMPDIR=%s/none %s %s"):format(scratch, program, asks)))
-    local told = said:read("a")
+    local _, told = program.run({ asks }, { before = ("TMPDIR=%s/none"):format(scratch) })
     assert.matches("^nil", told)
     assert.matches("none/seqrun%-[^\n]*its directory does not exist[^\n]*storage", told)
   end)
@@ -240,8 +214,6 @@ describe("system facts", function()
     local bytes = ("0123456789abcdef"):rep(10000)
     assert(sys.write_file(scratch .. "/hash", bytes))
     assert.equal(sys.hash(bytes), sys.hash_file(scratch .. "/hash"))
-    local digits, _, code = sys.hash_file(scratch .. "/none")
-    assert.is_nil(digits)
-    assert.equal("missing", code)
+    fails.returning("missing", "none", sys.hash_file(scratch .. "/none"))
   end)
 end)

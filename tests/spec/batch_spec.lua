@@ -7,10 +7,10 @@ require("tests.support.devices").late()
 local folder = require("tests.support.program").folder()
 
 local corpus = require("tests.support.numbers").corpus(folder, 900, 0.1)
+local with = require("tests.support.with")
 
 local function open(options)
-  local given = { data = corpus, max_len = 64, packs = 8, micro_packs = 3, seed = 3 }
-  for key, value in pairs(options or {}) do given[key] = value end
+  local given = with({ data = corpus, max_len = 64, packs = 8, micro_packs = 3, seed = 3 }, options)
   given.packs = given.packs or nil -- false removes the default
   return assert(sr.data.loader(given))
 end

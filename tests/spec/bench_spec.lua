@@ -1,5 +1,6 @@
 -- Benchmarks that compare with another system: the same work for both, in turns, and ratios of their times.
 
+local fails = require("tests.support.fails")
 local program = require("tests.support.program")
 
 local folder = (arg[0]:match("^(.*)/[^/]*$") or ".") .. "/../"
@@ -26,11 +27,10 @@ describe("a benchmark beside another system", function()
     local home, rows = program.folder(), {}
     for i = 1, 12 do rows[i] = ("the cat %s\t%d"):format(("is here "):rep(i), i % 2) end
     local train = program.write(home, "train.tsv", table.concat(rows, "\n") .. "\n")
-    local code, out, err = program.run {
+    local out = program.ok {
       folder .. "recipes/bench/finetune.lua", "train=" .. train, "init=" .. MODEL, "sequences=4", "updates=2",
       "turns=2", "threads=1", "max_len=32", "python=" .. stand_in(home),
     }
-    assert.equal(0, code, err)
     assert.same({ "longest 0 2", "full 0 2", "longest 2 4", "full 2 4" }, lines_of(home .. "/questions"))
     local updates = lines_of(home .. "/input")
     assert.equal(4, #updates)
@@ -45,11 +45,10 @@ describe("a benchmark beside another system", function()
     local input = program.write(home, "lines.txt", table.concat(list, "\n") .. "\n")
     for _, verb in ipairs { "encode", "predict" } do
       os.remove(home .. "/questions")
-      local code, out, err = program.run {
+      local out = program.ok {
         folder .. "recipes/bench/predict.lua", "input=" .. input, "init=" .. MODEL, "lines=4", "turns=2", "threads=1",
         "max_len=32", "verb=" .. verb, "python=" .. stand_in(home),
       }
-      assert.equal(0, code, err)
       assert.same({ "sorted 0 4", "unsorted 0 4", "sorted 4 8", "unsorted 4 8" }, lines_of(home .. "/questions"))
       assert.is_true(ratio(out, "sorted") > 1 and ratio(out, "unsorted") > 1, out)
       assert.is_truthy(out:find("19.8 tokens per line", 1, true), out)
@@ -58,15 +57,12 @@ describe("a benchmark beside another system", function()
 
   it("says what it needs, and whether the other system failed", function()
     for _, name in ipairs { "finetune", "predict" } do
-      local code, out = program.run { folder .. "recipes/bench/" .. name .. ".lua" }
-      assert.equal(0, code)
+      local out = program.ok { folder .. "recipes/bench/" .. name .. ".lua" }
       assert.is_truthy(out:find("nothing to measure: give ", 1, true), out)
     end
     local input = program.write(program.folder(), "lines.txt", "the cat\n")
     local words = { folder .. "recipes/bench/predict.lua", "input=" .. input, "init=" .. MODEL, "lines=1", "turns=1" }
     words[#words + 1] = "python=false"
-    local code, _, err = program.run(words)
-    assert.equal(1, code)
-    assert.is_truthy(err:find("predict.py did not start; see its message above", 1, true), err)
+    fails.exiting(1, "predict.py did not start; see its message above", words)
   end)
 end)

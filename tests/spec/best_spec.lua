@@ -1,6 +1,7 @@
 -- The best checkpoint, early stopping, and runs of several seeds.
 
 local best = require("seqrun.run.evaluation.best")
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local metrics = require("seqrun.history.metrics")
 local program = require("tests.support.program")
@@ -11,7 +12,20 @@ local task_model = require("tests.support.task_model")
 
 local folder
 before_each(function() folder = program.folder() end)
-after_each(function() sys.remove(folder) end)
+
+---Writes rows of a text and a label that row(i, words) gives.
+local function rows_file(name, count, row)
+  local rows = { "text,label" }
+  for i = 1, count do rows[i + 1] = row(i, task_model.words()) end
+  return program.write(folder, name, table.concat(rows, "\n") .. "\n")
+end
+
+---Runs the recipe from a small model.
+local function finetune(task, file, ...)
+  task_model.save(folder .. "/model", task_model.new("mlm"))
+  return program.ok { "recipes/finetune.lua", "task=" .. task, "init.from=" .. folder .. "/model",
+    "data.train=" .. file, "data.folder=" .. folder, "data.max_len=32", ... }
+end
 
 describe("the best checkpoint", function()
   local params
@@ -63,19 +77,12 @@ describe("the best checkpoint", function()
   end)
 
   it("of a run that was stopped and resumed is that of one that never stopped", function()
-    local words, rows = task_model.words(), { "text,label" }
-    for i = 1, 60 do
-      rows[i + 1] = ("%s %s,%s"):format(words[i % 40 + 1], words[i % 7 + 1], i % 2 == 0 and "a" or "b")
-    end
-    local file = program.write(folder, "all.csv", table.concat(rows, "\n") .. "\n")
-    task_model.save(folder .. "/model", task_model.new("mlm"))
+    local file = rows_file("all.csv", 60, function(i, words)
+      return ("%s %s,%s"):format(words[i % 40 + 1], words[i % 7 + 1], i % 2 == 0 and "a" or "b")
+    end)
     local function run(out, ...)
-      local code, _, err = program.run {
-        "recipes/finetune.lua", "task=classify", "init.from=" .. folder .. "/model", "data.train=" .. file,
-        "data.folder=" .. folder, "data.held=0.3", "data.max_len=32", "batch.sequences=8", "epochs=5", "rate.peak=2e-2",
-        "save.best=label_loss", "eval.every=2", "eval.epochs=0", "--quiet", "--out", folder .. "/" .. out, ...,
-      }
-      assert.equal(0, code, err)
+      finetune("classify", file, "data.held=0.3", "batch.sequences=8", "epochs=5", "rate.peak=2e-2",
+        "save.best=label_loss", "eval.every=2", "eval.epochs=0", "--quiet", "--out", folder .. "/" .. out, ...)
     end
     ---The evaluations, and the best checkpoint with the sum of its weights.
     local function result(out)
@@ -97,21 +104,15 @@ describe("the best checkpoint", function()
   end)
 
   it("does not count an evaluation that only --max-steps asked for", function()
-    local words, rows = task_model.words(), { "text,label" }
-    for i = 1, 60 do rows[i + 1] = ("%s,%s"):format(words[i % 40 + 1], i % 2 == 0 and "a" or "b") end
-    local file = program.write(folder, "all.csv", table.concat(rows, "\n") .. "\n")
-    task_model.save(folder .. "/model", task_model.new("mlm"))
+    local file = rows_file("all.csv", 60, function(i, words)
+      return ("%s,%s"):format(words[i % 40 + 1], i % 2 == 0 and "a" or "b")
+    end)
     local function run(out, ...)
-      local code, told, err = program.run {
-        "recipes/finetune.lua", "task=classify", "init.from=" .. folder .. "/model", "data.train=" .. file,
-        "data.folder=" .. folder, "data.held=0.3", "data.max_len=32", "batch.sequences=8", "epochs=3", "rate.peak=2e-1",
-        "save.best=label_loss", "eval.every=4", "eval.epochs=0", "eval.patience=2", "--out", folder .. "/" .. out, ...,
-      }
-      assert.equal(0, code, err)
-      return told
+      return finetune("classify", file, "data.held=0.3", "batch.sequences=8", "epochs=3", "rate.peak=2e-1",
+        "save.best=label_loss", "eval.every=4", "eval.epochs=0", "eval.patience=2", "--out", folder .. "/" .. out, ...)
     end
     run("whole")
-    assert.matches("held%-out +label loss", run("parts", "--max-steps", "3")) -- it is shown
+    assert.matches("held%-out +label loss", (run("parts", "--max-steps", "3"))) -- it is shown
     assert.is_nil(sr.checkpoint.latest(folder .. "/parts/best"))
     for _, step in ipairs { "5", "6", "7" } do run("parts", "--max-steps", step, "--resume") end
     run("parts", "--resume")
@@ -135,30 +136,18 @@ describe("the best checkpoint", function()
   end)
 
   it("of equal predictions ends nothing: the run goes on", function()
-    local words, rows = task_model.words(), { "text,label" }
-    for i = 1, 20 do rows[i + 1] = ("%s,%d"):format(words[i], i % 3) end
-    local file = program.write(folder, "all.csv", table.concat(rows, "\n") .. "\n")
-    local same = { "text,label" }
-    for i = 1, 6 do same[i + 1] = ("%s,%d"):format(words[1], i) end
-    local dev = program.write(folder, "dev.csv", table.concat(same, "\n") .. "\n")
-    task_model.save(folder .. "/model", task_model.new("mlm"))
-    local code, _, err = program.run {
-      "recipes/finetune.lua", "task=regress", "init.from=" .. folder .. "/model", "data.train=" .. file,
-      "data.dev=" .. dev, "data.folder=" .. folder, "data.max_len=32", "batch.sequences=8", "epochs=2",
-      "save.best=pearson", "eval.every=2", "eval.metric=pearson", "eval.target=0.9", "--quiet",
-      "--out", folder .. "/out",
-    }
-    assert.equal(0, code, err)
+    local file = rows_file("all.csv", 20, function(i, words) return ("%s,%d"):format(words[i], i % 3) end)
+    local dev = rows_file("dev.csv", 6, function(i, words) return ("%s,%d"):format(words[1], i) end)
+    local _, err = finetune("regress", file, "data.dev=" .. dev, "batch.sequences=8", "epochs=2", "save.best=pearson",
+      "eval.every=2", "eval.metric=pearson", "eval.target=0.9", "--quiet", "--out", folder .. "/out")
     assert.matches("warning: no new best checkpoint: pearson is undefined at step 2", err)
     assert.is_string(sr.must(sr.checkpoint.latest(folder .. "/out")))
   end)
 
   it("needs a metric that the evaluation has", function()
-    local ok, problem = pcall(function()
-      best.new(folder, "f2"):take({ f1 = 0.5, accuracy = 1, type = "eval", step = 3 }, parts(1))
-    end)
-    assert.is_false(ok)
-    assert.equal("save.best: the evaluation has no metric 'f2'; it has accuracy, f1", tostring(problem))
+    local self = best.new(folder, "f2")
+    fails.raising("^save.best: the evaluation has no metric 'f2'; it has accuracy, f1$", self.take, self,
+      { f1 = 0.5, accuracy = 1, type = "eval", step = 3 }, parts(1))
   end)
 end)
 
@@ -185,19 +174,16 @@ describe("seeds", function()
   end)
 
   it("are runs of their own, which stop early and keep their best checkpoint", function()
-    local words, rows = task_model.words(), { "text,label" }
-    for i = 1, 24 do rows[i + 1] = ("%s %s,%s"):format(words[i], words[i % 7 + 1], i % 2 == 0 and "a" or "b") end
-    local file = program.write(folder, "all.csv", table.concat(rows, "\n") .. "\n")
-    task_model.save(folder .. "/model", task_model.new("mlm"))
+    local file = rows_file("all.csv", 24, function(i, words)
+      return ("%s %s,%s"):format(words[i], words[i % 7 + 1], i % 2 == 0 and "a" or "b")
+    end)
     local out = folder .. "/out"
-    local line = {
-      "recipes/finetune.lua", "task=classify", "init.from=" .. folder .. "/model", "data.train=" .. file,
-      "data.dev=" .. file,
-      "data.folder=" .. folder, "data.max_len=32", "batch.sequences=12", "epochs=5", "rate.peak=1e-9", "seeds=[3,5]",
-      "save.best=label_accuracy", "eval.patience=2", "--out", out, "--quiet",
-    }
-    local code, told, err = program.run(line)
-    assert.same({ 0, "" }, { code, (err:gsub("warning: 24 of 24 dev examples are in train too[^\n]*\n", "")) })
+    local function run()
+      return finetune("classify", file, "data.dev=" .. file, "batch.sequences=12", "epochs=5", "rate.peak=1e-9",
+        "seeds=[3,5]", "save.best=label_accuracy", "eval.patience=2", "--out", out, "--quiet")
+    end
+    local told, err = run()
+    assert.equal("", (err:gsub("warning: 24 of 24 dev examples are in train too[^\n]*\n", "")))
     assert.matches("2 seeds: 3, 5\n +accuracy +%d%.%d+ %+%- ", told)
     local report = json.decode(sr.must(sys.read_file(out .. "/seeds.json")))
     assert.equal(2, #report.metrics.f1.values)
@@ -209,7 +195,6 @@ describe("seeds", function()
       assert.equal(6, last.step) -- two updates an epoch: the best after the first, two more without improvement
       assert.matches("step%-000000002$", (sr.must(sr.checkpoint.latest(own .. "/best"))))
     end
-    local again, same = program.run(line)
-    assert.same({ 0, told:match("2 seeds.*") }, { again, same:match("2 seeds.*") })
+    assert.equal(told:match("2 seeds.*"), (run():match("2 seeds.*")))
   end)
 end)

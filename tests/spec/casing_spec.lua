@@ -2,6 +2,7 @@
 -- read the same with and without tokenizer_config.json.
 
 local core = require("seqrun.core.text")
+local fails = require("tests.support.fails")
 local program = require("tests.support.program")
 local sr = require("seqrun")
 local stored = require("seqrun.text.stored")
@@ -11,9 +12,9 @@ local WORDS = { "the", "cat", "sat", "in", "london", "and", "paris", "##s", ".",
 local CAPITALS = { "The", "Cat", "London", "Paris", "A", "##S" }
 local SPECIAL = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]" }
 
-local folder, vocabs
+local folder = program.folder()
+local vocabs = {}
 setup(function()
-  folder, vocabs = program.folder(), {}
   for name, more in pairs { cased = CAPITALS, uncased = {} } do
     local list = table.move(SPECIAL, 1, #SPECIAL, 1, {})
     table.move(WORDS, 1, #WORDS, #list + 1, list)
@@ -60,22 +61,14 @@ describe("a vocab.txt", function()
           lowercase = true }
       end,
     } do
-      local made, message, code = make()
-      assert.same({ nil, "config" }, { made, code })
-      assert.matches(pattern, message)
+      fails.returning("config", pattern, make())
     end
-    local code, _, err = program.run({ "tokenize", "--vocab", vocabs.cased }, { input = "The Cat\n" })
-    assert.equal(2, code)
-    assert.matches(pattern, err)
-    local function recipe(...)
-      return program.run { "recipes/prepare.lua", "inputs=[" .. folder .. "/text.txt]", "vocab.file=" .. vocabs.cased,
-        "out=" .. folder .. "/recipe.sqr", ... }
-    end
-    code, _, err = recipe()
-    assert.equal(2, code)
-    assert.matches(pattern, err)
-    code, _, err = recipe("text.lowercase=false")
-    assert.equal(0, code, err)
+    fails.exiting(2, pattern, { "tokenize", "--vocab", vocabs.cased }, { input = "The Cat\n" })
+    local recipe = { "recipes/prepare.lua", "inputs=[" .. folder .. "/text.txt]", "vocab.file=" .. vocabs.cased,
+      "out=" .. folder .. "/recipe.sqr" }
+    fails.exiting(2, pattern, recipe)
+    recipe[#recipe + 1] = "text.lowercase=false"
+    program.ok(recipe)
   end)
 end)
 
@@ -119,10 +112,9 @@ describe("data sets and models of different casing", function()
     for name, lowercase in pairs { uncased = true, cased = false } do
       local path = ("%s/%s.sqr"):format(folder, name)
       assert.is_truthy(sr.data.open(path, { vocab = tokenizer(lowercase) }))
-      local opened, message, code = sr.data.open(path, { vocab = tokenizer(not lowercase) })
-      assert.same({ nil, "data" }, { opened, code })
-      assert.matches(("prepared with the tokenizer %%x+ %%(WordPiece, 18 tokens, %s%%), not with %%x+ %%(WordPiece, 18 "
-        .. "tokens, %s%%)"):format(name, name == "cased" and "uncased" or "cased"), message)
+      fails.returning("data", ("prepared with the tokenizer %%x+ %%(WordPiece, 18 tokens, %s%%), not with %%x+ "
+        .. "%%(WordPiece, 18 tokens, %s%%)"):format(name, name == "cased" and "uncased" or "cased"),
+        sr.data.open(path, { vocab = tokenizer(not lowercase) }))
     end
   end)
 
@@ -135,11 +127,9 @@ describe("data sets and models of different casing", function()
     sr.must(prepare("uncased", vocabs.uncased, true))
     sr.must(prepare("cased", vocabs.uncased, false))
     local model = folder .. "/model"
-    local code, _, err = program.run(words(folder .. "/uncased.sqr", "--out", model))
-    assert.equal(0, code, err)
-    code, _, err = program.run(words(folder .. "/cased.sqr", "--out", folder .. "/other", "init.from=" .. model))
-    assert.equal(3, code)
-    assert.matches("init.from: the tokenizer of .* differs from that of the data set .* %(uncased and cased%)", err)
+    program.ok(words(folder .. "/uncased.sqr", "--out", model))
+    fails.exiting(3, "init.from: the tokenizer of .* differs from that of the data set .* %(uncased and cased%)",
+      words(folder .. "/cased.sqr", "--out", folder .. "/other", "init.from=" .. model))
     -- a checkpoint records its casing; without the file the tokens show it
     local newest = sr.must(sr.checkpoint.latest(model))
     assert.is_true(stored.read(newest).lowercase)

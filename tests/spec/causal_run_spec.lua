@@ -1,56 +1,44 @@
 -- recipes/causal.lua: its loaders, what fill-in-the-middle makes of a text, training, resuming, ranks.
 
+local fails = require("tests.support.fails")
 local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
+local with = require("tests.support.with")
 
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
-local folder, corpus, vocab
+local folder = program.folder()
+local corpus = small.corpus(folder)
+local vocab = folder .. "/fim.txt"
 
 setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
   local tokens = { "<fim_prefix>", "<fim_suffix>", "<fim_middle>" }
   sr.must(sr.data.prepare {
-    inputs = { folder .. "/corpus.txt" }, vocab = { size = 120, tokens = tokens }, vocab_out = folder .. "/fim.txt",
+    inputs = { folder .. "/corpus.txt" }, vocab = { size = 120, tokens = tokens }, vocab_out = vocab,
     out = folder .. "/fim.sqr",
   })
-  vocab = folder .. "/fim.txt"
 end)
 
 local function words(out, ...)
-  return table.move({ ... }, 1, select("#", ...), 23, {
-    "recipes/causal.lua", "config=" .. program.write(folder, "empty.yaml", "seed: 3\n"),
-    "data.file=" .. folder .. "/fim.sqr", "data.max_len=48", "data.held=0.1", "batch.sequences=24",
-    "batch.micro_packs=4", "model.n_embd=16", "model.n_layer=2", "model.n_head=2", "model.n_positions=48",
-    "rate.peak=1e-2", "rate.warmup=3", "rate.total=40", "save.minutes=0", "save.every=0", "log.every=1",
-    "eval.updates=0", "mask.max=8", "--quiet", "--out", folder .. "/" .. out,
-  })
+  return small.recipe("causal", folder .. "/fim.sqr", "model.n_embd=16", "model.n_layer=2", "model.n_head=2",
+    "model.n_positions=48", "rate.warmup=3", "rate.total=40", "--quiet", "--out", folder .. "/" .. out, ...)
 end
 
-local function run(list)
-  local code, _, err = program.run(list)
-  assert.equal(0, code, err)
-end
+local run = program.ok
 
 ---Checksums of the last checkpoint of a run.
-local function bits(out)
-  local step = sr.must(sr.checkpoint.resolve(folder .. "/" .. out)):match("step%-(%d+)")
-  return small.weights(folder .. "/" .. out, tonumber(step))
-end
+local function bits(out) return (small.newest(folder .. "/" .. out)) end
 
 local FIM = { 120, 121, 122 }
 
 describe("a loader of causal targets", function()
   local function loader(target, more)
-    local options = {
+    return sr.must(sr.data.loader(with({
       data = sr.must(sr.data.open(folder .. "/fim.sqr")), max_len = 48, packs = 16, nsp = false, mask = false, seed = 5,
       prefetch = 0, targets = { target },
-    }
-    for key, value in pairs(more or {}) do options[key] = value end
-    return sr.must(sr.data.loader(options))
+    }, more)))
   end
 
   ---The ids of each sequence of a batch, by its number.
@@ -77,8 +65,7 @@ describe("a loader of causal targets", function()
 
   local function fim(more)
     local own = { rate = 1, spm = 0.5, prefix = FIM[1], suffix = FIM[2], middle = FIM[3] }
-    for key, value in pairs(more) do own[key] = value end
-    return { name = "causal", fim = own }
+    return { name = "causal", fim = with(own, more) }
   end
 
   ---The text of a rearranged sequence without special tokens, and its order; nil if it was left as it is.
@@ -180,10 +167,9 @@ describe("a loader of causal targets", function()
     local tokenizer = sr.must(sr.data.open(folder .. "/fim.sqr")):tokenizer()
     assert.same(FIM, { tokenizer:id("<fim_prefix>"), tokenizer:id("<fim_suffix>"), tokenizer:id("<fim_middle>") })
     for word, wrong in pairs { the = "'the' is in the trained vocabulary already", ["a b"] = "'a b' is not a token" } do
-      local none, message, code = sr.data.prepare { inputs = { folder .. "/corpus.txt" }, out = folder .. "/no.sqr",
-        vocab = { size = 120, tokens = { word } } }
-      assert.same({ nil, "config" }, { none, code })
-      assert.is_truthy(message:find(wrong, 1, true), message)
+      fails.returning("config", wrong,
+        sr.data.prepare { inputs = { folder .. "/corpus.txt" }, out = folder .. "/no.sqr",
+        vocab = { size = 120, tokens = { word } } })
     end
   end)
 
@@ -191,23 +177,12 @@ describe("a loader of causal targets", function()
     local out = folder .. "/pairs.sqr"
     sr.must(sr.data.write { out = out, vocab = vocab, examples = {
       { a = { 10, 11, 12, 13, 14, 15 }, b = { 20, 21 } }, { a = { 10, 11 }, b = { 20 } } } })
-    local good, message = pcall(function()
-      return sr.must(sr.data.loader { data = sr.must(sr.data.open(out)), max_len = 48, packs = 1, mask = false,
-        prefetch = 0, targets = { fim {} } }):next()
-    end)
-    assert.is_false(good)
-    assert.matches("is a pair of texts; fill%-in%-the%-middle rearranges single ones", tostring(message))
-    local function refused(target)
-      local none, why = pcall(sr.data.loader, {
-        data = sr.must(sr.data.open(corpus)), max_len = 48, nsp = false, mask = false,
-        targets = { target } })
-      assert.is_false(none)
-      return why
-    end
-    assert.matches("rate is 2", refused(fim { rate = 2 }))
-    assert.matches("two of them are id 7", refused(fim { prefix = 7, suffix = 7, middle = 9 }))
-    assert.matches("id 4000 is not a token", refused(fim { prefix = 4000 }))
-    assert.matches("causal is 1.5; it is a fraction", refused { name = "causal", causal = 1.5 })
+    local own = loader(fim {}, { data = sr.must(sr.data.open(out)) })
+    fails.raising("is a pair of texts; fill%-in%-the%-middle rearranges single ones", own.next, own)
+    fails.raising("rate is 2", loader, fim { rate = 2 })
+    fails.raising("two of them are id 7", loader, fim { prefix = 7, suffix = 7, middle = 9 })
+    fails.raising("id 4000 is not a token", loader, fim { prefix = 4000 })
+    fails.raising("causal is 1.5; it is a fraction", loader, { name = "causal", causal = 1.5 })
   end)
 end)
 
@@ -223,8 +198,7 @@ describe("recipes/causal.lua", function()
     assert.is_true(last.causal_loss < lines[1].causal_loss - 1.5, ("%g, then %g"):format(lines[1].causal_loss,
       last.causal_loss))
     assert.near(math.exp(last.causal_loss), last.causal_perplexity, 1e-9)
-    local code, out, err = program.run { "eval", folder .. "/whole", folder .. "/fim.sqr" }
-    assert.equal(0, code, err)
+    local out = program.ok { "eval", folder .. "/whole", folder .. "/fim.sqr" }
     assert.matches("held%-out part\n  causal loss %d.%d+, unigram model %d.%d+: %d.%d+ nats below, perplexity", out)
     assert.is_true(#sr.must(sr.continue.open(folder .. "/whole")):one("the cat").added > 0)
     assert.is_true(sr.must(sr.score.open(folder .. "/whole")):one("the cat sees the dog.").score
@@ -246,17 +220,14 @@ describe("recipes/causal.lua", function()
     for _, more in ipairs { "fim.rate=0.5", "causal.share=0.5" } do
       run(words("one-" .. more:match("%l+"), more, "--max-steps", "6", "threads=1"))
       local out = "two-" .. more:match("%l+")
-      local code, _, err = mpi.run(2, words(out, more, "--max-steps", "6", "threads=1"))
-      assert.equal(0, code, err)
+      program.works(mpi.run(2, words(out, more, "--max-steps", "6", "threads=1")))
       assert.same(bits("one-" .. more:match("%l+")), bits(out))
     end
   end)
 
   it("#slow says what does not fit together", function()
     local function refused(text, ...)
-      local code, _, err = program.run(words("refused", ...))
-      assert.equal(2, code, err)
-      assert.is_truthy(err:find(text, 1, true), err)
+      fails.exiting(2, text, words("refused", ...))
     end
     refused("no token '<pre>'; prepare the data again with it (recipes/prepare.lua vocab.tokens=[<pre>,",
       "fim.rate=0.5", "fim.tokens=[<pre>,<fim_suffix>,<fim_middle>]")
@@ -265,20 +236,15 @@ describe("recipes/causal.lua", function()
     pairs_of[3] = "data.file=" .. folder .. "/two.sqr"
     sr.must(sr.data.write { out = folder .. "/two.sqr", vocab = vocab, examples = {
       { a = { 10, 11, 12, 13, 14, 15 }, b = { 20, 21 } }, { a = { 10, 11 }, b = { 20 } } } })
-    local failed, _, why = program.run(pairs_of)
-    assert.not_equal(0, failed)
-    assert.is_truthy(why:find("is a pair of texts; fill-in-the-middle rearranges single ones, so set", 1, true), why)
-    local code, _, err = program.run { "recipes/causal.lua", "config=" .. folder .. "/empty.yaml", "rate.peak=1",
-      "data.file=" .. corpus, "rate.total=9", "model.family=bert", "--out", folder .. "/no" }
-    assert.equal(2, code)
-    assert.is_truthy(err:find("the family bert is bidirectional", 1, true), err)
-    code, _, err = program.run { "recipes/pretrain.lua", "config=" .. folder .. "/empty.yaml", "rate.peak=1",
-      "data.file=" .. corpus, "rate.total=9", "model.family=gpt2", "--out", folder .. "/no" }
-    assert.equal(2, code)
-    assert.is_truthy(err:find("the family gpt2 is causal: train it with recipes/causal.lua", 1, true), err)
-    code, _, err = program.run { "recipes/finetune.lua", "task=classify", "data.train=x.csv",
-      "init.from=tests/data/causal/gpt2", "--out", folder .. "/no", "--quiet" }
-    assert.equal(2, code)
-    assert.is_truthy(err:find("a causal model, but task heads need tokens that attend to both sides", 1, true), err)
+    fails.exiting(3, "is a pair of texts; fill-in-the-middle rearranges single ones, so set", pairs_of)
+    for family, case in pairs {
+      bert = { "causal", "the family bert is bidirectional" },
+      gpt2 = { "pretrain", "the family gpt2 is causal: train it with recipes/causal.lua" },
+    } do
+      fails.exiting(2, case[2], { "recipes/" .. case[1] .. ".lua", "config=" .. folder .. "/empty.yaml", "rate.peak=1",
+        "data.file=" .. corpus, "rate.total=9", "model.family=" .. family, "--out", folder .. "/no" })
+    end
+    fails.exiting(2, "a causal model, but task heads need tokens that attend to both sides", { "recipes/finetune.lua",
+      "task=classify", "data.train=x.csv", "init.from=tests/data/causal/gpt2", "--out", folder .. "/no", "--quiet" })
   end)
 end)

@@ -2,6 +2,7 @@
 -- what predicts with them.
 
 local bert = require("tests.support.bert")
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local families = require("tests.support.families")
 local program = require("tests.support.program")
@@ -14,7 +15,9 @@ local IN_F32, IN_F64, GRADIENT = 1e-5, 1e-6, 3e-5 -- largest error over largest 
 
 local folder = program.folder()
 
+local it_on = require("tests.support.devices").it_on(it)
 local on = require("tests.support.devices").on
+local with = require("tests.support.with")
 
 local function golden_of(name)
   local golden = json.decode(sr.must(sys.read_file(ROOT .. name .. "/golden.json")))
@@ -105,87 +108,76 @@ for _, name in ipairs { "gpt2", "gpt2_untied" } do
       check("cpu", IN_F32, GRADIENT)
     end)
 
-    it("follows 20 steps of AdamW", function()
-      on("cpu", function()
-        local golden = golden_of(name)
-        local model = sr.must(sr.nn.pretrained(ROOT .. name))
-        local optimizer = sr.optim.adamw(model.params, { betas = { 0.9, 0.999 }, eps = 1e-6, decay = 0.01 })
-        for step, wanted in ipairs(golden.adamw) do
-          local loss = measure(model, { batch_of(golden.sequences) })
-          assert.near(wanted[1], loss, IN_F32 * wanted[1], "loss of step " .. step)
-          assert.near(wanted[2], optimizer:step({ rate = 1e-3, clip = 1 }).norm, 1e-4 * wanted[2])
-        end
-      end)
+    it_on("cpu", "follows 20 steps of AdamW", function()
+      local golden = golden_of(name)
+      local model = sr.must(sr.nn.pretrained(ROOT .. name))
+      local optimizer = sr.optim.adamw(model.params, { betas = { 0.9, 0.999 }, eps = 1e-6, decay = 0.01 })
+      for step, wanted in ipairs(golden.adamw) do
+        local loss = measure(model, { batch_of(golden.sequences) })
+        assert.near(wanted[1], loss, IN_F32 * wanted[1], "loss of step " .. step)
+        assert.near(wanted[2], optimizer:step({ rate = 1e-3, clip = 1 }).norm, 1e-4 * wanted[2])
+      end
     end)
 
-    it("gives a sequence the same bits packed, padded and alone, with dropout too", function()
-      on("cpu", function()
-        local golden = golden_of(name)
-        for _, p in ipairs { 0, 0.25 } do
-          local config = { resid_pdrop = p, embd_pdrop = p, attn_pdrop = p }
-          for key, value in pairs(sr.must(sr.checkpoint.pretrained(ROOT .. name)).config) do
-            if config[key] == nil then config[key] = value end
-          end
-          local model = sr.nn.bert(config)
-          sr.must(sr.checkpoint.load(ROOT .. name, { model = model.params }))
-          local function bits(sequences, options)
-            local batch = batch_of(sequences, options)
-            return own_rows(model:encode(batch):detach(), batch.layout):tostring_bytes()
-          end
-          local alone = {}
-          for i, s in ipairs(golden.sequences) do alone[i] = bits({ s }, { first = i }) end
-          for way, options in pairs { packed = {}, longer = { rows = 384 }, padded = { slots = 40 } } do
-            assert.is_true(table.concat(alone) == bits(golden.sequences, options), way)
-          end
+    it_on("cpu", "gives a sequence the same bits packed, padded and alone, with dropout too", function()
+      local golden = golden_of(name)
+      for _, p in ipairs { 0, 0.25 } do
+        local model = sr.nn.bert(with(sr.must(sr.checkpoint.pretrained(ROOT .. name)).config,
+          { resid_pdrop = p, embd_pdrop = p, attn_pdrop = p }))
+        sr.must(sr.checkpoint.load(ROOT .. name, { model = model.params }))
+        local function bits(sequences, options)
+          local batch = batch_of(sequences, options)
+          return own_rows(model:encode(batch):detach(), batch.layout):tostring_bytes()
         end
-      end)
+        local alone = {}
+        for i, s in ipairs(golden.sequences) do alone[i] = bits({ s }, { first = i }) end
+        for way, options in pairs { packed = {}, longer = { rows = 384 }, padded = { slots = 40 } } do
+          assert.is_true(table.concat(alone) == bits(golden.sequences, options), way)
+        end
+      end
     end)
 
-    it("is saved as Transformers wrote it, and read again", function()
-      on("cpu", function()
-        local model = sr.must(sr.nn.pretrained(ROOT .. name))
-        sys.make_dirs(folder .. "/" .. name)
-        local path = sr.must(sr.checkpoint.save(folder .. "/" .. name, {
-          step = 1, model = model.params, config = model:hf_config(),
-        }))
-        local theirs = sr.must(tensor_file.read(ROOT .. name .. "/model.safetensors"))
-        local ours, count = sr.must(tensor_file.read(path .. "/model.safetensors")), 0
-        for key, value in pairs(theirs) do
-          assert.same(value:shape(), ours[key]:shape(), key)
-          assert.is_true(value:tostring_bytes() == ours[key]:tostring_bytes(), key)
-          count = count + 1
-        end
-        assert.equal(count, #model.params:names())
-        local config = json.decode(sys.read_file(path .. "/config.json"))
-        assert.equal("GPT2LMHeadModel", config.architectures[1])
-        sr.must(sr.checkpoint.export(path, folder .. "/out-" .. name))
-        config = json.decode(sys.read_file(folder .. "/out-" .. name .. "/config.json"))
-        assert.same({ "GPT2LMHeadModel", "gpt2" }, { config.architectures[1], config.model_type })
-        assert.equal("causal", sr.must(sr.nn.pretrained(folder .. "/out-" .. name)).heads[1].name)
-      end)
+    it_on("cpu", "is saved as Transformers wrote it, and read again", function()
+      local model = sr.must(sr.nn.pretrained(ROOT .. name))
+      sys.make_dirs(folder .. "/" .. name)
+      local path = sr.must(sr.checkpoint.save(folder .. "/" .. name, {
+        step = 1, model = model.params, config = model:hf_config(),
+      }))
+      local theirs = sr.must(tensor_file.read(ROOT .. name .. "/model.safetensors"))
+      local ours, count = sr.must(tensor_file.read(path .. "/model.safetensors")), 0
+      for key, value in pairs(theirs) do
+        assert.same(value:shape(), ours[key]:shape(), key)
+        assert.is_true(value:tostring_bytes() == ours[key]:tostring_bytes(), key)
+        count = count + 1
+      end
+      assert.equal(count, #model.params:names())
+      local config = json.decode(sys.read_file(path .. "/config.json"))
+      assert.equal("GPT2LMHeadModel", config.architectures[1])
+      sr.must(sr.checkpoint.export(path, folder .. "/out-" .. name))
+      config = json.decode(sys.read_file(folder .. "/out-" .. name .. "/config.json"))
+      assert.same({ "GPT2LMHeadModel", "gpt2" }, { config.architectures[1], config.model_type })
+      assert.equal("causal", sr.must(sr.nn.pretrained(folder .. "/out-" .. name)).heads[1].name)
     end)
   end)
 end
 
-describe("the loss of a causal model", function()
-  it("has the same gradients in chunks as in one piece", function()
-    for device, tolerance in pairs { ref = 1e-12, cpu = 1e-6 } do
-      on(device, function()
-        local golden, model, sequences = golden_of("gpt2"), sr.must(sr.nn.pretrained(ROOT .. "gpt2")), {}
-        for i = 1, 80 do sequences[i] = golden.sequences[i % 2 + 4] end
-        local batch = batch_of(sequences)
-        assert.is_true(batch.targets.causal.count > 1024)
-        local loss, gradients = measure(model, { batch })
-        model:head("causal").chunks = false
-        local whole, others = measure(model, { batch })
-        assert.near(whole, loss, 1e-6 * whole)
-        assert.is_nil(bert.differ(gradients, others, tolerance))
-        local items = model:losses(batch).causal
-        assert.equal(batch.targets.causal.count, items.items:size(1))
-        assert.equal(batch.targets.causal.count, items.correct:size(1))
-      end)
-    end
-  end)
+it("the loss of a causal model has the same gradients in chunks as in one piece", function()
+  for device, tolerance in pairs { ref = 1e-12, cpu = 1e-6 } do
+    on(device, function()
+      local golden, model, sequences = golden_of("gpt2"), sr.must(sr.nn.pretrained(ROOT .. "gpt2")), {}
+      for i = 1, 80 do sequences[i] = golden.sequences[i % 2 + 4] end
+      local batch = batch_of(sequences)
+      assert.is_true(batch.targets.causal.count > 1024)
+      local loss, gradients = measure(model, { batch })
+      model:head("causal").chunks = false
+      local whole, others = measure(model, { batch })
+      assert.near(whole, loss, 1e-6 * whole)
+      assert.is_nil(bert.differ(gradients, others, tolerance))
+      local items = model:losses(batch).causal
+      assert.equal(batch.targets.causal.count, items.items:size(1))
+      assert.equal(batch.targets.causal.count, items.correct:size(1))
+    end)
+  end
 end)
 
 describe("a causal model with masked sequences beside", function()
@@ -200,36 +192,33 @@ describe("a causal model with masked sequences beside", function()
       end,
       function() return require("seqrun.nn.heads.mlm").masked_too(head) end,
     } }
-    for key, value in pairs(sr.must(sr.checkpoint.pretrained(ROOT .. "gpt2")).config) do config[key] = value end
-    local model = sr.nn.bert(config)
+    local model = sr.nn.bert(with(config, sr.must(sr.checkpoint.pretrained(ROOT .. "gpt2")).config))
     sr.must(sr.checkpoint.load(ROOT .. "gpt2", { model = model.params }))
     return model
   end
 
-  it("sees both sides in these, and only what came before in the others", function()
-    on("cpu", function()
-      local golden, model = golden_of("gpt2"), model_of()
-      local both = model.encoder:both_sides()
-      local function values(change)
-        local sequences = {}
-        for i, s in ipairs(golden.sequences) do
-          sequences[i] = table.move(s, 1, #s, 1, {})
-          if change then sequences[i][#s] = (s[#s] + 1) % 60 end
-        end
-        local batch, found = batch_of(sequences, { masked = MASKED }), {}
-        model:losses(batch, function(head, hidden, target)
-          found[head.name] = head:logits(hidden:rows(target)):detach():tostring_bytes()
-        end)
-        return found
+  it_on("cpu", "sees both sides in these, and only what came before in the others", function()
+    local golden, model = golden_of("gpt2"), model_of()
+    local both = model.encoder:both_sides()
+    local function values(change)
+      local sequences = {}
+      for i, s in ipairs(golden.sequences) do
+        sequences[i] = table.move(s, 1, #s, 1, {})
+        if change then sequences[i][#s] = (s[#s] + 1) % 60 end
       end
-      local before, after = values(), values(true)
-      assert.is_true(before.mlm ~= after.mlm)
-      local quiet <close> = sr.no_grad()
-      local one = batch_of({ golden.sequences[4] }, { first = 4 })
-      assert.is_true(error_of(both:encode(one), model:encode(one)) > 0.01)
-      assert.is_true(#before.causal == #after.causal)
-      assert.is_true(before.causal == after.causal, "the last token is read by none") -- labels alone differ
-    end)
+      local batch, found = batch_of(sequences, { masked = MASKED }), {}
+      model:losses(batch, function(head, hidden, target)
+        found[head.name] = head:logits(hidden:rows(target)):detach():tostring_bytes()
+      end)
+      return found
+    end
+    local before, after = values(), values(true)
+    assert.is_true(before.mlm ~= after.mlm)
+    local quiet <close> = sr.no_grad()
+    local one = batch_of({ golden.sequences[4] }, { first = 4 })
+    assert.is_true(error_of(both:encode(one), model:encode(one)) > 0.01)
+    assert.is_true(#before.causal == #after.causal)
+    assert.is_true(before.causal == after.causal, "the last token is read by none") -- labels alone differ
   end)
 
   it("has the same loss and gradients packed and one sequence after the other", function()
@@ -250,31 +239,11 @@ describe("a causal model with masked sequences beside", function()
     end
   end)
 
-  it("has gradients that finite differences confirm", function()
-    on("ref", function()
-      local golden, model = golden_of("gpt2"), model_of()
-      local batch = batch_of({ golden.sequences[2], golden.sequences[3] }, { masked = { { 2 } } })
-      local function loss() return model:losses(batch).total:item() end
-      local _, gradients = measure(model, { batch })
-      local names = { "transformer.wpe.weight", "transformer.h.0.attn.c_attn.weight", "transformer.ln_f.bias" }
-      for _, name in ipairs(names) do
-        local master = model.params:master(name):detach():view { model.params:master(name):numel() }
-        local flat = model.params:get(name):grad():reshape(-1):totable()
-        local first = master:totable()
-        for _, i in ipairs { 1, 7, 30 } do
-          local function at(value)
-            local quiet <close> = sr.no_grad()
-            master:narrow(1, i, 1):fill_(value)
-            return loss()
-          end
-          local step = 1e-5
-          local slope = (at(first[i] + step) - at(first[i] - step)) / (2 * step)
-          at(first[i])
-          assert.near(slope, flat[i], 1e-6 * math.max(1, math.abs(slope)), name .. " " .. i)
-        end
-        assert.truthy(gradients[name])
-      end
-    end)
+  it_on("ref", "has gradients that finite differences confirm", function()
+    local golden, model = golden_of("gpt2"), model_of()
+    local batch = batch_of({ golden.sequences[2], golden.sequences[3] }, { masked = { { 2 } } })
+    local names = { "transformer.wpe.weight", "transformer.h.0.attn.c_attn.weight", "transformer.ln_f.bias" }
+    bert.check_gradients(model.params, names, function() return model:losses(batch).total end)
   end)
 end)
 
@@ -359,41 +328,28 @@ describe("predicting with a causal model", function()
   end)
 
   it("refuses models of the other kind, and heads that need both sides", function()
-    local none, message = sr.fill.open(ROOT .. "gpt2")
-    assert.is_nil(none)
-    assert.matches("is a gpt2, a causal model, which sees no token after a mask; `seqrun fill %-%-causal`", message)
-    none, message = sr.continue.open("tests/data/families/bert")
-    assert.is_nil(none)
-    assert.matches("is a bert, which sees both sides of a token and continues no text", message)
-    local made, why = pcall(sr.nn.bert, { family = "gpt2", heads = { sr.nn.heads.classify { outputs = 2 } } })
-    assert.is_false(made)
-    assert.matches("the family gpt2 is causal", why)
-    made, why = pcall(sr.nn.bert, { family = "bert", heads = { "causal" } })
-    assert.is_false(made)
-    assert.matches("the family bert is bidirectional", why)
-    made, why = pcall(sr.nn.bert, { family = "gpt2", heads = { "mlm" } })
-    assert.is_false(made)
-    assert.matches("it is causal", why)
+    fails.returning(nil, "is a gpt2, a causal model, which sees no token after a mask; `seqrun fill %-%-causal`",
+      sr.fill.open(ROOT .. "gpt2"))
+    fails.returning(nil, "is a bert, which sees both sides of a token and continues no text",
+      sr.continue.open("tests/data/families/bert"))
+    fails.raising("the family gpt2 is causal", sr.nn.bert,
+      { family = "gpt2", heads = { sr.nn.heads.classify { outputs = 2 } } })
+    fails.raising("the family bert is bidirectional", sr.nn.bert, { family = "bert", heads = { "causal" } })
+    fails.raising("it is causal", sr.nn.bert, { family = "gpt2", heads = { "mlm" } })
     assert.matches("temperature is %-1", select(2, pcall(sr.continue.open, ROOT .. "gpt2", { temperature = -1 })))
   end)
 
   it("#slow is a command: lines that go on, in JSON too, and options that need --causal", function()
-    local code, out, err = program.run { "fill", "--causal", ROOT .. "gpt2", "--text", "the his", "--tokens", "3" }
-    assert.equal(0, code, err)
+    local out = program.ok { "fill", "--causal", ROOT .. "gpt2", "--text", "the his", "--tokens", "3" }
     assert.matches("^the his", out)
-    code, out = program.run { "fill", "--causal", ROOT .. "gpt2", "--text", "the his", "--tokens", "3", "--json" }
-    assert.equal(0, code)
-    local found = json.decode(out)
+    local found = program.json { "fill", "--causal", ROOT .. "gpt2", "--text", "the his", "--tokens", "3", "--json" }
     assert.same({ 1, true }, { found.line, #found.ids <= 3 and found.score < 0 })
-    local wrong, _, why = program.run { "fill", "tests/data/families/bert", "--text", "the [MASK]", "--seed", "1" }
-    assert.equal(2, wrong)
-    assert.matches("fill: %-%-seed needs %-%-causal", why)
+    fails.exiting(2, "fill: %-%-seed needs %-%-causal",
+      { "fill", "tests/data/families/bert", "--text", "the [MASK]", "--seed", "1" })
     local lines = program.write(folder, "score.txt", "the his\nin that\n")
-    local scored, _, said = program.run { "score", ROOT .. "gpt2", lines }
-    assert.equal(0, scored, said)
+    local _, said = program.ok { "score", ROOT .. "gpt2", lines }
     assert.matches("a token; perplexity %d", said)
-    code, out, err = program.run { "eval", ROOT .. "gpt2", lines }
-    assert.equal(0, code, err)
+    out = program.ok { "eval", ROOT .. "gpt2", lines }
     assert.matches("causal loss %d+%.%d+, perplexity %d+%.%d+, accuracy", out)
   end)
 end)

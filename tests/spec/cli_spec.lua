@@ -1,41 +1,32 @@
 -- The command line: commands, exit codes, and what is written to which stream.
 
-local json = require("seqrun.core.json")
+local fails = require("tests.support.fails")
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
 
-local folder
+local folder = program.folder()
 local run = program.run
-
-setup(function() folder = program.folder() end)
 
 local function script(text) return program.write(folder, "script.lua", text) end
 
 describe("the command line", function()
   it("runs a Lua file with its arguments in arg, like lua", function()
     local path = script("io.write(arg[0], '|', arg[1], '|', arg[2], '|', select('#', ...))")
-    local code, out = run { path, "a=1", "--b" }
-    assert.equal(0, code)
+    local out = program.ok { path, "a=1", "--b" }
     assert.equal(path .. "|a=1|--b|2", out)
   end)
 
   it("accepts run options before the recipe", function()
-    local code, out = run { "--max-steps", "3", "--quiet", script("io.write(table.concat(arg, ' '))"), "x=1" }
-    assert.equal(0, code)
+    local out = program.ok { "--max-steps", "3", "--quiet", script("io.write(table.concat(arg, ' '))"), "x=1" }
     assert.equal("--max-steps 3 --quiet x=1", out)
   end)
 
   it("finds the shipped recipes from any directory", function()
-    local code, out = run({ "recipes/prepare.lua", "--dry-run" }, { before = "cd " .. folder .. " && " })
-    assert.equal(0, code)
+    local out = program.ok({ "recipes/prepare.lua", "--dry-run" }, { before = "cd " .. folder .. " && " })
     assert.matches("^would write runs/data/novels.sqr from /.*/recipes/data/emma.txt, ", out)
-    local _, err
-    code, _, err = run({ "recipes/pretrian.lua" }, { before = "cd " .. folder .. " && " })
-    assert.equal(2, code)
-    assert.truthy(err:find("did you mean 'recipes/pretrain.lua'?", 1, true), err)
-    code, _, err = run({ "pretrain.lua" }, { before = "cd " .. folder .. " && " })
-    assert.equal(2, code)
-    assert.truthy(err:find("did you mean 'recipes/pretrain.lua'?", 1, true), err)
+    for _, word in ipairs { "recipes/pretrian.lua", "pretrain.lua" } do
+      fails.exiting(2, "did you mean 'recipes/pretrain.lua'?", { word }, { before = "cd " .. folder .. " && " })
+    end
   end)
 
   it("finds them from a recipe with dofile and loadfile, and as a config", function()
@@ -43,13 +34,9 @@ describe("the command line", function()
     local function own(...)
       return run({ "own.lua", ... }, { before = "cd " .. folder .. " && " })
     end
-    local code, out = own("config=recipes/pretrain.yaml", "--explain")
-    assert.equal(0, code)
+    local out = program.works(own("config=recipes/pretrain.yaml", "--explain"))
     assert.matches("rate.peak +0.002", out)
-    local err
-    code, out, err = own("config=recipes/tyni.yaml", "--explain")
-    assert.same({ 2, "" }, { code, out })
-    assert.matches("recipes/tyni.yaml: cannot open", err)
+    assert.equal("", (program.exits(2, "tyni.yaml: cannot open", own("config=recipes/tyni.yaml", "--explain"))))
     program.write(folder, "mine.yaml", "seed: 1\n")
     assert.matches("did you mean 'mine.yaml'", select(3, own("config=mien.yaml", "--explain")))
   end)
@@ -57,9 +44,8 @@ describe("the command line", function()
   it("exits with 5 when a file of a recipe cannot be read, and with 1 when it is not there", function()
     local code, out, err = run { script(("dofile(%q)"):format(folder)) }
     assert.same({ 5, "", ("seqrun: cannot read %s: Is a directory\n"):format(folder) }, { code, out, err })
-    code, out, err = run { script("dofile('nowhere.lua')") }
-    assert.same({ 1, "" }, { code, out })
-    assert.matches("cannot open nowhere.lua", err)
+    out = fails.exiting(1, "cannot open nowhere.lua", { script("dofile('nowhere.lua')") })
+    assert.equal("", out)
     code, out = run { script("print(select('#', dofile(arg[1])), dofile(arg[1]))"), program.write(folder, "x.lua",
       "return nil, 2") }
     assert.same({ 0, "2\tnil\t2\n" }, { code, out })
@@ -79,31 +65,22 @@ describe("the command line", function()
       { "recipes/pretrain.lua", "device=gpu", "--dry-run" }, { "encode", "--device", "gpu", folder },
       { "analyze", "x.sqr", "--metric", "loss", "--device", "gpu" },
     } do
-      local code, _, err = run(words)
-      assert.equal(2, code)
-      assert.truthy(err:find("'gpu' is not a device; did you mean 'cuda'?", 1, true), err)
+      fails.exiting(2, "'gpu' is not a device; did you mean 'cuda'?", words)
     end
   end)
 
   it("exits with 2 if a recipe is invalid Lua, precompiled or missing", function()
     assert.equal(2, (run { script("local = 3") }))
     assert.equal(2, (run { script(string.dump(function() end)) }))
-    local code, _, err = run { folder .. "/none.lua" }
-    assert.equal(2, code)
-    assert.truthy(err:find("none.lua", 1, true))
-    code, _, err = run { "recipes/pretrain.yaml" }
-    assert.equal(2, code)
-    assert.matches("is a config, not a recipe; run seqrun RECIPE.lua config=recipes/pretrain.yaml", err, 1, true)
-    code, _, err = run { folder .. "/none.yaml" }
-    assert.equal(2, code)
-    assert.truthy(err:find("is a config, not a recipe", 1, true), err)
+    fails.exiting(2, "none.lua", { folder .. "/none.lua" })
+    fails.exiting(2, "is a config, not a recipe; run seqrun RECIPE.lua config=recipes/pretrain.yaml",
+      { "recipes/pretrain.yaml" })
+    fails.exiting(2, "is a config, not a recipe", { folder .. "/none.yaml" })
   end)
 
   it("says what a file is for that is not a recipe, and guesses the ending", function()
     local function refused(path, pattern)
-      local code, _, err = run { path }
-      assert.equal(2, code)
-      assert.matches(pattern, err)
+      local _, err = fails.exiting(2, pattern, { path })
       assert.is_nil(err:find("\n.", 1, false))
     end
     refused(program.write(folder, "set.sqr", "\x89SQR\r\n"), "set.sqr is not Lua; seqrun info .*set.sqr describes")
@@ -121,7 +98,7 @@ describe("the command line", function()
 
   it("maps the code of a failure to an exit code and a message", function()
     local codes = { config = 2, data = 3, missing = 3, device = 4, memory = 4, storage = 5, lock = 5, numeric = 1,
-      stopped = 75, internal = 70, ok = 0 }
+      stopped = 75, internal = 70, peer = 8, ok = 0 }
     for name, expected in pairs(codes) do
       local text = ("require('seqrun').must(nil, 'a sentence', %q)"):format(name)
       local code, out, err = run { script(text) }
@@ -132,27 +109,15 @@ describe("the command line", function()
   end)
 
   it("rejects an unknown command, option or part with a suggestion and 2", function()
-    local code, _, err = run { "verison" }
-    assert.equal(2, code)
-    assert.truthy(err:find("did you mean 'version'?", 1, true))
-    code, _, err = run { "version", "--jsno" }
-    assert.equal(2, code)
-    assert.truthy(err:find("did you mean '--json'?", 1, true))
-    code, _, err = run { "--dry-rum" }
-    assert.equal(2, code)
-    assert.truthy(err:find("did you mean '--dry-run'?", 1, true))
-    code, _, err = run { "--json", "version" }
-    assert.equal(2, code)
-    assert.truthy(err:find("go after it: seqrun version --json", 1, true))
-    code, _, err = run { "-e", "sr.optm" }
-    assert.equal(1, code)
-    assert.truthy(err:find("did you mean 'optim'?", 1, true))
+    fails.exiting(2, "did you mean 'version'?", { "verison" })
+    fails.exiting(2, "did you mean '--json'?", { "version", "--jsno" })
+    fails.exiting(2, "did you mean '--dry-run'?", { "--dry-rum" })
+    fails.exiting(2, "go after it: seqrun version --json", { "--json", "version" })
+    fails.exiting(1, "did you mean 'optim'?", { "-e", "sr.optm" })
   end)
 
   it("prints its version as text or JSON", function()
-    local code, out = run { "version", "--json" }
-    assert.equal(0, code)
-    local facts = json.decode(out)
+    local facts = program.json { "version", "--json" }
     for _, key in ipairs { "version", "git", "compiler", "instructions", "libyaml" } do
       assert.truthy(facts[key], key)
     end
@@ -160,8 +125,7 @@ describe("the command line", function()
   end)
 
   it("has help for itself and for every command", function()
-    local code, out = run { "help" }
-    assert.equal(0, code)
+    local out = program.ok { "help" }
     for _, name in ipairs(require("seqrun.cli.commands").names()) do
       assert.truthy(out:find("\n  " .. name .. " ", 1, true), name)
       assert.equal(0, (run { "help", name }), name)
@@ -171,8 +135,7 @@ describe("the command line", function()
   end)
 
   it("evaluates an expression or statements", function()
-    local code, out = run { "-e", "1 + 1, 'a', { b = { 1, 2 } }" }
-    assert.equal(0, code)
+    local out = program.ok { "-e", "1 + 1, 'a', { b = { 1, 2 } }" }
     assert.equal('2\n"a"\n{ b = { 1, 2 } }\n', out)
     assert.equal("3\n", select(2, run { "-e", "local x = 3 print(x)" }))
     assert.equal(1, (run { "-e", "error('no')" }))
@@ -188,9 +151,7 @@ describe("the command line", function()
 
   it("exits with 5 if its output cannot be written", function()
     for _, words in ipairs { { "help" }, { "version", "--json" }, { "-e", "for i = 1, 1e4 do print(i) end" } } do
-      local code, _, err = run(words, { shell = ">/dev/full" })
-      assert.equal(5, code)
-      assert.matches("^seqrun: cannot write to standard output.*full", err)
+      fails.exiting(5, "^seqrun: cannot write to standard output.*full", words, { shell = ">/dev/full" })
     end
   end)
 
@@ -206,14 +167,12 @@ describe("the prompt", function()
   local function prompt(input) return run({}, { input = input }) end
 
   it("echoes values, accepts =, continues lines, keeps the last value", function()
-    local code, out = prompt("1 + 1\n=_ * 3\nfor i = 1, 2 do\n  print(i)\nend\nx = 5\nx\n'a' ..\n'b'\n")
-    assert.equal(0, code)
+    local out = program.works(prompt("1 + 1\n=_ * 3\nfor i = 1, 2 do\n  print(i)\nend\nx = 5\nx\n'a' ..\n'b'\n"))
     assert.equal('2\n6\n1\n2\n5\n"ab"\n', out)
   end)
 
   it("reports an error and continues", function()
-    local code, out, err = prompt("error('first')\nx=)\n7\n")
-    assert.equal(0, code)
+    local out, err = program.works(prompt("error('first')\nx=)\n7\n"))
     assert.equal("7\n", out)
     assert.truthy(err:find("first", 1, true) and err:find("unexpected symbol", 1, true))
   end)

@@ -1,14 +1,17 @@
 -- Columns of a data set, and the targets that loaders make of them.
 
+local fails = require("tests.support.fails")
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
 local folder = require("tests.support.program").folder()
+local with = require("tests.support.with")
 
 local WORDS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 local EXAMPLES = 60
 
-local vocab, corpus, examples
+local vocab, examples = folder .. "/vocab.txt", {}
+local corpus
 
 ---Example i: tokens that name it, and columns from which both follow.
 local function example(i)
@@ -39,11 +42,9 @@ local COLUMNS = {
 }
 
 setup(function()
-  vocab = folder .. "/vocab.txt"
   local words = {}
   for i = 5, 99 do words[#words + 1] = "w" .. i end
   assert(sys.write_file(vocab, WORDS .. table.concat(words, "\n") .. "\n"))
-  examples = {}
   for i = 1, EXAMPLES do examples[i] = example(i) end
   assert(sr.data.write { out = folder .. "/x.sqr", vocab = vocab, columns = COLUMNS, examples = examples })
   corpus = assert(sr.data.open(folder .. "/x.sqr", { held = 0.2, split = "keyed" }))
@@ -60,8 +61,7 @@ end
 
 local function open(options)
   local given = { data = corpus, max_len = 32, packs = 4, micro_packs = 2, seed = 3, too_long = "truncate" }
-  for key, value in pairs(options or {}) do given[key] = value end
-  return assert(sr.data.loader(given))
+  return assert(sr.data.loader(with(given, options)))
 end
 
 describe("columns", function()
@@ -137,27 +137,21 @@ describe("columns", function()
       { { score = { type = "i32" } }, { score = 1, scor = 1 }, "example 1: unknown key 'scor'; did you mean 'score'?" },
     }
     for _, case in ipairs(cases) do
-      local one = { a = { 5, 6, 7 }, b = { 8 } }
-      for key, value in pairs(case[2]) do one[key] = value end
-      local done, message = pcall(sr.data.write, {
+      local one = with({ a = { 5, 6, 7 }, b = { 8 } }, case[2])
+      fails.raising(case[3], sr.data.write, {
         out = folder .. "/bad.sqr", vocab = vocab, columns = case[1], examples = { one },
       })
-      assert.is_false(done)
-      assert.is_truthy(message:find(case[3], 1, true), message .. " | " .. case[3])
       assert.is_false(sys.exists(folder .. "/bad.sqr"))
     end
-    assert.error_matches(function()
-      sr.data.write { out = folder .. "/bad.sqr", vocab = vocab, examples = { { a = { 5, 1000 } } } }
-    end, "example 1: value 2 of 'a' is 1000; expected an integer from 0 to %d+")
+    fails.raising("example 1: value 2 of 'a' is 1000; expected an integer from 0 to %d+", sr.data.write,
+      { out = folder .. "/bad.sqr", vocab = vocab, examples = { { a = { 5, 1000 } } } })
   end)
 end)
 
 describe("examples of strings", function()
   local path = folder .. "/strings.sqr"
   local function write(list, options)
-    local given = { out = path, vocab = vocab, examples = list }
-    for key, value in pairs(options or {}) do given[key] = value end
-    return sr.data.write(given)
+    return sr.data.write(with({ out = path, vocab = vocab, examples = list }, options))
   end
 
   it("are stored as their ids, with their texts and the numbers of their classes", function()
@@ -190,13 +184,10 @@ describe("examples of strings", function()
       ["example 1: 'text' has no tokens"] = { { text = " " } },
       ["example 1: 'pair' must be a string, got 7"] = { { text = "w5", pair = 7 } },
     } do
-      local done, message = pcall(write, list, { labels = { "no", "yes" } })
-      assert.is_false(done)
-      assert.is_truthy(message:find(wanted, 1, true), message)
+      fails.raising(wanted, write, list, { labels = { "no", "yes" } })
     end
-    local done, message = pcall(write, { { text = "w5", label = "no" } })
-    assert.is_false(done)
-    assert.matches("^data.write: example 1: the label is 'no'; name the classes, labels = { 'no', ", message)
+    fails.raising("^data.write: example 1: the label is 'no'; name the classes, labels = { 'no', ", write,
+      { { text = "w5", label = "no" } })
   end)
 end)
 
@@ -457,9 +448,7 @@ describe("targets", function()
       { { { name = "label", type = "f32" } }, "type and columns go with make" },
     }
     for _, case in ipairs(cases) do
-      local done, message = pcall(open, { targets = case[1] })
-      assert.is_false(done, case[2])
-      assert.is_truthy(message:find(case[2]), message .. " | " .. case[2])
+      fails.raising(case[2], open, { targets = case[1] })
     end
     assert.error_matches(function() open { targets = { "mlm" }, mask = false } end, "but mask is false")
     for _, case in ipairs {

@@ -1,6 +1,7 @@
 -- Worlds of ranks: every call of an engine, on real ranks where there is an MPI.
 
 local core = require("seqrun.core.comm")
+local fails = require("tests.support.fails")
 local mpi = require("tests.support.mpi")
 local program = require("tests.support.program")
 local ranks = require("seqrun.tensor.ranks")
@@ -9,15 +10,13 @@ local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
 ---All calls on n ranks: tests/support/world.lua.
 local function check(n, device, before)
-  local code, out, err = mpi.run(n, { "tests/support/world.lua", device }, { before = before })
-  assert.equal(0, code, err)
+  local out, err = program.works(mpi.run(n, { "tests/support/world.lua", device }, { before = before }))
   for rank = 0, n - 1 do assert.is_truthy(out:find(("rank %d of %d: ok\n"):format(rank, n), 1, true), out .. err) end
 end
 
 describe("a world of ranks", function()
   it("is this process alone without a launcher", function()
-    local code, out, err = program.run { "tests/support/world.lua" }
-    assert.equal(0, code, err)
+    local out = program.ok { "tests/support/world.lua" }
     assert.equal("rank 0 of 1: ok\n", out)
     assert.is_nil(ranks.launcher())
   end)
@@ -33,8 +32,7 @@ describe("a world of ranks", function()
   end)
 
   on_ranks("survives every allocation that fails, and frees its memory", function()
-    local code, out, err = program.run({ "tests/support/world_memory.lua" }, { before = mpi.settings })
-    assert.equal(0, code, err)
+    local out = program.ok({ "tests/support/world_memory.lua" }, { before = mpi.settings })
     assert.matches("survived %d+", out)
   end)
 
@@ -78,9 +76,8 @@ describe("a launcher", function()
     local why = mpi.missing()
     if why then return pending(why) end
     local before = mpi.settings .. "SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0 timeout 400"
-    local code, _, err = program.run({ "tests/support/world.lua" }, { before = before })
-    assert.equal(4, code, err)
-    assert.is_truthy(err:find("srun started 3 processes, but MPI", 1, true), err)
+    local _, err = fails.exiting(4, "srun started 3 processes, but MPI", { "tests/support/world.lua" },
+      { before = before })
     assert.is_truthy(err:find("--mpi=pmix", 1, true), err)
   end)
 end)

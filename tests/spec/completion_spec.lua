@@ -1,5 +1,6 @@
 -- Completion for shells, the manual page, and examples in --help: all from the parsers of the command line.
 
+local fails = require("tests.support.fails")
 local program = require("tests.support.program")
 local verbs = require("seqrun.cli.verbs")
 
@@ -20,10 +21,8 @@ describe("completion", function()
   setup(function()
     folder, scripts = program.folder(), {}
     for _, shell in ipairs(SHELLS) do
-      local code, out = program.run { "completion", shell }
-      assert.equal(0, code)
-      scripts[shell] = out
-      program.write(folder, shell, out)
+      scripts[shell] = program.ok { "completion", shell }
+      program.write(folder, shell, scripts[shell])
     end
   end)
 
@@ -110,49 +109,42 @@ describe("completion", function()
   end)
 
   it("of an unknown shell is an error with the known ones", function()
-    local code, _, err = program.run { "completion", "tcsh" }
-    assert.equal(2, code)
-    assert.matches("bash", err)
+    fails.exiting(2, "bash", { "completion", "tcsh" })
   end)
 end)
 
-describe("the manual page", function()
-  it("names every command, and has no errors for groff", function()
-    local code, out = program.run { "completion", "man" }
-    assert.equal(0, code)
-    for _, name in ipairs(require("seqrun.cli.commands").names()) do
-      assert.truthy(out:find("seqrun " .. name, 1, true), name)
-    end
-    local page = program.write(program.folder(), "seqrun.1", out)
-    if has "groff" then assert.equal("", output("groff -man -ww -z " .. page)) end
-  end)
+it("the manual page names every command, and has no errors for groff", function()
+  local out = program.ok { "completion", "man" }
+  for _, name in ipairs(require("seqrun.cli.commands").names()) do
+    assert.truthy(out:find("seqrun " .. name, 1, true), name)
+  end
+  local page = program.write(program.folder(), "seqrun.1", out)
+  if has "groff" then assert.equal("", output("groff -man -ww -z " .. page)) end
 end)
 
-describe("--help", function()
-  it("of every command has examples that its parser accepts", function()
-    local commands = require("seqrun.cli.commands")
-    for _, name in ipairs(commands.names()) do
-      if name ~= "help" then
-        local count = 0
-        local examples = commands.parser_of(name):get_help():match("\nexamples:\n(.*)$")
-        for line in (examples or ""):gmatch("[^\n]+") do
-          line = line:gsub("%S   +.*$", function(tail) return tail:sub(1, 1) end) -- what it prints, or a remark
-          line = line:gsub("'([^']*)'", function(quoted) return (quoted:gsub(" ", "\1")) end)
-          local words = {}
-          for word in (line:match("seqrun " .. name .. " ?(.*)$") or ""):gmatch("%S+") do
-            if word:find("^[<>|]") or word:find("^{") then break end
-            if word:find("%)$") and not word:find("%(") then word = word:sub(1, -2) end
-            words[#words + 1] = word:gsub("\1", " ")
-          end
-          if line:find("seqrun " .. name, 1, true) then
-            count = count + 1
-            local parser = commands.parser_of(name)
-            local good, problem = parser:pparse(words)
-            assert.truthy(good, name .. ": " .. line .. ": " .. tostring(problem))
-          end
+it("--help of every command has examples that its parser accepts", function()
+  local commands = require("seqrun.cli.commands")
+  for _, name in ipairs(commands.names()) do
+    if name ~= "help" then
+      local count = 0
+      local examples = commands.parser_of(name):get_help():match("\nexamples:\n(.*)$")
+      for line in (examples or ""):gmatch("[^\n]+") do
+        line = line:gsub("%S   +.*$", function(tail) return tail:sub(1, 1) end) -- what it prints, or a remark
+        line = line:gsub("'([^']*)'", function(quoted) return (quoted:gsub(" ", "\1")) end)
+        local words = {}
+        for word in (line:match("seqrun " .. name .. " ?(.*)$") or ""):gmatch("%S+") do
+          if word:find("^[<>|]") or word:find("^{") then break end
+          if word:find("%)$") and not word:find("%(") then word = word:sub(1, -2) end
+          words[#words + 1] = word:gsub("\1", " ")
         end
-        assert.is_true(count > 0, name .. " --help has no example")
+        if line:find("seqrun " .. name, 1, true) then
+          count = count + 1
+          local parser = commands.parser_of(name)
+          local good, problem = parser:pparse(words)
+          assert.truthy(good, name .. ": " .. line .. ": " .. tostring(problem))
+        end
       end
+      assert.is_true(count > 0, name .. " --help has no example")
     end
-  end)
+  end
 end)

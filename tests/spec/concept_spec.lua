@@ -3,7 +3,7 @@
 local bert = require("tests.support.bert")
 local json = require("seqrun.core.json")
 local mpi = require("tests.support.mpi")
-local on = require("tests.support.devices").on
+local it_on = require("tests.support.devices").it_on(it)
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
@@ -11,7 +11,8 @@ local sys = require("seqrun.core.sys")
 
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
-local folder, corpus
+local folder = program.folder()
+local corpus = small.corpus(folder)
 
 -- Sets of synonyms: a number, nouns, and the sets that they are related to.  An animal is related to cat, dog and
 -- horse, a cat to a song; nothing leads to a window; a letter is one with the phrase "great care".
@@ -35,34 +36,17 @@ local function wordnet()
   return table.concat(lines, "\n") .. "\n"
 end
 
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-  program.write(folder, "empty.yaml", "seed: 3\n")
-  program.write(folder, "data.noun", wordnet())
-end)
+program.write(folder, "data.noun", wordnet())
 
 local function words(out, ...)
-  local list = {
-    "recipes/concept.lua", "config=" .. folder .. "/empty.yaml", "data.file=" .. corpus, "data.max_len=48",
-    "data.held=0.1", "batch.sequences=24", "batch.micro_packs=4", "model.hidden_size=32",
-    "model.num_hidden_layers=1", "model.num_attention_heads=2", "model.intermediate_size=64",
-    "model.max_position_embeddings=48", "rate.peak=1e-2", "rate.warmup=3", "rate.total=60", "save.minutes=0",
-    "save.every=0", "log.every=1", "eval.updates=0", "mask.max=8", "model.hidden_dropout_prob=0",
-    "model.attention_probs_dropout_prob=0", "concept.wordnet=" .. folder, "--quiet", "--out", folder .. "/" .. out,
-  }
-  return table.move({ ... }, 1, select("#", ...), #list + 1, list)
+  return small.recipe("concept", corpus, "model.hidden_size=32", "model.num_hidden_layers=1",
+    "model.num_attention_heads=2", "model.intermediate_size=64", "model.max_position_embeddings=48", "rate.warmup=3",
+    "rate.total=60", "model.hidden_dropout_prob=0", "model.attention_probs_dropout_prob=0",
+    "concept.wordnet=" .. folder, "--quiet", "--out", folder .. "/" .. out, ...)
 end
 
 ---The values of a config with these words.
-local function config_of(...)
-  local schema, rules = sr.run.schema(sr.tasks.concept)
-  local keys = {}
-  for _, word in ipairs(words("none", ...)) do
-    if word:find("^[%w_.]+=") and not word:find("^config=") then keys[#keys + 1] = word end
-  end
-  return sr.must(require("seqrun.config").load { schema = schema, rules = rules, arguments = keys }).values
-end
+local function config_of(...) return small.values(sr.tasks.concept, words("none", ...)) end
 
 local function open() return sr.must(sr.data.open(corpus, { held = 0.1 })) end
 
@@ -184,41 +168,29 @@ describe("the loader of concepts", function()
     end
   end)
 
-  it("gives a model the same loss and gradients packed, padded and alone", function()
-    on("cpu", function()
-      local cfg, opened, task = config_of(SEED, "concept.stages=[1]"), open(), sr.tasks.concept
-      cfg.data.prefetch = 0
-      local concepts = task.concepts(cfg, opened)
-      local loader = sr.must(sr.data.loader(task.train_options(cfg, opened, concepts)))
-      bert.check_arrangements(task.model(cfg, opened, concepts), loader)
-    end)
+  local function parts()
+    local cfg, opened, task = config_of(SEED, "concept.stages=[1]"), open(), sr.tasks.concept
+    cfg.data.prefetch = 0
+    local concepts = task.concepts(cfg, opened)
+    return task.model(cfg, opened, concepts), sr.must(sr.data.loader(task.train_options(cfg, opened, concepts)))
+  end
+
+  it_on("cpu", "gives a model the same loss and gradients packed, padded and alone", function()
+    bert.check_arrangements(parts())
   end)
 
-  it("gives a model gradients of finite differences", function()
-    on("ref", function()
-      local cfg, opened, task = config_of(SEED, "concept.stages=[1]"), open(), sr.tasks.concept
-      cfg.data.prefetch = 0
-      local concepts = task.concepts(cfg, opened)
-      local loader = sr.must(sr.data.loader(task.train_options(cfg, opened, concepts)))
-      local model, batch, list = task.model(cfg, opened, concepts), loader:batch_of { 3, 1 }, {}
-      for i, name in ipairs { "bert.encoder.layer.0.output.dense.weight", "cls.predictions.bias" } do
-        list[i] = model.params:get(name)
-      end
-      assert(sr.gradcheck(function() return model:losses(batch).total end, list, { samples = 3 }))
-    end)
+  it_on("ref", "gives a model gradients of finite differences", function()
+    local model, loader = parts()
+    local batch = loader:batch_of { 3, 1 }
+    local names = { "bert.encoder.layer.0.output.dense.weight", "cls.predictions.bias" }
+    bert.check_gradients(model.params, names, function() return model:losses(batch).total end)
   end)
 end)
 
----The last checkpoint of a run, and its checksums.
-local function last_of(out)
-  local path = sr.must(sr.checkpoint.resolve(folder .. "/" .. out))
-  return path, small.weights(folder .. "/" .. out, tonumber(path:match("step%-(%d+)")))
-end
+---Checksums of the last checkpoint of a run, its step and its path.
+local function last_of(out) return small.newest(folder .. "/" .. out) end
 
-local function run(list)
-  local code, _, err = program.run(list)
-  assert.equal(0, code, err)
-end
+local run = program.ok
 
 describe("a run on concepts", function()
   it("#slow learns on held-out text, and resumes to the bit where WordNet is gone", function()
@@ -234,8 +206,9 @@ describe("a run on concepts", function()
     local code, _, err = program.run { "recipes/concept.lua", "--resume=" .. folder .. "/half", "--quiet" }
     assert(os.rename(folder .. "/data.away", folder .. "/data.noun"))
     assert.equal(0, code, err)
-    assert.same(select(2, last_of("whole")), select(2, last_of("half")))
-    assert.matches("\ndog\t1\n", sys.read_file(last_of("half") .. "/trainer/concepts.tsv"))
+    local bits, _, path = last_of("half")
+    assert.same((last_of("whole")), bits)
+    assert.matches("\ndog\t1\n", sys.read_file(path .. "/trainer/concepts.tsv"))
     sr.must(sr.checkpoint.export(folder .. "/whole", folder .. "/out"))
     assert.equal("BertForPreTraining", json.decode(sys.read_file(folder .. "/out/config.json")).architectures[1])
     local _, _, report = sr.must(sr.nn.pretrained(folder .. "/out"))
@@ -245,9 +218,8 @@ describe("a run on concepts", function()
   on_ranks("#slow has the same bits on several ranks", function()
     local more = { SEED, "--max-steps", "8", "threads=1", "concept.stages=[2,4,6,7]" }
     run(words("one", table.unpack(more)))
-    local code, _, err = mpi.run(2, words("two", table.unpack(more)))
-    assert.equal(0, code, err)
-    assert.same(select(2, last_of("one")), select(2, last_of("two")))
+    program.works(mpi.run(2, words("two", table.unpack(more))))
+    assert.same((last_of("one")), (last_of("two")))
   end)
 end)
 

@@ -1,5 +1,6 @@
 -- What contradicts a checkpoint is refused: layers that its config does or does not have, heads, the activation.
 
+local fails = require("tests.support.fails")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
@@ -31,25 +32,18 @@ describe("a contradiction with a checkpoint #slow", function()
   setup(function()
     small.corpus(folder)
     assert.equal(0, (run("--out", folder .. "/run")))
-    local code, _, err = program.run { "export", folder .. "/run", folder .. "/hf" }
-    assert.equal(0, code, err)
+    program.ok { "export", folder .. "/run", folder .. "/hf" }
   end)
 
   it("in the number of layers is refused by every command", function()
     for count, model in pairs { [3] = "the model has 3", [1] = "the model has 1" } do
       local place = changed("layers" .. count, '("num_hidden_layers": *)2', "%1" .. count)
-      local code, _, err = program.run({ "fill", place }, { input = "a [MASK] day\n" })
-      assert.same({ 3, true }, { code, err:find(model, 1, true) ~= nil }, err)
-      code, _, err = program.run { "import", place, folder .. "/imported" .. count }
-      assert.equal(3, code, err)
-      assert.matches(model, err, 1, true)
-      local done, message = sr.checkpoint.import(place, folder .. "/imported" .. count)
-      assert.is_nil(done)
-      assert.matches(("config.json has %d layers, but the tensors have 2"):format(count), message, 1, true)
-      code, _, err = run("--out", folder .. "/new" .. count, "init.from=" .. folder .. "/hf",
-        "model.num_hidden_layers=" .. count)
-      assert.equal(3, code)
-      assert.matches(model, err, 1, true)
+      fails.exiting(3, model, { "fill", place }, { input = "a [MASK] day\n" })
+      fails.exiting(3, model, { "import", place, folder .. "/imported" .. count })
+      fails.returning(nil, ("config.json has %d layers, but the tensors have 2"):format(count),
+        sr.checkpoint.import(place, folder .. "/imported" .. count))
+      program.exits(3, model, run("--out", folder .. "/new" .. count, "init.from=" .. folder .. "/hf",
+        "model.num_hidden_layers=" .. count))
     end
   end)
 
@@ -58,59 +52,44 @@ describe("a contradiction with a checkpoint #slow", function()
       ["model.num_attention_heads=4"] = "attention heads: 2 there, 4 here",
       ["model.hidden_act=relu"] = "activation: gelu there, relu here",
     } do
-      local code, _, err = run("--out", folder .. "/other", "init.from=" .. folder .. "/run", key)
-      assert.equal(2, code, err)
-      assert.matches(pattern, err, 1, true)
+      program.exits(2, pattern, run("--out", folder .. "/other", "init.from=" .. folder .. "/run", key))
       assert.is_false(sys.exists(folder .. "/other"))
     end
     assert.equal(0, (run("--out", folder .. "/same", "init.from=" .. folder .. "/run")))
   end)
 end)
 
-describe("labels in another order than the model's #slow", function()
-  it("are refused in evaluation and fine-tuning", function()
-    local csv = program.write(folder, "train.csv", "text,label\nthe cat,yes\nthe dog,no\na song,yes\nhorse,no\n")
-    local function finetune(out, from, ...)
-      return program.run { "recipes/finetune.lua", "task=classify", "data.train=" .. csv, "data.held=0", "epochs=1",
-        "batch.sequences=2", "init.from=" .. from, "--quiet", "--out", folder .. "/" .. out, ... }
-    end
-    local code, _, err = finetune("labelled", folder .. "/run", "data.labels=[no,yes]")
-    assert.equal(0, code, err)
-    assert.equal(0, (program.run { "eval", folder .. "/labelled", csv, "data.labels=[no,yes]" }))
-    for _, words in ipairs { { "eval", folder .. "/labelled", csv, "data.labels=[yes,no]" } } do
-      code, _, err = program.run(words)
-      assert.equal(2, code, err)
-      assert.matches("the labels of the model are in another order, [no,yes]", err, 1, true)
-    end
-    code, _, err = finetune("again", folder .. "/labelled", "data.labels=[yes,no]")
-    assert.equal(2, code, err)
-    assert.equal(0, (finetune("again", folder .. "/labelled", "data.labels=[yes,no]", "init.heads=new")))
-  end)
+it("labels in another order than the model's #slow are refused in evaluation and fine-tuning", function()
+  local csv = program.write(folder, "train.csv", "text,label\nthe cat,yes\nthe dog,no\na song,yes\nhorse,no\n")
+  local function finetune(out, from, ...)
+    return program.run { "recipes/finetune.lua", "task=classify", "data.train=" .. csv, "data.held=0", "epochs=1",
+      "batch.sequences=2", "init.from=" .. from, "--quiet", "--out", folder .. "/" .. out, ... }
+  end
+  program.works(finetune("labelled", folder .. "/run", "data.labels=[no,yes]"))
+  assert.equal(0, (program.run { "eval", folder .. "/labelled", csv, "data.labels=[no,yes]" }))
+  local why = "the labels of the model are in another order, [no,yes]"
+  fails.exiting(2, why, { "eval", folder .. "/labelled", csv, "data.labels=[yes,no]" })
+  program.exits(2, why, finetune("again", folder .. "/labelled", "data.labels=[yes,no]"))
+  assert.equal(0, (finetune("again", folder .. "/labelled", "data.labels=[yes,no]", "init.heads=new")))
 end)
 
-describe("texts that come twice #slow", function()
-  it("are reported where some are held out, or have another label", function()
-    local rows = { "text,label" }
-    for i = 1, 20 do
-      rows[#rows + 1] = ("the cat %d,%s"):format(i % 8, (i == 20 or i % 2 == 1) and "yes" or "no")
-    end
-    local csv = program.write(folder, "twice.csv", table.concat(rows, "\n") .. "\n")
-    local code, out, err = program.run { "recipes/finetune.lua", "task=classify", "data.train=" .. csv, "data.held=0.2",
-      "epochs=1", "batch.sequences=4", "init.from=" .. folder .. "/run", "--out", folder .. "/twice" }
-    assert.equal(0, code, err)
-    assert.matches("1 of 20 rows have the text of an earlier row with another label, the first is .*twice.csv:21 "
-      .. "%('yes', 'no' in line 5%)", out .. err)
-    assert.matches("12 of 20 rows of train repeat an earlier text", out .. err, 1, true)
-  end)
+it("texts that come twice #slow are reported where some are held out, or have another label", function()
+  local rows = { "text,label" }
+  for i = 1, 20 do
+    rows[#rows + 1] = ("the cat %d,%s"):format(i % 8, (i == 20 or i % 2 == 1) and "yes" or "no")
+  end
+  local csv = program.write(folder, "twice.csv", table.concat(rows, "\n") .. "\n")
+  local out, err = program.ok { "recipes/finetune.lua", "task=classify", "data.train=" .. csv, "data.held=0.2",
+    "epochs=1", "batch.sequences=4", "init.from=" .. folder .. "/run", "--out", folder .. "/twice" }
+  assert.matches("1 of 20 rows have the text of an earlier row with another label, the first is .*twice.csv:21 "
+    .. "%('yes', 'no' in line 5%)", out .. err)
+  assert.matches("12 of 20 rows of train repeat an earlier text", out .. err, 1, true)
 end)
 
-describe("a directory that begins with a dash #slow", function()
-  it("is named so that commands take it for a path", function()
-    local words = small.words(small.corpus(folder), "--max-steps=1", "--out", "-x")
-    for i, word in ipairs(words) do words[i] = word:gsub("^recipes/", sys.real_path("recipes") .. "/") end
-    local code, out, err = program.run(words, { before = ("cd '%s' &&"):format(folder) })
-    assert.equal(0, code, err)
-    assert.matches("seqrun report ./-x", out, 1, true)
-    assert.equal(0, (program.run({ "info", "./-x" }, { before = ("cd '%s' &&"):format(folder) })))
-  end)
+it("a directory that begins with a dash #slow is named so that commands take it for a path", function()
+  local words = small.words(small.corpus(folder), "--max-steps=1", "--out", "-x")
+  for i, word in ipairs(words) do words[i] = word:gsub("^recipes/", sys.real_path("recipes") .. "/") end
+  local out = program.ok(words, { before = ("cd '%s' &&"):format(folder) })
+  assert.matches("seqrun report ./-x", out, 1, true)
+  assert.equal(0, (program.run({ "info", "./-x" }, { before = ("cd '%s' &&"):format(folder) })))
 end)

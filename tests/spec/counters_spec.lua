@@ -1,5 +1,6 @@
 -- Counters of a run: in every line of metrics, exact after a resume, able to end the run and to drive the rate.
 
+local fails = require("tests.support.fails")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 
@@ -7,18 +8,13 @@ local NAMES = {
   "sequences", "raw_tokens", "real_tokens", "masked_tokens", "layer_tokens", "effective_tokens", "flops",
 }
 
-local folder, corpus
+local folder = program.folder()
+local corpus = small.corpus(folder)
 
 local function run(out, ...)
-  local code, _, err = program.run(small.words(corpus, "--out", folder .. "/" .. out, ...))
-  assert.equal(0, code, err)
+  program.ok(small.words(corpus, "--out", folder .. "/" .. out, ...))
   return small.metrics(folder .. "/" .. out), small.metrics(folder .. "/" .. out, "eval")
 end
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
 
 describe("the counters of a run", function()
   it("are in every line of metrics, and grow by what each update has", function()
@@ -38,9 +34,8 @@ describe("the counters of a run", function()
     local lines = run("stop", "stop.effective_tokens=1200")
     assert.is_true(lines[#lines].effective_tokens >= 1200 and lines[#lines - 1].effective_tokens < 1200)
     local straight = run("further", "stop.effective_tokens=3000")
-    local code, _, err = program.run(small.words(corpus, "--resume=" .. folder .. "/stop",
+    program.ok(small.words(corpus, "--resume=" .. folder .. "/stop",
       "stop.effective_tokens=3000"))
-    assert.equal(0, code, err)
     assert.same(straight, small.metrics(folder .. "/stop"))
     assert.same(small.weights(folder .. "/further", #straight), small.weights(folder .. "/stop", #straight))
   end)
@@ -61,8 +56,7 @@ describe("the counters of a run", function()
     for _, stop in ipairs { 2, 5 } do
       local out = "stopped" .. stop
       run(out, "--max-steps", tostring(stop), table.unpack(words))
-      local code, _, err = program.run(small.words(corpus, "--resume=" .. folder .. "/" .. out, table.unpack(words)))
-      assert.equal(0, code, err)
+      program.ok(small.words(corpus, "--resume=" .. folder .. "/" .. out, table.unpack(words)))
       assert.same(lines, small.metrics(folder .. "/" .. out))
     end
   end)
@@ -77,31 +71,26 @@ describe("the counters of a run", function()
       assert.near(rate, line.lr, 1e-9)
     end
     run("warm1", "--max-steps", "1", table.unpack(words))
-    local code, _, err = program.run(small.words(corpus, "--resume=" .. folder .. "/warm1", table.unpack(words)))
-    assert.equal(0, code, err)
+    program.ok(small.words(corpus, "--resume=" .. folder .. "/warm1", table.unpack(words)))
     assert.same(lines, small.metrics(folder .. "/warm1"))
-    local text
-    code, text, err = program.run(small.words(corpus, "--out", folder .. "/none", "--dry-run", table.unpack(words)))
-    assert.equal(0, code, err)
+    local text = program.ok(small.words(corpus, "--out", folder .. "/none", "--dry-run", table.unpack(words)))
     assert.truthy(text:find("peak 0.003 after 1000 real_tokens, linear decay to 0 at 4000 real_tokens", 1, true), text)
   end)
 
   it("are refused where they contradict each other", function()
-    local function fails(words, ...)
-      local code, _, err = program.run(small.words(corpus, "--out", folder .. "/none", ...))
-      assert.equal(2, code)
-      assert.truthy(err:find(words, 1, true), err)
+    local function refused(words, ...)
+      fails.exiting(2, words, small.words(corpus, "--out", folder .. "/none", ...))
     end
-    fails("rate.power applies to rate.decay=poly by steps only", "rate.by=flops", "rate.power=0.5")
-    fails("rate.power applies to rate.decay=poly by steps only", "rate.decay=cosine", "rate.power=0.5")
-    fails("rate.from applies to rate.by=step only", "rate.by=flops", "rate.from=5")
-    fails("rate.floor 1 exceeds rate.peak", "rate.floor=1")
-    fails("unknown key 'tokens'", "stop.tokens=5")
-    fails("rate.warmup_by is flops, but rate.by is step; the warmup is in steps or in units of rate.by",
+    refused("rate.power applies to rate.decay=poly by steps only", "rate.by=flops", "rate.power=0.5")
+    refused("rate.power applies to rate.decay=poly by steps only", "rate.decay=cosine", "rate.power=0.5")
+    refused("rate.from applies to rate.by=step only", "rate.by=flops", "rate.from=5")
+    refused("rate.floor 1 exceeds rate.peak", "rate.floor=1")
+    refused("unknown key 'tokens'", "stop.tokens=5")
+    refused("rate.warmup_by is flops, but rate.by is step; the warmup is in steps or in units of rate.by",
       "rate.warmup_by=flops")
-    fails("rate.warmup_by is flops, but rate.by is real_tokens", "rate.by=real_tokens", "rate.warmup_by=flops")
-    fails("warmup is 40 of 40 real_tokens; lower rate.warmup or raise rate.total", "rate.by=real_tokens",
+    refused("rate.warmup_by is flops, but rate.by is real_tokens", "rate.by=real_tokens", "rate.warmup_by=flops")
+    refused("warmup is 40 of 40 real_tokens; lower rate.warmup or raise rate.total", "rate.by=real_tokens",
       "rate.warmup_by=real_tokens", "rate.warmup=40")
-    fails("'warmup_by' is 'tokens'; expected one of step, sequences", "rate.warmup_by=tokens")
+    refused("'warmup_by' is 'tokens'; expected one of step, sequences", "rate.warmup_by=tokens")
   end)
 end)

@@ -1,9 +1,10 @@
 -- recipes/cramming.lua: the pace of a budget, the order of its data, runs, ranks.
 
 local bert = require("tests.support.bert")
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local mpi = require("tests.support.mpi")
-local on = require("tests.support.devices").on
+local it_on = require("tests.support.devices").it_on(it)
 local Pace = require("seqrun.tasks.cramming.pace")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
@@ -14,29 +15,21 @@ local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
 local folder = program.folder()
 local corpus = small.corpus(folder)
-program.write(folder, "empty.yaml", "seed: 3\n")
 
 local function words(out, ...)
-  local list = {
-    "recipes/cramming.lua", "config=" .. folder .. "/empty.yaml", "data.file=" .. corpus, "data.max_len=48",
-    "data.held=0.1", "batch.sequences=24", "batch.micro_packs=4", "model.hidden_size=32", "model.num_hidden_layers=1",
-    "model.num_attention_heads=2", "model.intermediate_size=32", "model.max_position_embeddings=48", "rate.peak=1e-2",
-    "rate.total=60", "save.minutes=0", "save.every=0", "log.every=1", "eval.updates=0", "mask.max=8", "--out",
-    folder .. "/" .. out,
-  }
-  return table.move({ ... }, 1, select("#", ...), #list + 1, list)
+  return small.recipe("cramming", corpus, "model.hidden_size=32", "model.num_hidden_layers=1",
+    "model.num_attention_heads=2", "model.intermediate_size=32", "model.max_position_embeddings=48", "rate.total=60",
+    "--out", folder .. "/" .. out, ...)
 end
 
----The last checkpoint of a run, and its checksums.
+---Checksums of the last checkpoint of a run, and its step.
 local function last_of(out)
-  local path = sr.must(sr.checkpoint.resolve(folder .. "/" .. out))
-  local step = tonumber(path:match("step%-(%d+)"))
-  return step, small.weights(folder .. "/" .. out, step)
+  local bits, step = small.newest(folder .. "/" .. out)
+  return step, bits
 end
 
 local function run(list)
-  local code, out, err = program.run(list)
-  assert.equal(0, code, err)
+  local out, err = program.ok(list)
   return out .. err
 end
 
@@ -109,41 +102,28 @@ describe("the order of cramming", function()
       for _, uid in ipairs(mixed(update)) do seen[uid] = true end
     end
     for _, uid in ipairs(want) do assert.is_true(#list < kept or seen[uid]) end
-    local good, problem = pcall(order, options, Pace.new(2, { full = 100000, unit = 4, ramp = 0, peak = 1 }),
-      { drop = 0.25, sort = true, seed = 3 })
-    assert.is_false(good)
-    assert.matches("an update has 100000 sequences, but only %d+ are left of the training part", tostring(problem))
+    fails.raising("an update has 100000 sequences, but only %d+ are left of the training part", order, options,
+      Pace.new(2, { full = 100000, unit = 4, ramp = 0, peak = 1 }), { drop = 0.25, sort = true, seed = 3 })
   end)
 end)
 
 describe("the model of cramming", function()
   local function parts()
-    local schema, rules = sr.run.schema(sr.tasks.cramming)
-    local keys = {}
-    for _, word in ipairs(words("none")) do
-      if word:find("^[%w_.]+=") and not word:find("^config=") then keys[#keys + 1] = word end
-    end
-    local cfg = sr.must(require("seqrun.config").load { schema = schema, rules = rules, arguments = keys }).values
+    local cfg = small.values(sr.tasks.cramming, words("none"))
     cfg.data.prefetch = 0
     local opened, task = sr.must(sr.data.open(corpus, { held = 0.1 })), sr.tasks.cramming
     return task.model(cfg, opened), sr.must(sr.data.loader(task.loader_options(cfg, opened, "train")))
   end
 
-  it("has the same loss and gradients packed, padded and alone", function()
-    on("cpu", function()
-      bert.check_arrangements(parts())
-    end)
+  it_on("cpu", "has the same loss and gradients packed, padded and alone", function()
+    bert.check_arrangements(parts())
   end)
 
-  it("has gradients of finite differences", function()
-    on("ref", function()
-      local model, loader = parts()
-      local batch, list = loader:batch_of { 3, 1 }, {}
-      for i, name in ipairs { "model.layers.0.mlp.Wi.weight", "model.final_norm.weight", "head.dense.weight" } do
-        list[i] = model.params:get(name)
-      end
-      assert(sr.gradcheck(function() return model:losses(batch).total end, list, { samples = 3 }))
-    end)
+  it_on("ref", "has gradients of finite differences", function()
+    local model, loader = parts()
+    local batch = loader:batch_of { 3, 1 }
+    local names = { "model.layers.0.mlp.Wi.weight", "model.final_norm.weight", "head.dense.weight" }
+    bert.check_gradients(model.params, names, function() return model:losses(batch).total end)
   end)
 end)
 
@@ -182,32 +162,25 @@ describe("a run of cramming", function()
     run(words("mixture", "model.experts=2", "model.experts_chosen=1", "rate.total=12", "--quiet"))
     local lines = small.metrics(folder .. "/mixture")
     assert.is_true(lines[12].balance_loss >= 0.9 and lines[12].experts_busiest >= 1)
-    local code, _, err = program.run(words("refused", "--quiet", "model.experts=1"))
-    assert.equal(2, code)
-    assert.is_truthy(err:find("experts is 1; expected 0 (none), or 2", 1, true), err)
+    fails.exiting(2, "experts is 1; expected 0 (none), or 2", words("refused", "--quiet", "model.experts=1"))
   end)
 
   on_ranks("#slow has the same bits on several ranks", function()
     local more = { "--max-steps", "20", "threads=1", "--quiet", "rate.total=24" }
     run(words("one", table.unpack(more)))
-    local code, _, err = mpi.run(2, words("two", table.unpack(more)))
-    assert.equal(0, code, err)
+    program.works(mpi.run(2, words("two", table.unpack(more))))
     assert.same({ last_of("one") }, { last_of("two") })
   end)
 
   it("#slow refuses what it cannot do", function()
     local function refused(text, ...)
-      local code, _, err = program.run(words("refused", "--quiet", ...))
-      assert.equal(2, code, err)
-      assert.is_truthy(err:find(text, 1, true), err)
+      fails.exiting(2, text, words("refused", "--quiet", ...))
     end
     refused("batch.micro_packs is 64, more than the 24 sequences of the largest update", "batch.micro_packs=64")
     refused("fewer than 10 updates are of no use; give more time, or a smaller model", "cramming.hours=1e-9")
     refused("an update has 100000 sequences, but only", "batch.sequences=100000", "rate.total=2", "cramming.ramp=0")
     refused("data.max_len is 64, but the model reads at most 48 tokens", "data.max_len=64")
-    local code, _, err = program.run { "recipes/cramming.lua", "config=" .. folder .. "/empty.yaml", "rate.total=9",
-      "data.file=" .. corpus, "model.family=gpt2", "--out", folder .. "/refused" }
-    assert.equal(2, code)
-    assert.is_truthy(err:find("the family gpt2 is causal, and cramming masks tokens", 1, true), err)
+    fails.exiting(2, "the family gpt2 is causal, and cramming masks tokens",
+      small.recipe("cramming", corpus, "rate.total=9", "model.family=gpt2", "--out", folder .. "/refused"))
   end)
 end)

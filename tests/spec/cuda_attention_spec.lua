@@ -185,11 +185,8 @@ end
 local function suite(device, add)
   local function it_on_gpu(name, body)
     add(name, function()
-      local before = sr.device()
       gpu = device
-      local good, message = pcall(body)
-      sr.use(before)
-      if not good then error(message, 0) end
+      devices.on(device, body)
     end)
   end
 

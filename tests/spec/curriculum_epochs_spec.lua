@@ -1,17 +1,18 @@
 -- A curriculum over several epochs of a text: fresh sentence pairs, and metrics that a run computes by itself.
 
+local fails = require("tests.support.fails")
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
 local folder = require("tests.support.program").folder()
 
 local corpus = require("tests.support.numbers").corpus(folder, 900, 0)
+local with = require("tests.support.with")
 
 local function open(curriculum, options)
   local given = { data = corpus, max_len = 64, seed = 3, prefetch = 0, micro_packs = 4 }
   given.order = sr.curriculum(curriculum)
-  for key, value in pairs(options or {}) do given[key] = value end
-  return sr.data.loader(given)
+  return sr.data.loader(with(given, options))
 end
 
 ---The sequences of an update without masks, as text, with the metric's value of each if there is a metric.
@@ -39,22 +40,20 @@ local function files()
   return found
 end
 
-describe("a curriculum on a data set beside which nothing can be written", function()
-  it("names the way out", function()
-    local fault = require("tests.support.fault")
-    local measured = require("seqrun.curriculum.measured")
-    local loader, found = sr.data.loader { data = corpus, max_len = 64, seed = 3, prefetch = 0, micro_packs = 4 }, nil
-    for n = 1, 20 do
-      fault.storage(n, "EROFS")
-      local ok, problem = pcall(measured.first, loader, "rarity", "rarity")
-      fault.storage(0)
-      sys.remove(folder .. "/x.rarity.metric")
-      problem = ok and "" or problem
-      found = found or tostring(problem):match("make it in a directory that can be written, with `seqrun analyze "
-        .. "[^`]+ %-%-metric rarity[^`]* %-%-out DIR`, and set curriculum.rarity.file to the file there")
-    end
-    assert.is_truthy(found)
-  end)
+it("a curriculum on a data set beside which nothing can be written names the way out", function()
+  local fault = require("tests.support.fault")
+  local measured = require("seqrun.curriculum.measured")
+  local loader, found = sr.data.loader { data = corpus, max_len = 64, seed = 3, prefetch = 0, micro_packs = 4 }, nil
+  for n = 1, 20 do
+    fault.storage(n, "EROFS")
+    local ok, problem = pcall(measured.first, loader, "rarity", "rarity")
+    fault.storage(0)
+    sys.remove(folder .. "/x.rarity.metric")
+    problem = ok and "" or problem
+    found = found or tostring(problem):match("make it in a directory that can be written, with `seqrun analyze "
+      .. "[^`]+ %-%-metric rarity[^`]* %-%-out DIR`, and set curriculum.rarity.file to the file there")
+  end
+  assert.is_truthy(found)
 end)
 
 describe("fresh examples", function()
@@ -134,9 +133,7 @@ describe("fresh examples", function()
 
   it("are refused where they or their metrics cannot be drawn again", function()
     local function refused(message, curriculum)
-      local ok, problem = pcall(open, curriculum)
-      assert.is_false(ok)
-      assert.matches(message, tostring(problem))
+      fails.raising(message, open, curriculum)
     end
     refused("curriculum.own: .* again in each epoch, but this metric belongs to those of one; use length, rarity",
       { sequences = 8, examples = "fresh", metrics = { own = { metric = { 1, 2, 3 }, schedule = 50 } } })
@@ -167,30 +164,25 @@ describe("a metric that is missing", function()
     end
     local loader = assert(other("rarity"))
     assert.is_true(loader:next().window.unlocked > 0)
-    local ok, problem = pcall(other, folder .. "/x.rarity.metric")
-    assert.is_false(ok)
-    assert.matches("again with `seqrun analyze .*%.sqr %-%-metric rarity %-%-held 0 %-%-max%-len 64 .*%-%-seed 4`",
-      tostring(problem))
+    fails.raising("again with `seqrun analyze .*%.sqr %-%-metric rarity %-%-held 0 %-%-max%-len 64 .*%-%-seed 4`",
+      other, folder .. "/x.rarity.metric")
   end)
 
   it("of another kind than its key says is refused", function()
     local options = { data = corpus, metrics = { "length" }, max_len = 64, seed = 3, out = folder }
     local made = sr.must(sr.data.analyze(options))
-    local function with(key)
+    local function named(key)
       return open { sequences = 8, metrics = { [key] = { metric = made.length.about.path, schedule = 50 } } }
     end
-    assert.is_truthy(with("short"))
-    local ok, problem = pcall(with, "rarity")
-    assert.is_false(ok)
-    assert.matches("curriculum.rarity: .* has the metric 'length'; give a file of 'rarity', or use another key",
-      tostring(problem))
+    assert.is_truthy(named("short"))
+    fails.raising("curriculum.rarity: .* has the metric 'length'; give a file of 'rarity', or use another key", named,
+      "rarity")
   end)
 
   it("that is not quick is an error with the command", function()
     local path = folder .. "/numbers.loss.metric"
-    local ok, problem = pcall(open, { sequences = 8, metrics = { loss = { metric = path, schedule = 50 } } })
-    assert.is_false(ok)
-    assert.matches("curriculum.loss: .*numbers.loss.metric does not exist; make it with `seqrun analyze .*%.sqr "
-      .. "%-%-metric loss %-%-checkpoint DIR %-%-held 0 %-%-max%-len 64 .*%-%-seed 3`", tostring(problem))
+    fails.raising("curriculum.loss: .*numbers.loss.metric does not exist; make it with `seqrun analyze .*%.sqr "
+      .. "%-%-metric loss %-%-checkpoint DIR %-%-held 0 %-%-max%-len 64 .*%-%-seed 3`", open,
+      { sequences = 8, metrics = { loss = { metric = path, schedule = 50 } } })
   end)
 end)

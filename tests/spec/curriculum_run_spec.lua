@@ -9,7 +9,9 @@ local sys = require("seqrun.core.sys")
 
 local STEPS = 10
 
-local folder, corpus, straight
+local folder = program.folder()
+local corpus = small.corpus(folder)
+local straight = folder .. "/straight"
 
 local COURSE = {
   "curriculum.length.min=16", "curriculum.length.max=48", "curriculum.length.total=6",
@@ -29,19 +31,12 @@ local function words(...)
   return table.move({ ... }, 1, select("#", ...), #list + 1, list)
 end
 
-local function run(...)
-  local code, out, err = program.run(words(...))
-  return code, out .. err
-end
+local function run(...) return program.ok(words(...)) end
 
 setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
   local opened = sr.must(sr.data.open(corpus, { held = 0.1 }))
   sr.must(sr.data.analyze { data = opened, metrics = { "rarity", "length" }, out = folder, max_len = 48, seed = 42 })
-  straight = folder .. "/straight"
-  local code, text = run("--out", straight, "--max-steps", tostring(STEPS))
-  assert.equal(0, code, text)
+  run("--out", straight, "--max-steps", tostring(STEPS))
 end)
 
 local function check_same(out)
@@ -66,11 +61,9 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
   for _, stop in ipairs { 1, 2, 3, 5, 8 } do
     it(("is the same after a stop at step %d, on other threads"):format(stop), function()
       local out = ("%s/stop%d"):format(folder, stop)
-      local code, text = run("--out", out, "--max-steps", tostring(stop), "--threads", "1")
-      assert.equal(0, code, text)
-      code, text = program.run { "recipes/curriculum.lua", "--resume=" .. out, "--max-steps", tostring(STEPS),
+      run("--out", out, "--max-steps", tostring(stop), "--threads", "1")
+      program.ok { "recipes/curriculum.lua", "--resume=" .. out, "--max-steps", tostring(STEPS),
         "--quiet", "--threads", "3" }
-      assert.equal(0, code, text)
       check_same(out)
     end)
   end
@@ -78,9 +71,7 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
   it("is the same when updates are made ahead by no worker or by many", function()
     for prefetch, workers in pairs { [0] = 1, [2] = 0, [5] = 3 } do
       local out = ("%s/ahead%d"):format(folder, prefetch)
-      local code, text = run("--out", out, "--max-steps", tostring(STEPS), "data.prefetch=" .. prefetch,
-        "data.workers=" .. workers)
-      assert.equal(0, code, text)
+      run("--out", out, "--max-steps", tostring(STEPS), "data.prefetch=" .. prefetch, "data.workers=" .. workers)
       check_same(out)
     end
   end)
@@ -91,11 +82,8 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
       "batch.shares=2", "curriculum.examples=fresh", "curriculum.window=2", "curriculum.short.min=40", "--threads", "1",
       "--max-steps", tostring(STEPS),
     }
-    local code, text = run("--out", one, table.unpack(more))
-    assert.equal(0, code, text)
-    local out, err
-    code, out, err = mpi.run(2, words("--out", two, table.unpack(more)))
-    assert.equal(0, code, out .. err)
+    run("--out", one, table.unpack(more))
+    program.works(mpi.run(2, words("--out", two, table.unpack(more))))
     assert.same(small.metrics(one), small.metrics(two))
     assert.same(small.weights(one, STEPS), small.weights(two, STEPS))
   end)
@@ -105,11 +93,9 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
       "token_drop.keep.by=effective_tokens", "token_drop.keep.total=4000", "rate.by=effective_tokens",
       "rate.total=5000" }
     local whole, stopped = folder .. "/tokens", folder .. "/tokens2"
-    local code, text = run("--out", whole, table.unpack(by))
-    assert.equal(0, code, text)
-    assert.equal(0, (run("--out", stopped, "--max-steps", "4", table.unpack(by))))
-    code, text = program.run { "recipes/curriculum.lua", "--resume=" .. stopped, "--quiet" }
-    assert.equal(0, code, text)
+    run("--out", whole, table.unpack(by))
+    run("--out", stopped, "--max-steps", "4", table.unpack(by))
+    program.ok { "recipes/curriculum.lua", "--resume=" .. stopped, "--quiet" }
     local lines = small.metrics(whole)
     assert.is_true(lines[#lines].effective_tokens >= 5000)
     assert.same(lines, small.metrics(stopped))
@@ -119,31 +105,29 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
   it("says on a resume that what depends on the time is not exact", function()
     local out = folder .. "/timed"
     local by = { "curriculum.length.by=seconds", "curriculum.length.total=1000", "rate.by=seconds", "rate.total=900" }
-    assert.equal(0, (run("--out", out, "--max-steps", "2", table.unpack(by))))
-    local code, _, err = program.run { "recipes/curriculum.lua", "--resume=" .. out, "--quiet", "--max-steps", "3" }
-    assert.equal(0, code, err)
+    run("--out", out, "--max-steps", "2", table.unpack(by))
+    local _, err = program.ok { "recipes/curriculum.lua", "--resume=" .. out, "--quiet", "--max-steps", "3" }
     assert.truthy(err:find("length depends on time, so results differ from those", 1, true), err)
     assert.truthy(err:find("rate depends on time", 1, true), err)
   end)
 
   it("plans, explains and refuses before it trains", function()
-    local code, text = run("--dry-run", "--out", folder .. "/none")
-    assert.equal(0, code, text)
+    local text = run("--dry-run", "--out", folder .. "/none")
     assert.truthy(text:find("token_drop.keep: linear, 16 to 48 over 9 steps", 1, true), text)
-    local function fails(expected, ...)
-      local failed, message = run("--out", folder .. "/none", ...)
-      assert.is_true(failed == 2 or failed == 3, message)
+    local function refused(expected, ...)
+      local code, _, message = program.run(words("--out", folder .. "/none", ...))
+      assert.is_true(code == 2 or code == 3, message)
       assert.truthy(message:find(expected, 1, true), message)
     end
-    fails("curriculum.length: max is 64, but data.max_len is 48", "curriculum.length.max=64")
-    fails("curriculum.rarity: max is 101; a percentile must be 1 to 100", "curriculum.rarity.max=101")
-    fails("curriculum.loss.file is missing", "curriculum.loss.min=1", "curriculum.loss.max=9",
+    refused("curriculum.length: max is 64, but data.max_len is 48", "curriculum.length.max=64")
+    refused("curriculum.rarity: max is 101; a percentile must be 1 to 100", "curriculum.rarity.max=101")
+    refused("curriculum.loss.file is missing", "curriculum.loss.min=1", "curriculum.loss.max=9",
       "curriculum.loss.total=9")
-    fails("another choice of examples", "seed=7")
-    fails("token_drop.keep: max is 0", "token_drop.keep=0")
-    fails("token_drop: keep begins at 64 tokens, but sequences have at most 48", "token_drop.keep=64")
-    fails("curriculum.length: min is 10, which is not a multiple of quantum 8", "curriculum.length.min=10")
-    fails("curriculum.length: max is 0", "curriculum.length.min=0", "curriculum.length.max=0")
+    refused("another choice of examples", "seed=7")
+    refused("token_drop.keep: max is 0", "token_drop.keep=0")
+    refused("token_drop: keep begins at 64 tokens, but sequences have at most 48", "token_drop.keep=64")
+    refused("curriculum.length: min is 10, which is not a multiple of quantum 8", "curriculum.length.min=10")
+    refused("curriculum.length: max is 0", "curriculum.length.min=0", "curriculum.length.max=0")
   end)
 
   it("takes functions of the counters, and a failing one is a sentence with key, step and way out", function()
@@ -157,19 +141,14 @@ describe("a run whose lengths, examples, kept tokens, masks and batches change",
       list[#list + 1], list[#list + 2], list[#list + 3] = "--out", out, "model.num_hidden_layers=3"
       list[#list + 1] = "curriculum.window=1"
       sys.remove(out)
-      local code, _, err = program.run(list)
-      return code, err
+      return program.run(list)
     end
     for _, key in ipairs { "curriculum.length", "batch.ramp", "token_drop.keep" } do
-      local code, err = ended(key, "return 24")
-      assert.equal(0, code, err)
-      code, err = ended(key, "error('late')")
-      assert.equal(1, code)
-      assert.matches("^seqrun: " .. key .. ": the custom function failed at step 4: .*own.lua:1: late; correct it and "
-        .. "resume the run\n$", err)
-      code, err = ended(key, "return 'x'")
-      assert.equal(1, code)
-      assert.matches("^seqrun: " .. key .. ": the custom function returned 'x' at step 4; it must return a finite", err)
+      program.works(ended(key, "return 24"))
+      program.exits(1, "^seqrun: " .. key .. ": the custom function failed at step 4: .*own.lua:1: late; correct it "
+        .. "and resume the run\n$", ended(key, "error('late')"))
+      program.exits(1, "^seqrun: " .. key .. ": the custom function returned 'x' at step 4; it must return a finite",
+        ended(key, "return 'x'"))
     end
   end)
 end)

@@ -1,12 +1,13 @@
 -- Which examples a curriculum unlocks, and what updates draw from them.
 
+local fails = require("tests.support.fails")
 local reference = require "tests.support.reference"
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
 local folder = require("tests.support.program").folder()
+local with = require("tests.support.with")
 
-local corpus, fixed
 
 ---300 sequences of 3 to 42 tokens, each with tokens of its own, and with labels of its tokens.
 local function write_examples(path, vocab)
@@ -20,16 +21,13 @@ local function write_examples(path, vocab)
     columns = { tags = { type = "i32", per = "token" } } })
 end
 
-setup(function()
-  corpus = require("tests.support.numbers").corpus(folder, 900, 0)
-  write_examples(folder .. "/fixed.sqr", corpus:tokenizer())
-  fixed = assert(sr.data.open(folder .. "/fixed.sqr", { held = 0 }))
-end)
+local corpus = require("tests.support.numbers").corpus(folder, 900, 0)
+write_examples(folder .. "/fixed.sqr", corpus:tokenizer())
+local fixed = assert(sr.data.open(folder .. "/fixed.sqr", { held = 0 }))
 
 local function open(curriculum, options)
   local given = { data = fixed, max_len = 64, seed = 3, prefetch = 0, order = curriculum }
-  for key, value in pairs(options or {}) do given[key] = value end
-  return assert(sr.data.loader(given))
+  return assert(sr.data.loader(with(given, options)))
 end
 
 ---Uids of an update, ascending, and the lengths by uid.
@@ -60,50 +58,6 @@ local function by_length(_, tokens) return tokens end
 local function steps(min, max, total)
   return sr.schedule.new { kind = "count", min = min, max = max, total = total, quantum = 1 }
 end
-
-local TABLE = {
-  { value = 3, ids = { 7, 2 } }, { value = 5, ids = { 11 } }, { value = 8, ids = { 0, 4, 19, 21 } },
-  { value = 9, ids = { 5, 1 } }, { value = 14, ids = { 22, 3, 9, 10, 6 } }, { value = 20, ids = { 8, 12, 13 } },
-  { value = 33, ids = { 14, 15, 16, 17, 18, 20 } },
-}
-
-local GROUPS = {
-  { value = 1, ids = { 0, 1, 2, 3, 4, 5 } }, { value = 2, ids = { 6, 7, 8, 9, 10, 11 } },
-  { value = 3, ids = { 12, 13, 14, 15 } }, { value = 4, ids = { 16, 17, 18, 19, 20, 21, 22 } },
-}
-
-describe("the reference sampler", function()
-  it("selects values above one difficulty and up to the next, in stored order", function()
-    assert.same({ 7, 2 }, reference.select(TABLE, "value", -math.huge, 3))
-    assert.same({}, reference.select(TABLE, "value", 9, 9))
-    assert.same({ 11, 0, 4, 19, 21, 5, 1 }, reference.select(TABLE, "value", 3, 9))
-  end)
-
-  it("selects percentiles of equal size; the last one takes the remainder", function()
-    assert.same({ 7, 2, 11, 0, 4, 19 }, reference.select(TABLE, "percentile", 0, 3, 10))
-    assert.same({ 15, 16, 17, 18, 20 }, reference.select(TABLE, "percentile", 9, 10, 10))
-    assert.same({}, reference.select(TABLE, "percentile", 0, 50, 100)) -- fewer examples than percentiles
-  end)
-
-  it("intersects several metrics and leaves out what it has", function()
-    local clusters = reference.clusters(23, {
-      { name = "v", kind = "value", rows = TABLE }, { name = "p", kind = "percentile", rows = GROUPS, max = 10 },
-      { name = "length", single = true },
-    })
-    assert.same({ 0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11 }, clusters:advance { v = 14, p = 6, length = 8 })
-    assert.same({ 8, 12, 13 }, clusters:advance { v = 20, p = 7, length = 8 })
-    assert.is_nil(clusters:advance { v = 26, p = 8, length = 16 })
-    assert.same({ 14, 15, 16, 17, 18, 19, 20, 21, 22 }, clusters:advance { v = 33, p = 10, length = 16 })
-    assert.equal(23, #clusters:unlocked())
-  end)
-
-  it("has everything at once if no metric selects", function()
-    local clusters = reference.clusters(3, { { name = "length", single = true } })
-    assert.same({ 0, 1, 2 }, clusters:advance { length = 8 })
-    assert.is_nil(clusters:advance { length = 16 })
-    assert.same({ 0, 1, 2 }, clusters:unlocked())
-  end)
-end)
 
 describe("a curriculum by value", function()
   it("draws from what is unlocked, every example with the same chance", function()
@@ -304,7 +258,7 @@ end)
 
 describe("a loader with a curriculum", function()
   local function make(more)
-    local schedules = {
+    return sr.curriculum(with({
       sequences = steps(16, 32, 12), window = 3,
       length = sr.schedule.new { kind = "length", min = 16, max = 40, total = 30, quantum = 8, by = "sequences" },
       metrics = {
@@ -313,9 +267,7 @@ describe("a loader with a curriculum", function()
           return c.real_tokens > 5000 and 40 or 20
         end },
       },
-    }
-    for key, value in pairs(more or {}) do schedules[key] = value end
-    return sr.curriculum(schedules)
+    }, more))
   end
 
   it("gives the same updates with any number of workers, and after a stop anywhere", function()
@@ -463,9 +415,8 @@ describe("a curriculum is refused", function()
   it("if it makes no sense", function()
     assert.error_matches(function() sr.curriculum {} end, "either sequences or tokens")
     assert.error_matches(function() sr.curriculum { sequences = 3, order = "esay" } end, "did you mean 'easy'")
-    assert.error_matches(function()
-      sr.curriculum { sequences = 3, order = "competence", metrics = { a = { metric = by_length, schedule = 3 } } }
-    end, "curriculum.a: order competence needs a schedule with min, max and total")
+    fails.raising("curriculum.a: order competence needs a schedule with min, max and total", sr.curriculum,
+      { sequences = 3, order = "competence", metrics = { a = { metric = by_length, schedule = 3 } } })
     assert.error_matches(function() sr.curriculum(metric { schedule = 3 }) end, "curriculum.rarity: metric is missing")
     assert.error_matches(function() sr.curriculum(metric { metric = {} }) end, "schedule is missing")
     assert.error_matches(function() sr.curriculum { sequences = 3 }:explain(1) end, "open a loader")

@@ -1,34 +1,26 @@
 -- From text to data sets, as seen from a Lua program.
 
+local fails = require("tests.support.fails")
 local program = require "tests.support.program"
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
+local with = require("tests.support.with")
 
 local folder = program.folder()
 
-local function file(name, bytes)
-  local path = folder .. "/" .. name
-  assert(sys.write_file(path, bytes))
-  return path
-end
+local function file(name, bytes) return program.write(folder, name, bytes) end
 
 local function read(path) return assert(sys.read_file(path, 1 << 24)) end
 
 local WORDS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n##s\non\nmat\n.\nmask\n[\n]\n"
 local TEXT = "The cat sat. The cat sat on the mat.\nOn the mats sat the cat.\n\nCats sat. [MASK] sat.\n"
 
-local vocab, text
-
-setup(function()
-  vocab, text = file("vocab.txt", WORDS), file("text.txt", TEXT)
-end)
+local vocab, text = file("vocab.txt", WORDS), file("text.txt", TEXT)
 
 ---Prepares text and opens the result.
 local function corpus(options, open)
   local out = folder .. "/x.sqr"
-  local given = { inputs = text, vocab = vocab, out = out, overwrite = true }
-  for key, value in pairs(options or {}) do given[key] = value end
-  local counts = assert(sr.data.prepare(given))
+  local counts = assert(sr.data.prepare(with({ inputs = text, vocab = vocab, out = out, overwrite = true }, options)))
   return assert(sr.data.open(out, open or { held = 0 })), counts
 end
 
@@ -94,12 +86,9 @@ describe("prepare", function()
       { folder .. "/nowhere.txt", "missing", "nowhere.txt" },
     }
     for _, case in ipairs(cases) do
-      local done, message, code = sr.data.prepare {
+      fails.returning(case[2], case[3], sr.data.prepare {
         inputs = case[1], vocab = vocab, out = folder .. "/x.sqr", overwrite = true,
-      }
-      assert.is_nil(done)
-      assert.equal(case[2], code)
-      assert.is_truthy(message:find(case[3], 1, true), message)
+      })
     end
     assert.is_true(before == read(folder .. "/x.sqr"))
     for _, name in ipairs(assert(sys.list(folder))) do assert.is_nil(name:find("tmp-", 1, true)) end
@@ -114,9 +103,8 @@ describe("prepare", function()
 
   it("says what to do if there is too little text to hold any out", function()
     local ds = corpus({ inputs = file("one.txt", "The cat sat.\n") }, { held = 0.3 })
-    local loader, message = sr.data.loader { data = ds, part = "held", max_len = 32 }
-    assert.is_nil(loader)
-    assert.truthy(message:find("the part 'held' is empty; hold out more, or nothing (held: 0)", 1, true))
+    fails.returning(nil, "the part 'held' is empty; hold out more, or nothing (held: 0)",
+      sr.data.loader { data = ds, part = "held", max_len = 32 })
   end)
 
   it("names the temporary file left behind by a killed process", function()
@@ -128,42 +116,30 @@ describe("prepare", function()
   end)
 
   it("says how to make a missing data set", function()
-    local ds, message, code = sr.data.open(folder .. "/nowhere.sqr")
-    assert.is_nil(ds)
-    assert.equal("missing", code)
-    assert.is_truthy(message:find("such data set; create one with `seqrun recipes/prepare.lua`$"), message)
+    fails.returning("missing", "such data set; create one with `seqrun recipes/prepare.lua`$",
+      sr.data.open(folder .. "/nowhere.sqr"))
   end)
 
   it("rejects a vocabulary without [MASK]", function()
     local bad = file("bad.txt", (WORDS:gsub("%[MASK%]", "word")))
-    local done, message, code = sr.data.prepare { inputs = text, vocab = bad, out = folder .. "/y.sqr" }
-    assert.is_nil(done)
-    assert.equal("data", code)
-    assert.is_truthy(message:find("[MASK]", 1, true))
+    fails.returning("data", "[MASK]", sr.data.prepare { inputs = text, vocab = bad, out = folder .. "/y.sqr" })
   end)
 
   it("reports invalid options", function()
     assert.has_error(function() sr.data.prepare { inputs = text, out = "x", vocap = vocab } end)
     assert.has_error(function() sr.data.prepare { inputs = text, out = "x" } end)
-    local _, message, code = sr.data.prepare { inputs = "-", out = folder .. "/y.sqr", vocab = { size = 40 } }
-    assert.equal("config", code)
-    assert.is_truthy(message:find("read once", 1, true))
-    _, message, code = sr.data.prepare { inputs = {}, out = folder .. "/y.sqr", vocab = vocab }
-    assert.equal("config", code)
-    assert.is_truthy(message:find("inputs is empty", 1, true))
-    assert.error_matches(function()
-      sr.data.prepare { inputs = text, out = "x", vocab = { sise = 40 } }
-    end, "did you mean 'size'")
+    fails.returning("config", "read once",
+      sr.data.prepare { inputs = "-", out = folder .. "/y.sqr", vocab = { size = 40 } })
+    fails.returning("config", "inputs is empty",
+      sr.data.prepare { inputs = {}, out = folder .. "/y.sqr", vocab = vocab })
+    fails.raising("did you mean 'size'", sr.data.prepare, { inputs = text, out = "x", vocab = { sise = 40 } })
   end)
 
   it("checks that it can write before it starts", function()
     local made = {}
-    local done, message, code = sr.data.prepare {
+    fails.returning("storage", "name a file, not a directory", sr.data.prepare {
       inputs = text, out = folder, vocab = { size = 40 }, progress = function(line) made[#made + 1] = line end,
-    }
-    assert.is_nil(done)
-    assert.equal("storage", code)
-    assert.is_truthy(message:find("name a file, not a directory", 1, true), message)
+    })
     assert.same({}, made)
   end)
 end)
@@ -178,19 +154,13 @@ describe("open", function()
     }
     for i, case in ipairs(cases) do
       local path = file("bad" .. i .. ".sqr", case)
-      local ds, message, code = sr.data.open(path)
-      assert.is_nil(ds)
-      assert.equal("data", code)
-      assert.is_truthy(message:find(path, 1, true), message)
+      fails.returning("data", path, sr.data.open(path))
     end
   end)
 
   it("detects a flipped bit when it reads the tokens", function()
-    local bytes = (function()
-      corpus()
-      return read(folder .. "/x.sqr")
-    end)()
-    local at = 40
+    corpus()
+    local bytes, at = read(folder .. "/x.sqr"), 40
     local path = file("flip.sqr", bytes:sub(1, at - 1) .. string.char(bytes:byte(at) ~ 1) .. bytes:sub(at + 1))
     local ds, _, code = sr.data.open(path, { held = 0 })
     if ds then
@@ -204,10 +174,7 @@ describe("open", function()
   it("rejects another vocabulary and names both", function()
     corpus()
     local other = file("other.txt", WORDS .. "dog\n")
-    local ds, message, code = sr.data.open(folder .. "/x.sqr", { vocab = other })
-    assert.is_nil(ds)
-    assert.equal("data", code)
-    assert.is_truthy(message:find("of 15 tokens, not with", 1, true), message)
+    fails.returning("data", "of 15 tokens, not with", sr.data.open(folder .. "/x.sqr", { vocab = other }))
     assert.is_truthy(sr.data.open(folder .. "/x.sqr", { vocab = vocab }))
   end)
 
@@ -287,9 +254,7 @@ describe("fixed examples", function()
   end)
 
   it("are rejected if there are none", function()
-    local count, _, code = sr.data.write { out = folder .. "/none.sqr", vocab = vocab, examples = {} }
-    assert.is_nil(count)
-    assert.equal("data", code)
+    fails.returning("data", "", sr.data.write { out = folder .. "/none.sqr", vocab = vocab, examples = {} })
     assert.is_false(sys.exists(folder .. "/none.sqr"))
   end)
 end)
@@ -324,18 +289,13 @@ describe("stats", function()
   end)
 
   it("says what it was given instead of a data set", function()
-    local function refused(path)
-      local code, out, err = program.run { "stats", path }
-      assert.equal("", out)
-      return code, err
-    end
     corpus { inputs = file("some.txt", "The cat sat.\n") }
-    local code, err = refused(folder .. "/y.sqr")
-    assert.equal(3, code)
-    assert.matches("y.sqr: no such data set.*did you mean '[^']+/e.sqr'", err)
-    assert.matches("did you mean '[^']+/x.sqr'", select(2, refused(folder .. "/x")))
-    code, err = refused("tests/data/model/tiny/vocab.txt")
-    assert.equal(3, code)
-    assert.matches("vocab.txt: a vocabulary, not a data set; seqrun info ", err)
+    for path, words in pairs {
+      [folder .. "/y.sqr"] = "y.sqr: no such data set.*did you mean '[^']+/e.sqr'",
+      [folder .. "/x"] = "did you mean '[^']+/x.sqr'",
+      ["tests/data/model/tiny/vocab.txt"] = "vocab.txt: a vocabulary, not a data set; seqrun info ",
+    } do
+      assert.equal("", (fails.exiting(3, words, { "stats", path })))
+    end
   end)
 end)

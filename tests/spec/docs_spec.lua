@@ -17,8 +17,7 @@ local function run_examples(name)
   for text in read(name):gmatch("```lua\n(.-)```") do
     count = count + 1
     local path = program.write(folder, ("example%d.lua"):format(count), text)
-    local code, _, err = program.run({ path }, { before = ("cd '%s' &&"):format(folder) })
-    assert.equal(0, code, err)
+    program.ok({ path }, { before = ("cd '%s' &&"):format(folder) })
   end
   return count
 end

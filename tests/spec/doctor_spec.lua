@@ -3,11 +3,23 @@
 local doctor = require "seqrun.commands.doctor"
 local fault = require("tests.support.fault")
 local json = require "seqrun.core.json"
+local program = require("tests.support.program")
 
-local function gpu_finding(answer)
-  for _, finding in ipairs(answer.findings) do
-    if finding.name == "GPU" then return finding end
+---The finding of this name.
+local function find(findings, name)
+  for _, finding in ipairs(findings) do
+    if finding.name == name then return finding end
   end
+end
+
+---What the doctor prints with a plug-in whose device is this, or in this environment.
+local function said(before, ...)
+  local _, out = program.run({ "doctor", ... }, { before = before })
+  return out
+end
+
+local function odd(device)
+  return ("SEQRUN_ODD=%s SEQRUN_PLUGINS='%s'"):format(device, require("tests.support.devices").plugin("odd"))
 end
 
 describe("the doctor", function()
@@ -34,10 +46,7 @@ describe("the doctor", function()
 
   it("detects a directory that is not writable", function()
     fault.storage(1, "EROFS", "rename")
-    local seen
-    for _, f in ipairs(doctor.examine()) do
-      if f.name == "runs" then seen = f end
-    end
+    local seen = find(doctor.examine(), "runs")
     assert.is_false(seen.ok)
     assert.matches("Read%-only file system", seen.facts)
     assert.matches("%-%-out", seen.command)
@@ -53,19 +62,15 @@ describe("the doctor", function()
   end)
 
   it("lists GPUs, and says why one cannot be used", function()
-    local program = require("tests.support.program")
-    local odd = require("tests.support.devices").plugin("odd")
-    local _, out = program.run({ "doctor" }, { before = ("SEQRUN_ODD=cuda SEQRUN_PLUGINS='%s'"):format(odd) })
+    local out = said(odd "cuda")
     local gpu = "Odd 1000, odd_1, 1.5 GiB (0.0 GiB free)"
     local line = ("GPU              cuda: %s; cuda:1: %s: it has no memory"):format(gpu, gpu)
     assert.is_truthy(out:find(line, 1, true), out)
-
-    _, out = program.run({ "doctor", "--json" }, { before = ("SEQRUN_ODD=cuda SEQRUN_PLUGINS='%s'"):format(odd) })
     local first = {
       device = "cuda", model = "Odd 1000", arch = "odd_1", memory = 3 << 29, free = 0, driver = "", runtime = "",
     }
     local second = setmetatable({ device = "cuda:1", problem = "it has no memory" }, { __index = first })
-    local gpus = gpu_finding(json.decode(out)).gpus
+    local gpus = find(json.decode(said(odd "cuda", "--json")).findings, "GPU").gpus
     assert.equal(2, #gpus)
     for i, wanted in ipairs { first, second } do
       for key in pairs(first) do assert.equal(wanted[key], gpus[i][key], key) end
@@ -74,21 +79,15 @@ describe("the doctor", function()
   end)
 
   it("gives the reason where there is no GPU", function()
-    local program = require("tests.support.program")
-    local odd = require("tests.support.devices").plugin("odd")
-    local before = ("SEQRUN_ODD=nogpu SEQRUN_PLUGINS='%s'"):format(odd)
-    local _, out = program.run({ "doctor", "--json" }, { before = before })
-    local found = gpu_finding(json.decode(out))
+    local out = said(odd "nogpu", "--json")
+    local found = find(json.decode(out).findings, "GPU")
     assert.is_truthy(out:find('"gpus":[]', 1, true), out)
     assert.equal("odd: the driver is missing", found.missing)
   end)
 
   it("does not fail where one process trains: without mpirun", function()
-    local program = require("tests.support.program")
-    local _, out = program.run({ "doctor", "--json" }, { before = "PATH=/nowhere" })
-    for _, finding in ipairs(json.decode(out).findings) do
-      if finding.name == "ranks" then assert.is_true(finding.ok, finding.facts) end
-    end
+    local finding = find(json.decode(said("PATH=/nowhere", "--json")).findings, "ranks")
+    assert.is_true(finding.ok, finding.facts)
   end)
 
   it("names driver and CUDA version of a GPU", function()
@@ -100,9 +99,8 @@ describe("the doctor", function()
   end)
 
   it("prints JSON on request, with exit code 0 or 1", function()
-    local pipe = assert(io.popen((arg[-1] or "build/seqrun") .. " doctor --json"))
-    local answer = assert(json.decode(pipe:read("a")))
-    local _, _, code = pipe:close()
+    local code, out = program.run { "doctor", "--json" }
+    local answer = assert(json.decode(out))
     assert.equal(answer.ok and 0 or 1, code)
     assert.is_true(#answer.findings >= 8)
   end)

@@ -5,12 +5,10 @@ local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 local vector_file = require("seqrun.predict.vector_file")
 
-local folder
+local folder = program.folder()
 
 setup(function()
-  folder = program.folder()
-  local words = small.words(small.corpus(folder, 40), "--out", folder .. "/run", "--max-steps", "1")
-  assert.equal(0, (program.run(words)))
+  program.ok(small.words(small.corpus(folder, 40), "--out", folder .. "/run", "--max-steps", "1"))
 end)
 
 ---Names in the folder that begin so.
@@ -51,19 +49,17 @@ describe("vectors of encode", function()
   end)
 end)
 
-describe("exports", function()
-  it("into one place at the same time leave one that is whole #slow", function()
-    assert.equal(0, (program.run { "export", folder .. "/run", folder .. "/alone" }))
-    local wanted = sys.list(folder .. "/alone")
-    for round = 1, 3 do
-      local both = folder .. "/both" .. round
-      local one = ("'%s' export '%s/run' '%s' --force"):format(program.path, folder, both)
-      assert(os.execute(("(%s & %s & wait) >'%s/said' 2>&1"):format(one, one, folder)))
-      assert.same(wanted, sys.list(both))
-      for _, name in ipairs(wanted) do
-        assert.equal(sys.hash_file(folder .. "/alone/" .. name), sys.hash_file(both .. "/" .. name), name)
-      end
+it("exports into one place at the same time leave one that is whole #slow", function()
+  assert.equal(0, (program.run { "export", folder .. "/run", folder .. "/alone" }))
+  local wanted = sys.list(folder .. "/alone")
+  for round = 1, 3 do
+    local both = folder .. "/both" .. round
+    local one = ("'%s' export '%s/run' '%s' --force"):format(program.path, folder, both)
+    assert(os.execute(("(%s & %s & wait) >'%s/said' 2>&1"):format(one, one, folder)))
+    assert.same(wanted, sys.list(both))
+    for _, name in ipairs(wanted) do
+      assert.equal(sys.hash_file(folder .. "/alone/" .. name), sys.hash_file(both .. "/" .. name), name)
     end
-    assert.same({}, names("^%.both"))
-  end)
+  end
+  assert.same({}, names("^%.both"))
 end)

@@ -6,9 +6,7 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
-local folder
-
-setup(function() folder = program.folder() end)
+local folder = program.folder()
 
 ---All files below a directory, with their sizes and times.
 local function listing(path)
@@ -24,13 +22,11 @@ local function check(words, expected)
   local before = listing(folder)
   local dry = table.move(words, 1, #words, 1, {})
   dry[#dry + 1] = "--dry-run"
-  local code, out, err = program.run(dry, { before = ("cd '%s' && "):format(here) })
-  assert.equal(0, code, err)
+  local out, err = program.ok(dry, { before = ("cd '%s' && "):format(here) })
   assert.matches("nothing was written", out)
   assert.matches(expected, out .. err)
   assert.equal(before, listing(folder))
-  code, out, err = program.run(words, { before = ("cd '%s' && "):format(here) })
-  assert.equal(0, code, out .. err)
+  program.ok(words, { before = ("cd '%s' && "):format(here) })
   assert.not_equal(before, listing(folder))
 end
 
@@ -56,8 +52,7 @@ end, "real_tokens")]])
     local words = small.words(small.corpus(folder), "--dry-run", "--out", folder .. "/tokens")
     words[1] = program.write(folder, "tokens.lua", recipe)
     program.write(folder, "tokens.yaml", sr.must(sys.read_file("recipes/pretrain.yaml")))
-    local code, out, err = program.run(words)
-    assert.equal(0, code, err)
+    local out = program.ok(words)
     assert.matches("\n +rate +a function of real_tokens\n", out)
   end)
 

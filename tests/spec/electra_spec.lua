@@ -1,6 +1,7 @@
 -- recipes/electra.lua: its targets, both networks and SAS, packed and alone, gradients, runs, ranks, what is exported.
 
 local bert = require("tests.support.bert")
+local fails = require("tests.support.fails")
 local families = require("tests.support.families")
 local json = require("seqrun.core.json")
 local mpi = require("tests.support.mpi")
@@ -13,50 +14,28 @@ local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
 local folder = program.folder()
 local corpus = small.corpus(folder)
-program.write(folder, "empty.yaml", "seed: 3\n")
 
 local function words(out, ...)
-  return table.move({ ... }, 1, select("#", ...), 27, {
-    "recipes/electra.lua", "config=" .. folder .. "/empty.yaml", "data.file=" .. corpus, "data.max_len=48",
-    "data.held=0.1", "batch.sequences=24", "batch.micro_packs=4", "model.embedding_size=8", "model.hidden_size=32",
-    "model.num_hidden_layers=2", "model.num_attention_heads=4", "model.intermediate_size=64",
-    "model.max_position_embeddings=48", "rate.peak=1e-2", "rate.warmup=3", "rate.total=200", "save.minutes=0",
-    "save.every=0", "log.every=1", "eval.updates=0", "mask.max=8", "model.hidden_dropout_prob=0", "seed=2", "--quiet",
-    "--out", folder .. "/" .. out,
-  })
+  return small.recipe("electra", corpus, "model.embedding_size=8", "model.hidden_size=32", "model.num_hidden_layers=2",
+    "model.num_attention_heads=4", "model.intermediate_size=64", "model.max_position_embeddings=48", "rate.warmup=3",
+    "rate.total=200", "model.hidden_dropout_prob=0", "seed=2", "--quiet", "--out", folder .. "/" .. out, ...)
 end
 
----The last checkpoint of a run, and its checksums.
-local function last_of(out)
-  local path = sr.must(sr.checkpoint.resolve(folder .. "/" .. out))
-  return path, small.weights(folder .. "/" .. out, tonumber(path:match("step%-(%d+)")))
-end
+---Checksums of the last checkpoint of a run, its step and its path.
+local function last_of(out) return small.newest(folder .. "/" .. out) end
 
-local function run(list)
-  local code, _, err = program.run(list)
-  assert.equal(0, code, err)
-end
-
----The values of a config with these words.
-local function config_of(...)
-  local schema, rules = sr.run.schema(sr.tasks.electra)
-  local list = words("none", ...)
-  local keys = {}
-  for _, word in ipairs(list) do
-    if word:find("^[%w_.]+=") and not word:find("^config=") then keys[#keys + 1] = word end
-  end
-  return sr.must(require("seqrun.config").load { schema = schema, rules = rules, arguments = keys }).values
-end
+local run = program.ok
 
 ---A model and a loader of a config.
 local function parts(...)
-  local cfg = config_of(...)
+  local cfg = small.values(sr.tasks.electra, words("none", ...))
   cfg.data.prefetch = 0
   local opened = sr.must(sr.data.open(corpus, { held = 0.1 }))
   local task = sr.tasks.electra
   return task.model(cfg, opened), sr.must(sr.data.loader(task.loader_options(cfg, opened, "train")))
 end
 
+local it_on = require("tests.support.devices").it_on(it)
 local on = require("tests.support.devices").on
 
 local BOTH = { "electra.by=generator", "electra.by=itself" }
@@ -118,37 +97,20 @@ for _, by in ipairs(BOTH) do
       end)
     end)
 
-    it("has gradients on ref that finite differences confirm", function()
-      on("ref", function()
-        local model, loader = parts(by)
-        local batch = loader:batch_of { 3, 1 }
-        local names = { "electra.embeddings.LayerNorm.weight", "discriminator_predictions.dense.bias",
-          "electra.encoder.layer.1.output.dense.bias" }
-        -- the draws are not a function of the weights: ids stay as they are while these move
-        local kept = sr.ops.sample
-        local drawn = {}
-        sr.ops.sample = function(...)
-          drawn.ids = drawn.ids or kept(...):keep()
-          return drawn.ids
-        end
-        local losses = model:losses(batch)
-        losses.total:backward()
-        for _, name in ipairs(names) do
-          local master = model.params:master(name):detach()
-          local values, grad = master:totable(), model.params:get(name):grad():totable()
-          for _, i in ipairs { 1, 5 } do
-            local function at(value)
-              local quiet <close> = sr.no_grad()
-              master:narrow(1, i, 1):fill_(value)
-              return model:losses(batch).total:item()
-            end
-            local slope = (at(values[i] + 1e-5) - at(values[i] - 1e-5)) / 2e-5
-            at(values[i])
-            assert.near(slope, grad[i], 1e-5 * math.max(1, math.abs(slope)), name)
-          end
-        end
-        sr.ops.sample = kept
-      end)
+    it_on("ref", "has gradients on ref that finite differences confirm", function()
+      local model, loader = parts(by)
+      local batch = loader:batch_of { 3, 1 }
+      local names = { "electra.embeddings.LayerNorm.weight", "discriminator_predictions.dense.bias",
+        "electra.encoder.layer.1.output.dense.bias" }
+      -- the draws are not a function of the weights: ids stay as they are while these move
+      local kept = sr.ops.sample
+      local drawn = {}
+      sr.ops.sample = function(...)
+        drawn.ids = drawn.ids or kept(...):keep()
+        return drawn.ids
+      end
+      finally(function() sr.ops.sample = kept end)
+      bert.check_gradients(model.params, names, function() return model:losses(batch).total end, 2)
     end)
 
     it("#slow resumes to the bit", function()
@@ -156,8 +118,8 @@ for _, by in ipairs(BOTH) do
       run(words(name, by, "rate.total=12"))
       run(words(name .. "-half", by, "rate.total=12", "--max-steps", "7"))
       run { "recipes/electra.lua", "--resume=" .. folder .. "/" .. name .. "-half", "--quiet" }
-      local path, bits = last_of(name)
-      local half, others = last_of(name .. "-half")
+      local bits, _, path = last_of(name)
+      local others, _, half = last_of(name .. "-half")
       assert.same(bits, others)
       if by == BOTH[2] then
         local kept = sys.read_file(path .. "/trainer/predictions.bin", 1 << 24)
@@ -190,13 +152,10 @@ for _, by in ipairs(BOTH) do
       assert.is_true(tell.params:get("electra.embeddings.word_embeddings.weight"):tostring_bytes()
         == model.params:get("electra.embeddings.word_embeddings.weight"):tostring_bytes())
       assert.equal(5, #sr.must(sr.fill.open(out .. "-generator")):one("The cat [MASK] the dog.").masks[1])
-      local none, message = sr.checkpoint.export(folder .. "/" .. name, out .. "-x", { network = "teacher" })
-      assert.is_nil(none)
-      assert.matches("unknown network 'teacher'; choose discriminator or generator", message)
+      fails.returning(nil, "unknown network 'teacher'; choose discriminator or generator",
+        sr.checkpoint.export(folder .. "/" .. name, out .. "-x", { network = "teacher" }))
       assert.is_truthy(sr.checkpoint.export(out, out .. "-again"))
-      none, message = sr.checkpoint.export(out, out .. "-y", { network = "generator" })
-      assert.is_nil(none)
-      assert.matches("leave out %-%-network", message)
+      fails.returning(nil, "leave out %-%-network", sr.checkpoint.export(out, out .. "-y", { network = "generator" }))
     end)
 
     it("#slow trains a discriminator with experts, and resumes it to the bit", function()
@@ -207,7 +166,7 @@ for _, by in ipairs(BOTH) do
       assert.is_true(lines[12].balance_loss >= 0.9 and lines[12].experts_busiest >= 1)
       run(words("again-" .. out, "--max-steps", "7", table.unpack(options)))
       run(words("again-" .. out, "--resume", table.unpack(options)))
-      assert.same({ select(2, last_of("mixture-" .. out)) }, { select(2, last_of("again-" .. out)) })
+      assert.same((last_of("mixture-" .. out)), (last_of("again-" .. out)))
       local trained = sr.must(sr.nn.pretrained(folder .. "/mixture-" .. out))
       assert.same({ [0] = 0, 2 }, trained.design.experts.counts)
     end)
@@ -230,18 +189,15 @@ for _, by in ipairs(BOTH) do
     on_ranks("#slow has the same bits on several ranks", function()
       local name = "one-" .. by:match("=(%l+)")
       run(words(name, by, "--max-steps", "12", "threads=1"))
-      local code, _, err = mpi.run(2, words(name .. "-two", by, "--max-steps", "12", "threads=1"))
-      assert.equal(0, code, err)
-      assert.same(select(2, last_of(name)), select(2, last_of(name .. "-two")))
+      program.works(mpi.run(2, words(name .. "-two", by, "--max-steps", "12", "threads=1")))
+      assert.same((last_of(name)), (last_of(name .. "-two")))
     end)
   end)
 end
 
 describe("what ELECTRA refuses", function()
   local function refused(text, ...)
-    local code, _, err = program.run(words("refused", ...))
-    assert.equal(2, code, err)
-    assert.is_truthy(err:find(text, 1, true), err)
+    fails.exiting(2, text, words("refused", ...))
   end
 
   it("#slow is said before the run", function()
@@ -249,10 +205,8 @@ describe("what ELECTRA refuses", function()
       "electra.by=itself", "data.nsp=true")
     refused("and data.short_seq_prob draws other sequences", "electra.by=itself", "data.short_seq_prob=0.1")
     refused("data.max_len is 64, but the model reads at most 48 tokens", "data.max_len=64")
-    local code, _, err = program.run { "recipes/electra.lua", "config=" .. folder .. "/empty.yaml", "rate.peak=1",
-      "rate.total=9", "data.file=" .. corpus, "model.family=bert", "--out", folder .. "/refused" }
-    assert.equal(2, code)
-    assert.is_truthy(err:find("the family bert has no head for replaced tokens; choose electra", 1, true), err)
+    fails.exiting(2, "the family bert has no head for replaced tokens; choose electra",
+      small.recipe("electra", corpus, "rate.total=9", "model.family=bert", "--out", folder .. "/refused"))
   end)
 
   it("#slow are networks of another vocabulary", function()
@@ -264,9 +218,7 @@ describe("what ELECTRA refuses", function()
     sr.must(sr.data.prepare { inputs = { input }, vocab = { size = 120 }, out = place .. "/other.sqr" })
     local list = words("refused", "init.from=" .. folder .. "/own")
     list[3] = "data.file=" .. place .. "/other.sqr"
-    local code, _, err = program.run(list)
-    assert.equal(3, code, err)
-    assert.matches("init.from: the tokenizer of .* %(120 and 120 tokens, first difference at id %d+", err)
+    fails.exiting(3, "init.from: the tokenizer of .* %(120 and 120 tokens, first difference at id %d+", list)
   end)
 
   it("are predictions of other sequences, and files that are cut short", function()
@@ -282,15 +234,11 @@ describe("what ELECTRA refuses", function()
     own:begin { index = 1 }
     assert.same({ 3, 4 }, own:of(7, 2))
     assert.not_same({ 3, 4 }, own:of(7, 2, true))
-    local good, message = pcall(own.of, own, 7, 3)
-    assert.is_false(good)
-    assert.matches("sequence 7 has 3 masked tokens, but 2 saved predictions", tostring(message))
+    fails.raising("sequence 7 has 3 masked tokens, but 2 saved predictions", own.of, own, 7, 3)
     local again = Predictions.new({ 0, 5, 5 }, 1)
     again:unpack(own:pack())
     assert.same({ 3, 4 }, again:of(7, 2))
-    good, message = pcall(again.unpack, again, own:pack():sub(1, -2))
-    assert.is_false(good)
-    assert.matches("cut short", tostring(message))
+    fails.raising("cut short", again.unpack, again, own:pack():sub(1, -2))
     for _, id in ipairs(Predictions.new({ 0, 5, 0, 1 }, 3):of(1, 50)) do assert.is_true(id == 1 or id == 3) end
   end)
 end)

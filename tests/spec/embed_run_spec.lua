@@ -1,5 +1,6 @@
 -- recipes/embed.lua on small files: what it learns, what it refuses, what it leaves for other programs.
 
+local fails = require("tests.support.fails")
 local files = require("tests.support.task_files")
 local json = require("seqrun.core.json")
 local mpi = require("tests.support.mpi")
@@ -8,7 +9,7 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
-local folder, base
+local folder = program.folder()
 
 local function path(name) return folder .. "/" .. name end
 local function write(name, text)
@@ -45,10 +46,7 @@ local function scored_file(name, count)
   return write(name, table.concat(lines, "\n") .. "\n")
 end
 
-setup(function()
-  folder = program.folder()
-  base = files.encoder(path("base"))
-end)
+local base = files.encoder(path("base"))
 
 local function words(data, out, ...)
   return {
@@ -59,8 +57,7 @@ end
 
 ---Runs the recipe; returns the last evaluation, and what was printed.
 local function train(data, out, ...)
-  local code, text, err = program.run(words(data, out, ...))
-  assert.equal(0, code, text .. err)
+  local text, err = program.ok(words(data, out, ...))
   local lines = small.metrics(path(out), "eval")
   return lines[#lines], text .. err
 end
@@ -82,19 +79,16 @@ describe("recipes/embed.lua", function()
       sys.read_file(sr.must(sr.checkpoint.pretrained(path("pairs"))).path .. "/modules.json"))
     assert.equal("1_Pooling", modules[2].path)
     assert.equal(3, #modules)
-    local code, out, err = program.run { "recipes/search.lua", "model=" .. path("pairs"), "texts=" .. data, "w25 w3",
+    local out = program.ok { "recipes/search.lua", "model=" .. path("pairs"), "texts=" .. data, "w25 w3",
       "top=3" }
-    assert.equal(0, code, err)
     for found in out:gmatch("[^\n]+") do assert.matches("w25", found) end
     assert.equal(3, select(2, out:gsub("\n", "")))
-    code, out, err = program.run { "recipes/search.lua", "mdel=x", "a question" }
-    assert.same({ 2, "" }, { code, out })
-    assert.matches("search: unknown key 'mdel'; choose model, texts or top", err)
-    code, out, err = program.run { "predict", path("pairs"), data } -- its columns have the usual names
-    assert.equal(0, code, err)
+    out = fails.exiting(2, "search: unknown key 'mdel'; choose model, texts or top",
+      { "recipes/search.lua", "mdel=x", "a question" })
+    assert.equal("", out)
+    out = program.ok { "predict", path("pairs"), data } -- its columns have the usual names
     assert.equal(120, select(2, out:gsub('"similarity"', "")))
-    code, out, err = program.run { "export", path("pairs"), path("sent") }
-    assert.equal(0, code, err)
+    out = program.ok { "export", path("pairs"), path("sent") }
     assert.matches('load it   SentenceTransformer%("', out)
   end)
 
@@ -117,8 +111,7 @@ describe("recipes/embed.lua", function()
       texts[i] = json.encode { text = lines[i] }
     end
     local input = write("texts.jsonl", table.concat(texts, "\n") .. "\n")
-    local code, _, err = program.run { "encode", path("pairs"), input, "--out", path("teacher.safetensors") }
-    assert.equal(0, code, err)
+    program.ok { "encode", path("pairs"), input, "--out", path("teacher.safetensors") }
     train(input, "student", "embed.teacher=" .. path("teacher.safetensors"), "epochs=30", "embed.pool=cls",
       "log.every=1")
     local steps = small.metrics(path("student"))
@@ -130,13 +123,8 @@ describe("recipes/embed.lua", function()
   it("goes out and in again with a dense layer: the same vectors #slow", function()
     train(pairs_file("pairs.csv", 120), "dense", "epochs=1", "embed.dense=12", "embed.dense_activation=tanh",
       "embed.pool=last", "embed.normalise=false")
-    local code, _, err = program.run { "export", path("dense"), path("exported") }
-    assert.equal(0, code, err)
-    local function vectors(dir)
-      local good, out, problem = program.run({ "encode", dir }, { input = "w1 w2 w3\nw4\n" })
-      assert.equal(0, good, problem)
-      return out
-    end
+    program.ok { "export", path("dense"), path("exported") }
+    local function vectors(dir) return (program.ok({ "encode", dir }, { input = "w1 w2 w3\nw4\n" })) end
     assert.equal(vectors(path("dense")), vectors(path("exported")))
     assert.is_truthy(sys.exists(path("exported/2_Dense/model.safetensors")))
     local _, text = train(path("pairs.csv"), "again", "init.from=" .. path("exported"), "epochs=0.2")
@@ -144,10 +132,8 @@ describe("recipes/embed.lua", function()
     local config = json.decode(sys.read_file(sr.must(sr.checkpoint.pretrained(path("again"))).path
       .. "/2_Dense/config.json"))
     assert.equal(12, config.out_features)
-    local result
-    code, result, err = program.run({ "predict", path("exported"), "--format", "tsv" }, { input = "w1 w2\tw1 w2\n" })
-    assert.equal(0, code, err)
-    assert.is_near(1, json.decode(result).similarity, 1e-6)
+    local found = program.json({ "predict", path("exported"), "--format", "tsv" }, { input = "w1 w2\tw1 w2\n" })
+    assert.is_near(1, found.similarity, 1e-6)
   end)
 
   it("has the bits of one rank on two, and of a run that never stopped #slow", function()
@@ -160,8 +146,7 @@ describe("recipes/embed.lua", function()
     train(data, "stopped", "--resume", table.unpack(more))
     assert.same(weights("one", 12), weights("stopped", 12))
     if mpi.missing() then return pending(mpi.missing()) end
-    local code, text, err = mpi.run(2, words(data, "two", table.unpack(more)))
-    assert.equal(0, code, text .. err)
+    program.works(mpi.run(2, words(data, "two", table.unpack(more))))
     assert.same(weights("one", 12), weights("two", 12))
   end)
 
@@ -178,9 +163,7 @@ describe("recipes/embed.lua", function()
     local data = pairs_file("pairs.csv", 120)
     local line = train(data, "retrieval", "data.dev=" .. path("beir"), "epochs=8")
     assert.is_true(line.ndcg_at_10 > 0.8, line.ndcg_at_10)
-    local code, out, err = program.run { "eval", path("retrieval"), path("beir"), "--json" }
-    assert.equal(0, code, err)
-    local metrics = json.decode(out).metrics
+    local metrics = program.json({ "eval", path("retrieval"), path("beir"), "--json" }).metrics
     assert.equal(line.ndcg_at_10, metrics.ndcg_at_10)
     assert.equal(line.recall_at_1, metrics.recall_at_1)
     assert.matches("is a set for evaluation", refused(path("beir")))
@@ -203,9 +186,7 @@ describe("recipes/embed.lua", function()
     assert.matches("a negative is the positive itself",
       refused(write("same.csv", "anchor,positive,negative\nw1,w2,w2\nw3,w4,w5\n")))
     assert.matches("single texts, which need embed.teacher", refused(write("text.csv", "text\nw1\nw2\n")))
-    local code, _, err = program.run { "recipes/finetune.lua", "task=embed", "data.train=" .. data }
-    assert.equal(2, code)
-    assert.matches("run recipes/embed.lua", err)
+    fails.exiting(2, "run recipes/embed.lua", { "recipes/finetune.lua", "task=embed", "data.train=" .. data })
     assert.matches("curriculum.length: the texts of a row belong in one update",
       refused(data, "curriculum.length=16"))
     local function said(...) return (select(2, train(...))) end

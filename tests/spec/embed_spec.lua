@@ -5,15 +5,15 @@ local new_contrast = require("seqrun.tasks.embed.contrast")
 local Head = require("seqrun.tasks.embed.head")
 local json = require("seqrun.core.json")
 local objective = require("seqrun.tasks.embed.objective")
+local it_on = require("tests.support.devices").it_on(it)
+local on = require("tests.support.devices").on
 local program = require("tests.support.program")
 local ranking = require("seqrun.scores.ranking")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
 local VOCAB = "tests/data/model/tiny/vocab.txt"
-local folder
-
-setup(function() folder = program.folder() end)
+local folder = program.folder()
 
 ---Texts of parts, each of its own row by default.
 local function texts(...)
@@ -25,10 +25,7 @@ local function texts(...)
 end
 
 ---The value and the gradient of an objective, and of the same by finite differences.
-local function check_gradient(options, values, list)
-  local before = sr.device()
-  sr.use("ref")
-  local scope <close> = sr.scope()
+local function gradient_of(options, values, list)
   local loss = objective.new(options)
   local function at(rows) return loss:of(sr.tensor(rows), list).value end
   local found = loss:of(sr.tensor(values), list)
@@ -43,9 +40,10 @@ local function check_gradient(options, values, list)
       assert.is_near((above - below) / (2 * step), gradient[i][k], 1e-6)
     end
   end
-  sr.use(before)
   return found
 end
+
+local function check_gradient(...) return on("ref", gradient_of, ...) end
 
 local VALUES = {
   { 0.3, -0.8, 0.5 }, { -0.2, 0.4, 0.9 }, { 0.7, 0.1, -0.4 },
@@ -133,24 +131,17 @@ describe("the loss of an update", function()
     assert.is_near(0, (cosent({ 0.1, 0.9 }, { 2, 2 }, 20)), 0)
   end)
 
-  it("is the squared distance from a teacher's vectors", function()
-    local before = sr.device()
-    sr.use("ref")
+  it_on("ref", "is the squared distance from a teacher's vectors", function()
     local teacher = sr.tensor { { 1, 0, 0 }, { 0, 1, 0 } }
-    local found = check_gradient({ loss = "mse", temperature = 1, teacher = teacher },
+    local found = gradient_of({ loss = "mse", temperature = 1, teacher = teacher },
       { { 0.5, 0, 1 }, { 0, 1, 0 } }, texts({ 1, 0, "a" }, { 0, 0, "b" }))
     assert.is_near((0.25 + 1 + 1 + 1 + 1) / 6, found.value, 1e-9)
-    sr.use(before)
   end)
 
-  it("learns the temperature", function()
-    local before = sr.device()
-    sr.use("ref")
-    local scope <close> = sr.scope()
+  it_on("ref", "learns the temperature", function()
     local loss = objective.new { loss = "mnrl", temperature = 0.2, learn = true }
     local function at(x) return loss:of(sr.tensor(VALUES), rows, sr.tensor({ x }, { dtype = "f64" })) end
     assert.is_near((at(0.3 + 1e-5).value - at(0.3 - 1e-5).value) / 2e-5, at(0.3).scale:totable()[1], 1e-6)
-    sr.use(before)
   end)
 end)
 

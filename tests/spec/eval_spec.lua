@@ -1,5 +1,6 @@
 -- The command eval: metrics of a checkpoint on labelled files, as the run that made it reads them.
 
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
@@ -50,19 +51,17 @@ describe("the command eval", function()
     }))
     lock:close()
     local long = table.concat(task_model.words(), " ", 1, 30)
-    local code, out, err = program.run({ "predict", folder }, { input = long .. "\n" })
-    assert.equal(0, code, err)
+    local out, err = program.ok({ "predict", folder }, { input = long .. "\n" })
     assert.matches("1 text was truncated to 8 tokens", err)
     local whole = select(2, program.run({ "predict", folder, "--max-len", "32" }, { input = long .. "\n" }))
     assert.are_not.equal(whole, out)
     assert.equal(8, sr.must(sr.predict.open(folder)).max_len)
     local rows = program.write(dir, "long.tsv", "answer\tsentence\nno\t" .. long .. "\n")
-    local evaluated, told = program.run { "eval", folder, rows, "data.folder=" .. dir, "columns.text=sentence",
+    local told = program.ok { "eval", folder, rows, "data.folder=" .. dir, "columns.text=sentence",
       "columns.label=answer", "--json" }
-    assert.equal(0, evaluated)
-    local probability = json.decode(out).probability
-    local label = json.decode(out).label
-    assert.near(-math.log(label == "no" and probability or 1 - probability), json.decode(told).metrics.label_loss, 1e-4)
+    local found = json.decode(out)
+    assert.near(-math.log(found.label == "no" and found.probability or 1 - found.probability),
+      json.decode(told).metrics.label_loss, 1e-4)
   end)
 
   it("scores each of two heads, whatever keys its recipe had; export says that they stay beside the encoder", function()
@@ -79,22 +78,19 @@ describe("the command eval", function()
     lock:close()
     local texts = program.write(dir, "two.jsonl", '{"text":"the cat","label":"no"}\n{"text":"a dog","label":"yes"}\n')
     local tags = program.write(dir, "tags.jsonl", '{"tokens":["a","dog"],"tags":["X","Y"]}\n')
-    local code, out, err = program.run { "eval", folder, texts, "data.folder=" .. dir }
-    assert.equal(0, code, err)
+    local out, err = program.ok { "eval", folder, texts, "data.folder=" .. dir }
     assert.matches("scoring the head label of label, tags; %-%-head chooses another", err)
     assert.matches("\n  label loss %d", out)
-    code, out, err = program.run { "eval", folder, tags, "--head", "tags", "data.folder=" .. dir }
-    assert.equal(0, code, err)
+    out = program.ok { "eval", folder, tags, "--head", "tags", "data.folder=" .. dir }
     assert.matches("\n  tags loss %d", out)
     assert.matches("has no head 'tag'; its heads are label, tags",
       select(3, program.run { "eval", folder, tags, "--head", "tag" }))
     assert.matches("command line: unknown key 'nspp'", select(3, program.run { "eval", folder, texts, "nspp=1" }))
 
-    code, out, err = program.run { "export", folder, dir .. "/two_exported" }
-    assert.equal(0, code, err)
+    out = program.ok { "export", folder, dir .. "/two_exported" }
     assert.matches("no class with the heads label, tags", (out:gsub("%s+", " ")))
-    code, out = program.run { "eval", dir .. "/two_exported", tags, "--head", "tags", "data.folder=" .. dir }
-    assert.same({ 0, true }, { code, out:find("tags loss", 1, true) ~= nil })
+    out = program.ok { "eval", dir .. "/two_exported", tags, "--head", "tags", "data.folder=" .. dir }
+    assert.matches("tags loss", out)
   end)
 
   it("fits 80 columns with many classes and long texts, without control characters", function()
@@ -125,8 +121,7 @@ describe("the command eval", function()
   end)
 
   it("gives the same as JSON", function()
-    local code, out = eval("--json")
-    assert.equal(0, code)
+    local out = program.works(eval("--json"))
     local report = json.decode(out)
     assert.near(sr.scores.matthews(gold, guess), report.metrics.matthews, 1e-12)
     assert.same({ "no", "yes" }, { report.heads[1].classes[1].name, report.heads[1].classes[2].name })
@@ -139,34 +134,22 @@ describe("the command eval", function()
     assert.same({ 3, "" }, { code, out })
     assert.matches("other.csv:2: unknown label 'maybe'; the labels are no, yes; correct the file, or set data.bad=skip "
       .. "to leave such rows out$", (err:gsub("\n$", "")))
-    local function refused(command)
-      local exit, _, message = program.run(command)
-      return exit, message
-    end
-    code, err = refused { "eval", model, file, "data.folder=" .. dir }
-    assert.equal(3, code)
-    assert.matches("no column 'text'", err)
-    code, err = refused { "eval", model, file, "colums.text=sentence" }
-    assert.equal(2, code)
-    assert.matches("did you mean 'columns'", err)
-    code, err = refused { "eval", model, "columns.text=sentence" }
-    assert.equal(2, code)
-    assert.matches("no file to score on", err)
+    fails.exiting(3, "no column 'text'", { "eval", model, file, "data.folder=" .. dir })
+    fails.exiting(2, "did you mean 'columns'", { "eval", model, file, "colums.text=sentence" })
+    fails.exiting(2, "no file to score on", { "eval", model, "columns.text=sentence" })
   end)
 
   it("scores a pretrained checkpoint on text, which is nothing to label", function()
     local corpus = small.corpus(dir)
     local text = dir .. "/text.sqr"
     sr.must(sr.data.prepare { inputs = { dir .. "/corpus.txt" }, vocab = task_model.VOCAB, out = text })
-    local refused, _, why = program.run { "eval", model, text }
-    assert.equal(3, refused)
-    assert.matches("^seqrun: %S+text.sqr is a data set of text, without examples and labels; give labelled files", why)
+    fails.exiting(3, "^seqrun: %S+text.sqr is a data set of text, without examples and labels; give labelled files",
+      { "eval", model, text })
     local out = dir .. "/run"
     assert.equal(0, (program.run(small.words(corpus, "--out", out, "--max-steps", "1", "data.nsp=true"))))
-    local code, told = program.run { "eval", out, corpus, "--json", "--max-len", "48" }
-    assert.equal(0, code)
-    local line = json.decode(told).metrics
-    assert.equal("held", json.decode(told).part)
+    local told = program.json { "eval", out, corpus, "--json", "--max-len", "48" }
+    local line = told.metrics
+    assert.equal("held", told.part)
     assert.same({ "number", "number" }, { type(line.mlm_loss), type(line.nsp_accuracy) })
     assert.is_true(line.masked > 0)
     sys.remove(out)
@@ -177,8 +160,7 @@ describe("the command eval", function()
     local words = small.words(corpus, "--out", out, "--max-steps", "2", "eval.updates=0", "mask.prob=0.2", "seed=7")
     assert.equal(0, (program.run(words)))
     local lines = sr.must(sr.metrics.read(out))
-    local _, told = program.run { "eval", out, corpus, "--json" }
-    local line = json.decode(told).metrics
+    local line = program.json({ "eval", out, corpus, "--json" }).metrics
     for _, name in ipairs { "mlm_loss", "mlm_accuracy", "nsp_loss", "unigram_loss" } do
       assert.near(lines[#lines][name], line[name], 1e-5, name)
     end
@@ -189,18 +171,14 @@ describe("the command eval", function()
     assert.equal(0, (program.run { "export", out, dir .. "/exported" }))
     assert.matches("corpus.sqr: [%d,]+ masked tokens\n.*note: scored the whole data set, .*%-%-part held",
       select(2, program.run { "eval", dir .. "/exported", corpus }))
-    local _, whole = program.run { "eval", out, corpus, "--part", "train", "mask.prob=0.4", "--json" }
-    assert.equal("train", json.decode(whole).part)
-    assert.is_true(json.decode(whole).metrics.masked > 5 * line.masked)
+    local whole = program.json { "eval", out, corpus, "--part", "train", "mask.prob=0.4", "--json" }
+    assert.equal("train", whole.part)
+    assert.is_true(whole.metrics.masked > 5 * line.masked)
   end)
 
   it("scores a pretrained checkpoint on text, tables and fixed examples", function()
     local out = dir .. "/run"
-    local function metrics(...)
-      local code, told, err = program.run { "eval", out, "--json", ... }
-      assert.equal(0, code, err)
-      return json.decode(told).metrics
-    end
+    local function metrics(...) return program.json({ "eval", out, "--json", ... }).metrics end
     local text = metrics(dir .. "/corpus.txt")
     assert.is_true(text.masked > 1000 and type(text.nsp_loss) == "number")
     local reviews = program.write(dir, "reviews.csv", "review,stars\nthe cat sees the dog,1\n,2\nthe river,3\n")
@@ -224,28 +202,18 @@ describe("the command eval", function()
     local path = task_model.save(dir .. "/own", sr.nn.bert(config):initialise(3))
     assert.same({ "mlm" }, sr.must(sr.checkpoint.pretrained(path)).heads)
     local reviews = program.write(dir, "own.csv", "text\nthe cat sees the dog\n")
-    local code, out = program.run { "eval", path, reviews, "--json" }
-    assert.equal(0, code)
-    assert.equal("number", type(json.decode(out).metrics.mlm_loss))
+    assert.equal("number", type(program.json({ "eval", path, reviews, "--json" }).metrics.mlm_loss))
   end)
 
   it("says what it cannot score a pretrained checkpoint on", function()
     local out = dir .. "/run"
-    local function refused(...)
-      local code, told, err = program.run { "eval", out, ... }
-      assert.equal("", told)
-      return code, err
+    local function refused(code, words, ...)
+      assert.equal("", (fails.exiting(code, words, { "eval", out, ... })))
     end
-    local code, err = refused(dir .. "/corpus.sq")
-    assert.equal(3, code)
-    assert.matches("no such file; did you mean '.*/corpus.sqr'", err)
-    code, err = refused(dir .. "/corpus.vocab.txt")
-    assert.equal(3, code)
-    assert.matches("a vocabulary, nothing to score on", err)
-    code, err = refused(dir .. "/corpus.sqr", "mask.porb=0.3")
-    assert.equal(2, code)
-    assert.matches("did you mean 'prob'", err)
-    assert.equal(2, (refused(dir .. "/corpus.sqr", dir .. "/corpus.sqr")))
-    assert.equal(3, (refused(dir .. "/reviews.csv", "columns.text=reviw")))
+    refused(3, "no such file; did you mean '.*/corpus.sqr'", dir .. "/corpus.sq")
+    refused(3, "a vocabulary, nothing to score on", dir .. "/corpus.vocab.txt")
+    refused(2, "did you mean 'prob'", dir .. "/corpus.sqr", "mask.porb=0.3")
+    refused(2, "", dir .. "/corpus.sqr", dir .. "/corpus.sqr")
+    refused(3, "", dir .. "/reviews.csv", "columns.text=reviw")
   end)
 end)

@@ -1,10 +1,14 @@
 -- Mixtures of experts in a run: training, resuming, ranks, upcycling, distillation, and what is refused.
 
+local fails = require("tests.support.fails")
 local mpi = require("tests.support.mpi")
+local on = require("tests.support.devices").on
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
+local support = require("tests.support.bert")
 local sys = require("seqrun.core.sys")
+local with = require("tests.support.with")
 
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
@@ -13,11 +17,7 @@ local corpus = small.corpus(folder)
 
 local function words(out, ...) return small.words(corpus, "--out", folder .. "/" .. out, ...) end
 
-local function run(list)
-  local code, _, err = program.run(list)
-  assert.equal(0, code, err)
-  return err
-end
+local run = program.ok
 
 ---The same, unless it has been made.
 local function once(out, ...)
@@ -27,16 +27,9 @@ end
 local function newest(out) return sr.must(sr.checkpoint.resolve(folder .. "/" .. out)) end
 
 ---Checksums of the last checkpoint of a run.
-local function bits(out)
-  local step = newest(out):match("step%-(%d+)")
-  return small.weights(folder .. "/" .. out, tonumber(step))
-end
+local function bits(out) return (small.newest(folder .. "/" .. out)) end
 
-local function refused(list, text)
-  local code, _, err = program.run(list)
-  assert.equal(2, code, err)
-  assert.is_truthy(err:find(text, 1, true), err)
-end
+local function refused(list, text) fails.exiting(2, text, list) end
 
 describe("a run with experts", function()
   it("learns, resumes to the bit, and keeps its experts in the checkpoint #slow", function()
@@ -63,29 +56,25 @@ describe("a run with experts", function()
     local known = sr.must(require("seqrun.advise.models").model(sr.must(sr.checkpoint.resolve(folder .. "/whole"))))
     local count = require("seqrun.advise.models").count(known)
     assert.near(1, count / bert.params:count(), 0.15) -- without biases and positions
-    local code, _, err = program.run { "export", folder .. "/whole", folder .. "/out" }
-    assert.equal(2, code)
-    assert.is_truthy(err:find("has experts, which Transformers does not support in its family", 1, true), err)
+    fails.exiting(2, "has experts, which Transformers does not support in its family",
+      { "export", folder .. "/whole", folder .. "/out" })
   end)
 
   on_ranks("has the same bits on one rank and on three #slow", function()
     local options = { "model.experts=[0,3]", "model.experts_chosen=1", "model.experts_residual=true", "batch.shares=4",
       "rate.total=6" }
     run(words("one", table.unpack(options)))
-    local code, _, err = mpi.run(3, words("three", table.unpack(options)))
-    assert.equal(0, code, err)
+    program.works(mpi.run(3, words("three", table.unpack(options))))
     assert.same(bits "one", bits "three")
   end)
 
   it("trains a causal model, and one of another family in bf16 #slow", function()
-    run { "recipes/causal.lua", "config=" .. program.write(folder, "empty.yaml", "seed: 3\n"), "data.file=" .. corpus,
-      "data.max_len=48", "batch.sequences=24", "model.n_embd=16", "model.n_layer=1", "model.n_head=2",
-      "model.n_positions=48", "model.experts=2", "model.experts_chosen=1", "rate.peak=1e-2", "rate.warmup=1",
-      "rate.total=3", "save.minutes=0", "--quiet", "--out", folder .. "/causal" }
-    run { "recipes/pretrain.lua", "config=" .. folder .. "/empty.yaml", "data.file=" .. corpus, "data.max_len=48",
-      "batch.sequences=24", "model.family=modernbert", "model.hidden_size=16", "model.num_hidden_layers=2",
-      "model.num_attention_heads=2", "model.intermediate_size=24", "model.experts=4", "precision=bf16",
-      "rate.peak=1e-2", "rate.warmup=1", "rate.total=3", "save.minutes=0", "--quiet", "--out", folder .. "/modern" }
+    run(small.recipe("causal", corpus, "model.n_embd=16", "model.n_layer=1", "model.n_head=2", "model.n_positions=48",
+      "model.experts=2", "model.experts_chosen=1", "rate.warmup=1", "rate.total=3", "--quiet", "--out",
+      folder .. "/causal"))
+    run(small.recipe("pretrain", corpus, "model.family=modernbert", "model.hidden_size=16",
+      "model.num_hidden_layers=2", "model.num_attention_heads=2", "model.intermediate_size=24", "model.experts=4",
+      "precision=bf16", "rate.warmup=1", "rate.total=3", "--quiet", "--out", folder .. "/modern"))
   end)
 
   it("has the same bits in a recipe that makes and calls its parts itself #slow", function()
@@ -109,10 +98,9 @@ local gate = sr.run.gate(cfg, bert, steps)
   end)
 
   it("reports what a capacity drops #slow", function()
-    local code, _, err = program.run(words("full", "model.experts=4", "model.experts_capacity=1", "rate.total=4",
+    fails.exiting(1, "alert: dropped: step %d+: %d+%.%d %% of the choices of experts were dropped",
+      words("full", "model.experts=4", "model.experts_capacity=1", "rate.total=4",
       "model.experts_balance=0", "alert.dropped=0.01", "alert.stop=true"))
-    assert.equal(1, code, err)
-    assert.matches("alert: dropped: step %d+: %d+%.%d %% of the choices of experts were dropped", err)
   end)
 
   it("refuses what cannot be, before it starts #slow", function()
@@ -129,35 +117,20 @@ local gate = sr.run.gate(cfg, bert, steps)
   end)
 end)
 
-describe("experts of a loader's batches", function()
-  it("have the same losses and gradients packed, padded, one by one, in any micro-batches", function()
-    local data = sr.must(sr.data.open(corpus))
-    local bert = sr.nn.bert {
-      vocab_size = data:vocab_size(), hidden_size = 16, num_hidden_layers = 2, num_attention_heads = 2,
-      intermediate_size = 32, max_position_embeddings = 64, experts = 4, experts_balance = 1, experts_z = 1,
-    }:initialise(1)
-    local found = {}
-    for _, how in ipairs { { "packed", 1 }, { "packed", 8 }, { "padded", 3 }, { "single", 2 } } do
-      local loader = sr.must(sr.data.loader {
-        data = data, by = "sequences", sequences = 12, max_len = 48, arrange = how[1], micro_packs = how[2],
-        prefetch = 0,
-      })
-      bert.params:zero_grad()
-      local sums = { balance = 0, router_z = 0, total = 0 }
-      for batch in loader:next():batches() do
-        local scope <close> = sr.scope()
-        local losses = bert:losses(batch)
-        losses.total:backward()
-        sums.total = sums.total + losses.total:item()
-        for _, name in ipairs { "balance", "router_z" } do sums[name] = sums[name] + losses[name].total:item() end
-      end
-      local g = bert.params:get("bert.encoder.layer.1.router.weight"):grad()
-      sums.gradient = (g * g):sum():item()
-      found[#found + 1] = sums
-      for name, value in pairs(found[1]) do assert.near(value, sums[name], 1e-5 * math.abs(value), name) end
-    end
-    assert.is_true(found[1].balance > 0.99 and found[1].router_z > 0)
-  end)
+it("experts of a loader's batches have the same losses and gradients packed, padded, one by one", function()
+  local data = sr.must(sr.data.open(corpus))
+  local bert = sr.nn.bert {
+    vocab_size = data:vocab_size(), hidden_size = 16, num_hidden_layers = 2, num_attention_heads = 2,
+    intermediate_size = 32, max_position_embeddings = 64, experts = 4, experts_balance = 1, experts_z = 1,
+  }:initialise(1)
+  for _, micro in ipairs { 1, 8 } do
+    local loader = sr.must(sr.data.loader {
+      data = data, by = "sequences", sequences = 12, max_len = 48, micro_packs = micro, prefetch = 0,
+    })
+    local losses = bert:losses(loader:batch_of { 3, 1 })
+    assert.is_true(losses.balance.total:item() > 0 and losses.router_z.total:item() > 0)
+    support.check_arrangements(bert, loader)
+  end
 end)
 
 describe("a checkpoint without experts", function()
@@ -194,6 +167,17 @@ end)
 describe("a student", function()
   local TEACHER = { "teacher", "model.experts=4", "rate.peak=1e-2", "rate.total=60" }
 
+  ---A student, its teacher up to step 9, and a batch.
+  local function student(distill, model)
+    local data = sr.must(sr.data.open(corpus))
+    local bert = sr.nn.bert(with({ vocab_size = data:vocab_size(), hidden_size = 16, num_hidden_layers = 1,
+      num_attention_heads = 2, intermediate_size = 16, max_position_embeddings = 64 }, model)):initialise(4)
+    local teacher = sr.run.teacher({ precision = "f32", data = { max_len = 48 },
+      distill = with({ from = newest "teacher", upto = 9 }, distill) }, bert, data, 20)
+    local loader = sr.must(sr.data.loader { data = data, by = "sequences", sequences = 3, max_len = 48, prefetch = 0 })
+    return bert, teacher, loader:next():batch(1)
+  end
+
   it("learns from a teacher with experts, and in the last stage without it #slow", function()
     once(table.unpack(TEACHER))
     local options = { "model.num_hidden_layers=1", "distill.from=" .. newest("teacher"), "distill.temperature=2",
@@ -217,14 +201,8 @@ describe("a student", function()
 
   it("frees its teacher after the last step with it, and takes it back for an earlier one #slow", function()
     once(table.unpack(TEACHER))
-    local data = sr.must(sr.data.open(corpus))
-    local bert = sr.nn.bert { vocab_size = data:vocab_size(), hidden_size = 16, num_hidden_layers = 1,
-      num_attention_heads = 2, intermediate_size = 16, max_position_embeddings = 64 }:initialise(4)
-    local teacher = sr.run.teacher({ precision = "f32", data = { max_len = 48 }, distill = {
-      from = newest "teacher", weight = 1, temperature = 1, upto = 9 } }, bert, data, 20)
+    local _, teacher, batch = student { weight = 1, temperature = 1 }
     local weak = setmetatable({ teacher.model }, { __mode = "v" })
-    local loader = sr.must(sr.data.loader { data = data, by = "sequences", sequences = 3, max_len = 48, prefetch = 0 })
-    local batch = loader:next():batch(1)
     teacher:before { counters = { step = 9 } }
     assert.truthy(weak[1])
     assert.truthy(teacher:losses(batch).distill)
@@ -237,24 +215,11 @@ describe("a student", function()
 
   it("has gradients of finite differences #slow", function()
     once(table.unpack(TEACHER))
-    local before = sr.device()
-    sr.use("ref")
-    local data = sr.must(sr.data.open(corpus))
-    local bert = sr.nn.bert {
-      vocab_size = data:vocab_size(), hidden_size = 16, num_hidden_layers = 1, num_attention_heads = 2,
-      intermediate_size = 16, max_position_embeddings = 64, hidden_dropout_prob = 0, attention_probs_dropout_prob = 0,
-    }:initialise(4)
-    local cfg = { precision = "f32", data = { max_len = 48 }, distill = {
-      from = newest "teacher", weight = 0.7, temperature = 2, upto = 9 } }
-    local teacher = sr.run.teacher(cfg, bert, data, 10)
-    local loader = sr.must(sr.data.loader { data = data, by = "sequences", sequences = 3, max_len = 48, prefetch = 0 })
-    local batch = loader:next():batch(1)
-    local list = {}
-    for i, name in ipairs { "cls.predictions.bias", "bert.encoder.layer.0.output.dense.weight" } do
-      list[i] = bert.params:get(name)
-    end
-    local good, message = sr.gradcheck(function() return teacher:losses(batch).total end, list, { samples = 3 })
-    sr.use(before)
-    assert.is_true(good, message)
+    on("ref", function()
+      local bert, teacher, batch = student({ weight = 0.7, temperature = 2 },
+        { hidden_dropout_prob = 0, attention_probs_dropout_prob = 0 })
+      local names = { "cls.predictions.bias", "bert.encoder.layer.0.output.dense.weight" }
+      support.check_gradients(bert.params, names, function() return teacher:losses(batch).total end)
+    end)
   end)
 end)

@@ -1,13 +1,16 @@
 -- Mixtures of experts: what a layer with experts computes, its losses, and what refuses it.
 
 local configs = require("seqrun.nn.config")
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
+local it_on = require("tests.support.devices").it_on(it)
 local sr = require("seqrun")
 require("tests.support.devices").late()
 local support = require("tests.support.bert")
 local sys = require("seqrun.core.sys")
 
 local each_device = require("tests.support.devices").each(it)
+local with = require("tests.support.with")
 
 local TOLERANCE = 1e-5 -- f32 against the reference, and packed against alone
 
@@ -19,12 +22,7 @@ local CONFIG = {
   experts_balance = 0.5, experts_z = 0.25, initializer_range = 0.2,
 }
 
-local function make(changes)
-  local config = {}
-  for key, value in pairs(CONFIG) do config[key] = value end
-  for key, value in pairs(changes or {}) do config[key] = value end
-  return sr.nn.bert(config):initialise(3)
-end
+local function make(changes) return sr.nn.bert(with(CONFIG, changes)):initialise(3) end
 
 ---A mixture with norms before its blocks, which are gated and have no biases.
 local function modern(drop)
@@ -92,12 +90,10 @@ describe("a layer with experts", function()
     end
   end)
 
-  it("has the gradients of finite differences", function()
-    local before = sr.device()
-    sr.use("ref")
-    local good, message = true, nil
+  it_on("ref", "has the gradients of finite differences", function()
     local kinds = {
-      {}, { experts_chosen = 1, experts_residual = true }, { experts_capacity = 1 }, { gate = true }, { gated = true },
+      {}, { experts_chosen = 1, experts_residual = true }, { experts_capacity = 1 }, { gate = true },
+      { gated = true },
     }
     for _, changes in ipairs(kinds) do
       local bert, list = changes.gated and modern(0.1) or nil, {}
@@ -112,12 +108,8 @@ describe("a layer with experts", function()
         end
       end
       local batch = whole()[1]
-      if good then
-        good, message = sr.gradcheck(function() return bert:losses(batch).total end, list, { samples = 2 })
-      end
+      assert(sr.gradcheck(function() return bert:losses(batch).total end, list, { samples = 2 }))
     end
-    sr.use(before)
-    assert.is_true(good, message)
   end)
 
   each_device("gives a packed sequence what it would get padded and alone", function()
@@ -148,10 +140,8 @@ describe("a layer with experts", function()
     assert.is_true(good, tostring(message))
     assert.equal(36, count)
     config.experts, config.experts_chosen = 2000, 1500
-    good, message = pcall(sr.nn.bert, config)
-    assert.is_false(good)
-    assert.matches("1500 experts of a token in 3 layers: dropout inside experts has 4096 keys, which is at most 1365",
-      tostring(message))
+    fails.raising("1500 experts of a token in 3 layers: dropout inside experts has 4096 keys, which is at most 1365",
+      sr.nn.bert, config)
     config.mlp_dropout = 0
     assert.is_nil(require("seqrun.nn.keys.experts").dropout_problem(3, 1500, 0))
     assert.is_nil(require("seqrun.nn.keys.experts").dropout_problem(3, 1365, 0.1))
@@ -173,12 +163,7 @@ describe("a layer with experts", function()
 
   each_device("changes no bit when activations are recomputed", function()
     for _, more in ipairs { {}, { family = "modernbert" } } do
-      local bert
-      if more.family then
-        bert = modern()
-      else
-        bert = make { hidden_dropout_prob = 0.1 }
-      end
+      local bert = more.family and modern() or make { hidden_dropout_prob = 0.1 }
       local kept = measure(bert, whole { last = true })
       bert.recompute = true
       local again = measure(bert, whole { last = true })
@@ -280,10 +265,7 @@ end)
 
 describe("the config of experts", function()
   local function refused(changes, pattern)
-    local config = {}
-    for key, value in pairs(CONFIG) do config[key] = value end
-    for key, value in pairs(changes) do config[key] = value end
-    assert.error_matches(function() sr.nn.bert(config) end, pattern)
+    fails.raising(pattern, sr.nn.bert, with(CONFIG, changes))
   end
 
   it("refuses what cannot be, in one sentence", function()

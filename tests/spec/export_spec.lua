@@ -1,5 +1,6 @@
 -- What a checkpoint says about its tokenizer, for Transformers and for the next run.
 
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
@@ -9,7 +10,6 @@ local task_model = require("tests.support.task_model")
 
 local folder
 before_each(function() folder = program.folder() end)
-after_each(function() sys.remove(folder) end)
 
 local function tokenizer_config(run)
   return json.decode(sr.must(sys.read_file(sr.must(sr.checkpoint.latest(run)) .. "/tokenizer_config.json")))
@@ -29,11 +29,10 @@ describe("an uncased tokenizer that keeps accents", function()
         sr.must(sys.write_file(hf .. "/" .. name, sr.must(sys.read_file(model .. "/" .. name))))
       end
       sr.must(sys.write_file(hf .. "/tokenizer_config.json", "{" .. keeps .. '"do_lower_case": true}'))
-      local code, _, err = program.run {
+      program.ok {
         "recipes/finetune.lua", "task=classify", "init.from=" .. hf, "data.train=" .. file, "data.dev=" .. file,
         "data.folder=" .. folder, "data.max_len=32", "--max-steps", "1", "--out", base .. "/out", "--quiet",
       }
-      assert.equal(0, code, err)
       local found = tokenizer_config(base .. "/out")
       local strips = found.strip_accents
       if strips == nil then strips = "absent" end
@@ -49,12 +48,9 @@ describe("an uncased tokenizer that keeps accents", function()
     local options = { inputs = { input }, vocab = { size = 120 }, out = out, keep_accents = true }
     sr.must(sr.data.prepare(options))
     local words = small.words(out, "--out", folder .. "/run", "--max-steps", "1")
-    local code, _, err = program.run(words)
-    assert.equal(0, code, err)
+    program.ok(words)
     assert.is_false(tokenizer_config(folder .. "/run").strip_accents)
     options.keep_accents = nil
-    local made, message = sr.data.prepare(options)
-    assert.is_nil(made)
-    assert.matches("was made with keep accents 'true', not 'none'", message)
+    fails.returning(nil, "was made with keep accents 'true', not 'none'", sr.data.prepare(options))
   end)
 end)

@@ -1,10 +1,12 @@
 -- Configs as models are published with, old and new: what is read of them, and which are refused, by name.
 
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local mlm = require("seqrun.nn.heads.mlm")
 local program = require("tests.support.program")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
+local with = require("tests.support.with")
 
 local CONFIGS = "tests/data/configs/"
 
@@ -176,12 +178,7 @@ describe("a config that would change numbers", function()
   for _, case in ipairs(REFUSED) do
     local name, changes, words = table.unpack(case)
     it(("of %s is refused by name: %s"):format(name, words), function()
-      local config = read(name)
-      for key, value in pairs(changes) do config[key] = value end
-      local facts, message, code = pretrained(config)
-      assert.is_nil(facts)
-      assert.equal("data", code)
-      assert.matches(words, message)
+      fails.returning("data", words, pretrained(with(read(name), changes)))
     end)
   end
 end)

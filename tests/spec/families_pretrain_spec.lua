@@ -18,12 +18,8 @@ local SIZES = {
 }
 
 local function words_of(family, out, ...)
-  local words = {
-    "recipes/pretrain.lua", "config=" .. program.write(folder, "empty.yaml", "seed: 3\n"), "data.file=" .. corpus,
-    "data.max_len=48", "mask.max=8", "data.held=0.1", "batch.sequences=24", "batch.micro_packs=4", "rate.peak=3e-3",
-    "rate.warmup=3", "rate.total=20", "save.minutes=0", "save.every=0", "log.every=1", "eval.updates=1", "--quiet",
-    "model.family=" .. family, "--out", out,
-  }
+  local words = small.recipe("pretrain", corpus, "rate.peak=3e-3", "rate.warmup=3", "rate.total=20", "eval.updates=1",
+    "--quiet", "model.family=" .. family, "--out", out)
   local schema = sr.run.schema(sr.tasks.pretraining).by_name.model
   local keys = config.chosen(schema, family).by_name
   for name, size in pairs(SIZES) do
@@ -32,10 +28,7 @@ local function words_of(family, out, ...)
   return table.move({ ... }, 1, select("#", ...), #words + 1, words)
 end
 
-local function run(words)
-  local code, _, err = program.run(words)
-  assert.equal(0, code, err)
-end
+local run = program.ok
 
 for _, family in ipairs(sr.nn.family_names()) do
   if require("seqrun.nn.families").find(family).causal then goto continue end -- recipes/causal.lua trains it
@@ -65,20 +58,18 @@ for _, family in ipairs(sr.nn.family_names()) do
   ::continue::
 end
 
-describe("fine-tuning", function()
-  it("refuses the dropout keys of another family, and poolings that the family does not have", function()
-    local data = program.write(folder, "few.jsonl", '{"text": "it", "label": "a"}\n{"text": "was", "label": "b"}\n')
-    local function refused(...)
-      local code, _, err = program.run { "recipes/finetune.lua", "task=classify", "data.train=" .. data, "data.held=0",
-        "init.from=tests/data/families/modernbert", "--out", folder .. "/refused", "--quiet", ... }
-      assert.equal(2, code, err)
-      return err
-    end
-    assert.matches("model.hidden_dropout_prob: the model of init.from is a modernbert",
-      refused "model.hidden_dropout_prob=0.1")
-    assert.matches("model.classifier_pooling is 'late'; with modernbert choose cls, mean",
-      refused "model.classifier_pooling=late")
-  end)
+it("fine-tuning refuses the dropout keys of another family, and poolings that the family does not have", function()
+  local data = program.write(folder, "few.jsonl", '{"text": "it", "label": "a"}\n{"text": "was", "label": "b"}\n')
+  local function refused(...)
+    local code, _, err = program.run { "recipes/finetune.lua", "task=classify", "data.train=" .. data, "data.held=0",
+      "init.from=tests/data/families/modernbert", "--out", folder .. "/refused", "--quiet", ... }
+    assert.equal(2, code, err)
+    return err
+  end
+  assert.matches("model.hidden_dropout_prob: the model of init.from is a modernbert",
+    refused "model.hidden_dropout_prob=0.1")
+  assert.matches("model.classifier_pooling is 'late'; with modernbert choose cls, mean",
+    refused "model.classifier_pooling=late")
 end)
 
 describe("the keys of a model", function()

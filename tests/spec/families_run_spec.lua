@@ -7,9 +7,7 @@ local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
-local folder
-
-setup(function() folder = program.folder() end)
+local folder = program.folder()
 
 local OTHERS = { "the", "of", "and", "to", "in", "was", "that", "it", "with", "for", "not" }
 
@@ -70,19 +68,14 @@ end
 ---Runs the recipe and returns the directory of the run.
 local function finetune(name, task, how, ...)
   local out = ("%s/%s-%s-%s"):format(folder, name, task, how)
-  local code, _, err = program.run { "recipes/finetune.lua", "task=" .. task, "init.from=" .. families.ROOT .. name,
+  program.ok { "recipes/finetune.lua", "task=" .. task, "init.from=" .. families.ROOT .. name,
     "data.train=" .. data(task), "data.dev=" .. data(task), "data.folder=" .. folder .. "/sets-" .. name,
     "data.max_len=32", "batch.sequences=8", "data.query=8", "data.stride=8", "save.minutes=0",
     "seed=3", "--quiet", "--out", out, ... }
-  assert.equal(0, code, err)
   return out
 end
 
-local function verb(words, input)
-  local code, out, err = program.run(words, { input = input })
-  assert.equal(0, code, err)
-  return out
-end
+local function verb(words, input) return (program.ok(words, { input = input })) end
 
 local TASKS = { "classify", "pair", "tokens", "squad", "choice" }
 

@@ -2,18 +2,21 @@
 
 local bert = require("tests.support.bert")
 local devices = require("tests.support.devices")
+local fails = require("tests.support.fails")
 local families = require("tests.support.families")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local tensor_file = require("seqrun.checkpoint.tensor_file")
+local with = require("tests.support.with")
 
 local IN_F32 = 1e-5 -- largest error over largest magnitude
 local IN_F64 = 1e-6 -- golden values are f32
 local GRADIENT = 3e-5 -- in f32: the weights are so large that rounding grows from layer to layer
 local TIMES = 2 -- of PyTorch's error in bf16
 
+local it_on = devices.it_on(it)
 local on = devices.on
 
 local close = families.close
@@ -39,9 +42,7 @@ end
 local function one_by_one(golden, options)
   local batches = {}
   for i = 1, #golden.sequences do
-    local own = { from = i, to = i }
-    for key, value in pairs(options or {}) do own[key] = value end
-    batches[i] = families.batch(golden, own)
+    batches[i] = families.batch(golden, with({ from = i, to = i }, options))
   end
   return batches
 end
@@ -78,50 +79,44 @@ end
 for _, name in ipairs(families.names()) do
   describe("the family " .. name, function()
     local golden
-    local function each(device, body)
-      on(device, function()
+    local function test(device, what, body)
+      it_on(device, what, function()
         golden = families.golden(name)
         body()
       end)
     end
 
-    it("loads every tensor that Transformers wrote, and no other", function()
-      each("cpu", function()
-        local model, report = families.model(golden)
-        assert.same({ 0, 0 }, { #report.missing, #report.ignored }, tostring(report))
-        local written = sr.must(tensor_file.read(golden.folder .. "/model.safetensors"))
-        local count = 0
-        for _ in pairs(written) do count = count + 1 end
-        assert.equal(count, #model.params:names())
-        for _, own in ipairs(model.params:names()) do assert.truthy(written[own], own) end
-      end)
+    test("cpu", "loads every tensor that Transformers wrote, and no other", function()
+      local model, report = families.model(golden)
+      assert.same({ 0, 0 }, { #report.missing, #report.ignored }, tostring(report))
+      local written = sr.must(tensor_file.read(golden.folder .. "/model.safetensors"))
+      local count = 0
+      for _ in pairs(written) do count = count + 1 end
+      assert.equal(count, #model.params:names())
+      for _, own in ipairs(model.params:names()) do assert.truthy(written[own], own) end
     end)
 
-    it("computes what Transformers does, in f32 on the CPU", function()
-      each("cpu", function() check_values(golden, IN_F32, GRADIENT) end)
+    test("cpu", "computes what Transformers does, in f32 on the CPU", function()
+      check_values(golden, IN_F32, GRADIENT)
     end)
-    it("computes what Transformers does, in f64", function()
-      each("ref", function() check_values(golden, IN_F64, IN_F64) end)
+    test("ref", "computes what Transformers does, in f64", function()
+      check_values(golden, IN_F64, IN_F64)
     end)
-    it("follows 20 steps of AdamW", function()
-      each("ref", function() follow(golden, IN_F32) end)
-      each("cpu", function() follow(golden, IN_F32) end)
-    end)
-    it("has at most twice PyTorch's error in bf16", function()
-      each("cpu", function()
-        local model = families.model(golden, { precision = "bf16" })
-        local hidden, logits = forward(model, families.batch(golden))
-        close("hidden", hidden, golden.tensors.hidden, TIMES * golden.bf16.hidden)
-        close("logits", logits, golden.tensors.logits, TIMES * golden.bf16.logits)
-      end)
+    for _, device in ipairs { "ref", "cpu" } do
+      test(device, "follows 20 steps of AdamW, " .. device, function() follow(golden, IN_F32) end)
+    end
+    test("cpu", "has at most twice PyTorch's error in bf16", function()
+      local model = families.model(golden, { precision = "bf16" })
+      local hidden, logits = forward(model, families.batch(golden))
+      close("hidden", hidden, golden.tensors.hidden, TIMES * golden.bf16.hidden)
+      close("logits", logits, golden.tensors.logits, TIMES * golden.bf16.logits)
     end)
 
     for _, p in ipairs { 0, 0.25 } do
       describe(("with dropout %g"):format(p), function()
         local function model_of(more)
           local changes = families.dropout(sr.must(sr.checkpoint.pretrained(golden.folder)).config, p)
-          for key, value in pairs(more or {}) do changes[key] = value end
-          return (families.model(golden, changes))
+          return (families.model(golden, with(changes, more)))
         end
         local ways = { packed = {}, ["in a longer pack"] = { rows = 384 }, padded = { slots = 128 } }
 
@@ -132,17 +127,15 @@ for _, name in ipairs(families.names()) do
         end
 
         for _, precision in ipairs { "f32", "bf16" } do
-          it("gives a sequence the same bits packed, padded and alone, in " .. precision, function()
-            each("cpu", function()
-              local model, alone = model_of { precision = precision }, {}
-              for i = 1, #golden.sequences do alone[i] = bits(model, { from = i, to = i }) end
-              for way, options in pairs(ways) do assert.is_true(table.concat(alone) == bits(model, options), way) end
-            end)
+          test("cpu", "gives a sequence the same bits packed, padded and alone, in " .. precision, function()
+            local model, alone = model_of { precision = precision }, {}
+            for i = 1, #golden.sequences do alone[i] = bits(model, { from = i, to = i }) end
+            for way, options in pairs(ways) do assert.is_true(table.concat(alone) == bits(model, options), way) end
           end)
         end
 
-        it("gives the same gradients packed, padded, alone, recomputed and with few rows in the last layer", function()
-          each("cpu", function()
+        test("cpu", "gives the same gradients packed, padded, alone, recomputed and with few rows in the last layer",
+          function()
             local model = model_of()
             local function same(what, batches, loss, gradients)
               local other_loss, other = measure(model, batches)
@@ -157,17 +150,14 @@ for _, name in ipairs(families.names()) do
             model.recompute = true
             same("recomputed", { families.batch(golden) }, loss, gradients)
           end)
-        end)
         if p > 0 then
-          it("drops only while training, and other values in every epoch", function()
-            each("cpu", function()
-              local model = model_of()
-              local dropped = bits(model)
-              assert.is_false(dropped == bits(model, { epoch = 1 }))
-              model.training = false
-              assert.is_false(dropped == bits(model))
-              close("hidden", model:encode(families.batch(golden)), golden.tensors.hidden, IN_F32)
-            end)
+          test("cpu", "drops only while training, and other values in every epoch", function()
+            local model = model_of()
+            local dropped = bits(model)
+            assert.is_false(dropped == bits(model, { epoch = 1 }))
+            model.training = false
+            assert.is_false(dropped == bits(model))
+            close("hidden", model:encode(families.batch(golden)), golden.tensors.hidden, IN_F32)
           end)
         end
       end)
@@ -262,43 +252,35 @@ for _, name in ipairs(families.names()) do
   describe("a task of the family " .. name, function()
     local golden = families.golden(name)
     for task in pairs(golden.tasks) do
-      it(task .. " has the logits of Transformers, packed and padded", function()
-        on("cpu", function()
-          golden = families.golden(name)
-          local folder = families.task_folder(golden, task)
-          local wanted = golden.tensors["task." .. task .. ".logits"]
-          local packed = task_logits(golden, folder, task)
-          close("logits", packed, wanted, IN_F32)
-          local padded = task_logits(golden, folder, task, { slots = 128, rows = 512 })
-          assert.is_true(packed:tostring_bytes() == padded:tostring_bytes())
-          if task ~= "squad" then
-            close("few rows", task_logits(golden, folder, task, { few = true, slots = 128 }), wanted, IN_F32)
-          end
-        end)
+      it_on("cpu", task .. " has the logits of Transformers, packed and padded", function()
+        golden = families.golden(name)
+        local folder = families.task_folder(golden, task)
+        local wanted = golden.tensors["task." .. task .. ".logits"]
+        local packed = task_logits(golden, folder, task)
+        close("logits", packed, wanted, IN_F32)
+        local padded = task_logits(golden, folder, task, { slots = 128, rows = 512 })
+        assert.is_true(packed:tostring_bytes() == padded:tostring_bytes())
+        if task ~= "squad" then
+          close("few rows", task_logits(golden, folder, task, { few = true, slots = 128 }), wanted, IN_F32)
+        end
       end)
 
-      it(task .. " is exported as Transformers wrote it", function()
-        on("cpu", function()
-          golden = families.golden(name)
-          check_export(families.task_folder(golden, task), golden.tasks[task].config)
-        end)
+      it_on("cpu", task .. " is exported as Transformers wrote it", function()
+        golden = families.golden(name)
+        check_export(families.task_folder(golden, task), golden.tasks[task].config)
       end)
     end
 
-    it("for pretraining is exported as Transformers wrote it", function()
-      on("cpu", function()
-        check_export(golden.folder, json.decode(sr.must(sys.read_file(golden.folder .. "/config.json"))))
-      end)
+    it_on("cpu", "for pretraining is exported as Transformers wrote it", function()
+      check_export(golden.folder, json.decode(sr.must(sys.read_file(golden.folder .. "/config.json"))))
     end)
 
     for _, kind in ipairs { "bos", "mean" } do
       if golden.tensors["pooling." .. kind] then
-        it("class pools by " .. kind, function()
-          on("cpu", function()
-            golden = families.golden(name)
-            local folder = families.task_folder(golden, "class", { classifier_pooling = kind })
-            close("logits", task_logits(golden, folder, "class"), golden.tensors["pooling." .. kind], IN_F32)
-          end)
+        it_on("cpu", "class pools by " .. kind, function()
+          golden = families.golden(name)
+          local folder = families.task_folder(golden, "class", { classifier_pooling = kind })
+          close("logits", task_logits(golden, folder, "class"), golden.tensors["pooling." .. kind], IN_F32)
         end)
       end
     end
@@ -322,7 +304,5 @@ for _, name in ipairs(families.names()) do
 end
 
 it("a discriminator has no head that fills masks", function()
-  local code, _, err = program.run({ "fill", families.ROOT .. "electra_discriminator" }, { input = "the [MASK]\n" })
-  assert.equal(3, code)
-  assert.matches("discriminator", err)
+  fails.exiting(3, "discriminator", { "fill", families.ROOT .. "electra_discriminator" }, { input = "the [MASK]\n" })
 end)

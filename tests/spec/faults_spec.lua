@@ -72,38 +72,27 @@ describe("a rank that is gone", function()
     end)
   end
 
-  test("is missed after the timeout", function()
-    local err, code, _, alive = run("stop", 1, 6)
-    says(err, "rank 1 (process ")
-    assert.is_truthy(err:find("is stopped and has not answered for 6 s", 1, true), err)
-    assert.equal(8, code)
-    assert.equal(0, alive)
-  end)
-
-  test("since it does something else is missed too", function()
-    local err, code, _, alive = run("sleep", 2, 6)
-    says(err, "rank 2 (process ")
-    assert.is_truthy(err:find("raise ranks.timeout", 1, true), err)
-    assert.equal(8, code)
-    assert.equal(0, alive)
-  end)
+  for name, case in pairs {
+    ["is missed after the timeout"] = { "stop", 1, "is stopped and has not answered for 6 s" },
+    ["since it does something else is missed too"] = { "sleep", 2, "raise ranks.timeout" },
+  } do
+    test(name, function()
+      local err, code, _, alive = run(case[1], case[2], 6)
+      says(err, ("rank %d (process "):format(case[2]))
+      assert.is_truthy(err:find(case[3], 1, true), err)
+      assert.same({ 8, 0 }, { code, alive })
+    end)
+  end
 end)
 
 describe("before the ranks have met", function()
-  local function plain(fault, culprit)
+  local function ends(fault, culprit, message)
     local words = { "tests/support/rank_faults.lua", fault, tostring(culprit), "120" }
-    return mpi.run(3, words, { before = "FAULTS=/nowhere", seconds = 400 })
+    local code, _, err = mpi.run(3, words, { before = "FAULTS=/nowhere", seconds = 400 })
+    assert.equal(3, code)
+    says(err, message)
   end
 
-  test("an error of all is printed once", function()
-    local code, _, err = plain("all early", 0)
-    assert.equal(3, code)
-    says(err, "seqrun: there is no such file")
-  end)
-
-  test("an error of one ends all", function()
-    local code, _, err = plain("early", 1)
-    assert.equal(3, code)
-    says(err, "seqrun: rank 1: there is no such file")
-  end)
+  test("an error of all is printed once", function() ends("all early", 0, "seqrun: there is no such file") end)
+  test("an error of one ends all", function() ends("early", 1, "seqrun: rank 1: there is no such file") end)
 end)

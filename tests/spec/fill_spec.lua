@@ -1,5 +1,6 @@
 -- Filling in [MASK]: what the model says of that token, in company as alone; the command.
 
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sr = require("seqrun")
@@ -84,13 +85,11 @@ describe("filling in [MASK]", function()
     assert.equal("good", list[4])
     assert.matches("fill_spec.lua:%d+: fill: no %[MASK%]", select(2, pcall(function() fill:one("x") end)))
     local plain = task_model.save(dir .. "/plain", task_model.new(sr.nn.heads.regress {}))
-    local none, message, code = sr.fill.open(plain)
-    assert.same({ nil, "data" }, { none, code })
-    assert.matches("has no masked%-LM head, .* use the model that it began from", message)
+    fails.returning("data", "has no masked%-LM head, .* use the model that it began from", sr.fill.open(plain))
     sys.make_dirs(plain .. "/trainer")
     program.write(plain .. "/trainer", "config.yaml", "init:\n  from: runs/some\n")
     assert.matches("; use the model that it was fine%-tuned from, runs/some$", select(2, sr.fill.open(plain)))
-    assert.same({ nil, "config" }, { none, select(3, sr.fill.open(model, { max_len = 1000 })) })
+    assert.equal("config", (select(3, sr.fill.open(model, { max_len = 1000 }))))
     assert.matches("did you mean 'top'", select(2, pcall(sr.fill.open, model, { tpo = 1 })))
   end)
 
@@ -108,8 +107,7 @@ describe("filling in [MASK]", function()
     program.write(cut, "vocab.txt", table.concat(lines, "\n") .. "\n")
     local warning = ("warning: .*: the tokenizer has 20 tokens, but the model has embeddings of %d; "):format(count)
     for _, command in ipairs { { "fill", cut, "-t", "[MASK]" }, { "import", cut, dir .. "/imported" } } do
-      local code, _, err = program.run(command)
-      assert.equal(0, code, err)
+      local _, err = program.ok(command)
       assert.matches(warning, err)
     end
     assert.is_nil(select(3, program.run { "fill", model, "-t", "[MASK]" }):find("warning", 1, true))
@@ -117,13 +115,11 @@ describe("filling in [MASK]", function()
 
   it("is a command: text for a person, JSON for a program", function()
     local input = words[4] .. " [MASK].\n" .. "[MASK] " .. words[6] .. " [MASK]\n"
-    local code, out = program.run({ "fill", model, "-k", "3" }, { input = input })
-    assert.equal(0, code)
+    local out = program.ok({ "fill", model, "-k", "3" }, { input = input })
     assert.matches("^" .. words[4] .. " %[MASK%]%.\n    %S+ %d+%.%d %%", out)
     for line in out:gmatch("[^\n]+") do assert.is_true(utf8.len(line) <= 80, line) end
     local told
-    code, told = program.run({ "fill", model, "-k", "3", "--json" }, { input = input })
-    assert.equal(0, code)
+    told = program.ok({ "fill", model, "-k", "3", "--json" }, { input = input })
     local objects = {}
     for line in told:gmatch("[^\n]+") do objects[#objects + 1] = json.decode(line) end
     assert.same({ 1, 2, 1, 2, 3 }, {
@@ -145,13 +141,10 @@ describe("filling in [MASK]", function()
 
   it("ends with 3 if a line cannot be used, with 2 for a wrong option, with 0 if nobody reads", function()
     assert.equal(0, (program.run({ "fill", model }, { input = "[MASK]\n\n  \n[MASK]\n" })), "blank lines are none")
-    local code, out, err = program.run({ "fill", model, "--json" }, { input = "the\n[MASK]\n" })
-    assert.equal(3, code)
+    local out = fails.exiting(3, "1 line could not be used: standard input:1: no %[MASK%]",
+      { "fill", model, "--json" }, { input = "the\n[MASK]\n" })
     assert.matches('"error":"no %[MASK%]', out)
-    assert.matches("1 line could not be used: standard input:1: no %[MASK%]", err)
-    code, out, err = program.run { "fill", model, "--tpo", "3" }
-    assert.same({ 2, "" }, { code, out })
-    assert.matches("did you mean '%-%-top'", err)
+    assert.equal("", (fails.exiting(2, "did you mean '%-%-top'", { "fill", model, "--tpo", "3" })))
     assert.equal(3, (program.run { "fill", dir .. "/none", "--text", "[MASK]" }))
     assert.equal(2, (program.run { "fill", model, "a.txt", "--text", "[MASK]" }))
     local many = { input = ("[MASK]\n"):rep(3000), shell = "| head -1 >/dev/null" }

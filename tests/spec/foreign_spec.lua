@@ -1,12 +1,17 @@
 -- Directories of somebody else's: nothing in them is executed, whatever verb or recipe they are given to.
 
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
+local with = require("tests.support.with")
 
-local folder, corpus, canary, evil, csv
+local folder = program.folder()
+local corpus = small.corpus(folder)
+local canary = folder .. "/executed"
+local csv = program.write(folder, "train.csv", "text,label\nthe cat,yes\nthe dog,no\na song,yes\nhorse,no\n")
 
 ---Fails if code of a directory has run.
 local function check_quiet(what)
@@ -37,15 +42,10 @@ end
 
 local function executes() return ("os.execute(\"touch '%s'\")\n"):format(canary) end
 
+local evil = program.write(folder, "evil.lua", executes() .. "return function() return 0.1 end\n")
+
 setup(function()
-  folder = program.folder()
-  canary = folder .. "/executed"
-  corpus = small.corpus(folder)
-  evil = program.write(folder, "evil.lua", executes() .. "return function() return 0.1 end\n")
-  csv = program.write(folder, "train.csv", "text,label\nthe cat,yes\nthe dog,no\na song,yes\nhorse,no\n")
-  local code, _, err = program.run(small.words(corpus, "--max-steps=2", "--out", folder .. "/run", "verify.every=2",
-    "save.every=1"))
-  assert.equal(0, code, err)
+  program.ok(small.words(corpus, "--max-steps=2", "--out", folder .. "/run", "verify.every=2", "save.every=1"))
 end)
 before_each(function() os.remove(canary) end)
 
@@ -57,16 +57,13 @@ describe("the config of a run #slow", function()
     local place = foreign("command", "\n  run: none\n", '\n  run: "' .. touch .. '"\n')
     for _, words in ipairs { { "--resume=" .. place }, { "--resume=" .. place, "--dry-run" },
       { "config=" .. place .. "/config.yaml", "--out", folder .. "/new" } } do
-      local code, _, err = program.run { "recipes/pretrain.lua", "--quiet", table.unpack(words) }
-      assert.equal(2, code, err)
-      assert.matches(COMMAND, err, 1, true)
+      local _, err = fails.exiting(2, COMMAND, { "recipes/pretrain.lua", "--quiet", table.unpack(words) })
       assert.matches("repeat 'alert.run=touch", err, 1, true)
     end
     check_quiet("a config")
     assert.equal(0, (resume(place, "alert.run=" .. touch)))
     place = foreign("without", "\n  run: none\n", '\n  run: "' .. touch .. '"\n')
-    local code, _, err = resume(place, "alert.run=none")
-    assert.equal(0, code, err)
+    program.works(resume(place, "alert.run=none"))
     check_quiet("a run without alerts")
   end)
 
@@ -74,13 +71,10 @@ describe("the config of a run #slow", function()
     local place = foreign("code", "\n  keep: none\n", ("\n  keep:\n    type: custom\n    fn: '%s'\n"):format(evil))
     for _, words in ipairs { { "--resume=" .. place },
       { "config=" .. place .. "/config.yaml", "--out", folder .. "/c" } } do
-      local code, _, err = program.run { "recipes/pretrain.lua", "--quiet", table.unpack(words) }
-      assert.equal(2, code, err)
-      assert.matches(FILE, err, 1, true)
+      fails.exiting(2, FILE, { "recipes/pretrain.lua", "--quiet", table.unpack(words) })
     end
     check_quiet("a schedule")
-    local code, out = program.run { "recipes/pretrain.lua", "config=" .. place .. "/config.yaml", "--explain" }
-    assert.equal(0, code)
+    local out = program.ok { "recipes/pretrain.lua", "config=" .. place .. "/config.yaml", "--explain" }
     assert.matches("token_drop.keep.fn", out, 1, true)
     check_quiet("--explain")
   end)
@@ -103,9 +97,8 @@ describe("the config of a run #slow", function()
     local place = foreign("task")
     change(place .. "/config.yaml", "^", "task: " .. evil .. "\n")
     for _, words in ipairs { { "--resume=" .. place }, { "config=" .. place .. "/config.yaml" } } do
-      local code, _, err = program.run { "recipes/finetune.lua", "--quiet", table.unpack(words) }
-      assert.equal(2, code, err)
-      assert.matches("names the task .*evil.lua, a file of code; if you trust it, repeat task=", err)
+      fails.exiting(2, "names the task .*evil.lua, a file of code; if you trust it, repeat task=",
+        { "recipes/finetune.lua", "--quiet", table.unpack(words) })
     end
     check_quiet("a task")
   end)
@@ -117,10 +110,8 @@ describe("the config of a run #slow", function()
       .. ("\nalert:\n  run: 'true'\ntoken_drop:\n  keep:\n    type: custom\n    fn: %s\n"):format(fn))
     local words = small.words(corpus, "--max-steps=1", "--out", folder .. "/own", "model.num_hidden_layers=3")
     words[1] = recipe
-    local code, _, err = program.run(words)
-    assert.equal(0, code, err)
-    code, _, err = program.run { recipe, "--resume=" .. folder .. "/own", "--max-steps=2", "--quiet" }
-    assert.equal(0, code, err)
+    program.ok(words)
+    program.ok { recipe, "--resume=" .. folder .. "/own", "--max-steps=2", "--quiet" }
   end)
 end)
 
@@ -131,9 +122,8 @@ describe("seqrun verify #slow", function()
       local facts = json.decode(sr.must(sys.read_file(place .. "/environment.json")))
       facts.words = words
       sr.must(sys.write_file(place .. "/environment.json", json.encode(facts)))
-      local code, _, err = program.run { "verify", place, "--last" }
-      assert.equal(3, code, err)
-      assert.matches(("names the %s .*evil.lua, which does not ship with seqrun; .*%%-%%-trust"):format(what), err)
+      fails.exiting(3, ("names the %s .*evil.lua, which does not ship with seqrun; .*%%-%%-trust"):format(what),
+        { "verify", place, "--last" })
       check_quiet("verify")
       if what == "recipe" then
         program.run { "verify", place, "--last", "--trust" }
@@ -146,8 +136,7 @@ describe("seqrun verify #slow", function()
   it("runs no command of alerts", function()
     local place = foreign("verify-alert", "\n  run: none\n", ('\n  run: "touch \'%s\'"\n'):format(canary))
     change(place .. "/config.yaml", "\n  stall: %d+", "\n  stall: 0.000001")
-    local code, _, err = program.run { "verify", place, "--last" }
-    assert.equal(0, code, err)
+    program.ok { "verify", place, "--last" }
     sys.sleep(0.3)
     check_quiet("verify")
   end)
@@ -156,8 +145,7 @@ end)
 ---A Hugging Face directory with everything that other programs would execute.
 local function bait(name)
   local place = folder .. "/" .. name
-  local code, _, err = program.run { "export", folder .. "/run", place }
-  assert.equal(0, code, err)
+  program.ok { "export", folder .. "/run", place }
   local config = json.decode(sr.must(sys.read_file(place .. "/config.json")))
   config.auto_map = { AutoModel = "modeling.Evil", AutoConfig = "modeling.Config" }
   config.trust_remote_code = true
@@ -182,8 +170,7 @@ describe("a Hugging Face directory #slow", function()
     local inside = { before = ("cd '%s' &&"):format(place), input = "the [MASK] cat\n" }
     for _, words in ipairs { { "info", "." }, { "fill", "." }, { "encode", "." }, { "score", ".", "-" }, { "version" },
       { "export", ".", folder .. "/again" }, { "import", ".", folder .. "/imported" }, { "doctor" } } do
-      local code, _, err = program.run(words, inside)
-      assert.equal(0, code, words[1] .. ": " .. err)
+      program.ok(words, inside)
       check_quiet(words[1])
     end
     assert.equal(0, (run("--out", folder .. "/from", "init.from=" .. place)))
@@ -200,17 +187,6 @@ describe("a Hugging Face directory #slow", function()
     end
   end)
 
-  it("whose index names a file elsewhere is refused", function()
-    local place = bait("index")
-    assert(os.rename(place .. "/model.safetensors", folder .. "/elsewhere.safetensors"))
-    for _, name in ipairs { "../elsewhere.safetensors", folder .. "/elsewhere.safetensors", ".hidden" } do
-      program.write(place, "model.safetensors.index.json", json.encode { weight_map = { a = name } })
-      local code, _, err = program.run({ "encode", place }, { input = "the cat\n" })
-      assert.equal(3, code)
-      assert.matches("its index names a file outside the checkpoint", err, 1, true)
-    end
-  end)
-
   it("with tasks, families and heads that are paths finds no code by them", function()
     local place = bait("paths")
     local path = place .. "/config.json"
@@ -220,9 +196,7 @@ describe("a Hugging Face directory #slow", function()
       { model_type = name }, { model_type = "../../evil" }, { seqrun_heads = { { kind = name, name = "x" } } },
       { seqrun_heads = { { kind = evil, name = "x" } } }, { architectures = { evil } }, { problem_type = evil },
     } do
-      local config = setmetatable(more, nil)
-      for key, value in pairs(plain) do config[key] = config[key] or value end
-      sr.must(sys.write_file(path, json.encode(config)))
+      sr.must(sys.write_file(path, json.encode(with(plain, more))))
       program.run({ "encode", place }, { input = "the cat\n" })
       program.run({ "predict", place }, { input = "the cat\n" })
       check_quiet("config.json")
@@ -233,9 +207,8 @@ end)
 describe("a fine-tuned run of somebody else's #slow", function()
   it("is evaluated, predicted with and reported without what its config names", function()
     local out = folder .. "/tuned"
-    local code, _, err = program.run { "recipes/finetune.lua", "task=classify", "data.train=" .. csv, "data.held=0",
+    program.ok { "recipes/finetune.lua", "task=classify", "data.train=" .. csv, "data.held=0",
       "epochs=1", "batch.sequences=2", "init.from=" .. folder .. "/run", "--quiet", "--out", out }
-    assert.equal(0, code, err)
     local checkpoint = out .. "/" .. "step-000000002"
     for _, path in ipairs { out .. "/config.yaml", checkpoint .. "/trainer/config.yaml" } do
       change(path, "\n  run: none\n", ('\n  run: "touch \'%s\'"\n'):format(canary))

@@ -1,6 +1,7 @@
 -- What commands print with --format: CSV and Markdown of the same values as --json.
 
 local commands = require("seqrun.cli.commands")
+local fails = require("tests.support.fails")
 local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
@@ -42,45 +43,33 @@ describe("rows", function()
   end)
 end)
 
-describe("--format", function()
-  it("goes with every command that has --json and prints a table, and not with --json", function()
-    local without = { -- lines of JSON, single sentences, or files
-      completion = true, encode = true, export = true, fill = true, import = true, new = true, predict = true,
-      report = true, tokenize = true, vocab = true,
-    }
-    for _, name in ipairs(commands.names()) do
-      local has, is_json = false, false
-      for _, option in ipairs(name ~= "help" and commands.parser_of(name)._options or {}) do
-        local output = option._choices and table.concat(option._choices, " ") == table.concat(formats.NAMES, " ")
-        has = has or output or false
-        is_json = is_json or option._aliases[1] == "--json"
-      end
-      assert.equal(is_json and not without[name], has, name)
+it("--format goes with every command that has --json and prints a table, and not with --json", function()
+  local without = { -- lines of JSON, single sentences, or files
+    completion = true, encode = true, export = true, fill = true, import = true, new = true, predict = true,
+    report = true, tokenize = true, vocab = true,
+  }
+  for _, name in ipairs(commands.names()) do
+    local has, is_json = false, false
+    for _, option in ipairs(name ~= "help" and commands.parser_of(name)._options or {}) do
+      local output = option._choices and table.concat(option._choices, " ") == table.concat(formats.NAMES, " ")
+      has = has or output or false
+      is_json = is_json or option._aliases[1] == "--json"
     end
-    local code, _, err = program.run { "doctor", "--json", "--format", "csv" }
-    assert.equal(2, code)
-    assert.matches("can not be used together", err)
-    code, _, err = program.run { "doctor", "--format", "yaml" }
-    assert.equal(2, code)
-    assert.matches("'table', 'csv', 'markdown'", err)
-  end)
+    assert.equal(is_json and not without[name], has, name)
+  end
+  fails.exiting(2, "can not be used together", { "doctor", "--json", "--format", "csv" })
+  fails.exiting(2, "'table', 'csv', 'markdown'", { "doctor", "--format", "yaml" })
 end)
 
 describe("commands #slow", function()
   local dir = program.folder()
   local corpus = small.corpus(dir)
 
-  local function output(...)
-    local code, out, err = program.run { ... }
-    assert.equal(0, code, err)
-    return out
-  end
+  local function output(...) return (program.ok { ... }) end
 
   local function with(words)
     return function(...)
-      local all = table.move(words, 1, #words, 1, {})
-      table.move({ ... }, 1, select("#", ...), #all + 1, all)
-      return output(table.unpack(all))
+      return output(table.unpack(table.move({ ... }, 1, 2, #words + 1, table.move(words, 1, #words, 1, {}))))
     end
   end
 

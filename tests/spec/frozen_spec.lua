@@ -1,5 +1,6 @@
 -- Files that an earlier version wrote (tests/data/frozen/README.md): they are read, and runs resume, as they did then.
 
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
@@ -28,12 +29,9 @@ local RECORDED = {
 ---Libraries of other machines may round exp and log otherwise in the last bit.
 local TOLERANCE = 1e-5
 
-local folder, root
-setup(function()
-  folder = program.folder()
-  assert(os.execute(("cp -r %s/. '%s' && chmod -R u+w '%s'"):format(FROZEN, folder, folder)))
-  root = sys.real_path(".")
-end)
+local folder = program.folder()
+local root = sys.real_path(".")
+assert(os.execute(("cp -r %s/. '%s' && chmod -R u+w '%s'"):format(FROZEN, folder, folder)))
 
 local function run(words, options)
   options = options or {}
@@ -70,29 +68,25 @@ describe("a data set of an earlier version", function()
   end)
 end)
 
-describe("the hashes of checked steps and the average of an earlier version", function()
-  it("are read", function()
-    local count = 0
-    for _, line in ipairs(sr.must(sr.metrics.read(folder .. "/averaged"))) do
-      if line.type == "verify" then count = count + (line.equal and #line.weights_hash == 32 and 1 or 0) end
-    end
-    assert.equal(2, count)
-    local plain = sr.must(sr.encode.open(folder .. "/averaged")):one("the house")
-    local mean = sr.must(sr.encode.open(folder .. "/averaged", { average = true })):one("the house")
-    assert.same({ 16, 16 }, { #plain, #mean })
-    assert.not_equal(plain[1], mean[1])
-  end)
+it("the hashes of checked steps and the average of an earlier version are read", function()
+  local count = 0
+  for _, line in ipairs(sr.must(sr.metrics.read(folder .. "/averaged"))) do
+    if line.type == "verify" then count = count + (line.equal and #line.weights_hash == 32 and 1 or 0) end
+  end
+  assert.equal(2, count)
+  local plain = sr.must(sr.encode.open(folder .. "/averaged")):one("the house")
+  local mean = sr.must(sr.encode.open(folder .. "/averaged", { average = true })):one("the house")
+  assert.same({ 16, 16 }, { #plain, #mean })
+  assert.not_equal(plain[1], mean[1])
 end)
 
-describe("a metric file, a plan and a certificate of an earlier version", function()
-  it("have their values", function()
-    local metric = sr.must(sr.data.metric(folder .. "/text.rarity.metric"))
-    assert.equal(138, metric:count())
-    local plan = sr.must(sr.pack.load(folder .. "/plan.txt"))
-    local found = { plan.solver, plan.packs, plan.lower_bound, plan.tokens, plan.max_seqs }
-    assert.same({ "optimal", 140, 140, 4452, 3 }, found)
-    assert.matches("capacity\t32\tmax_seqs_per_pack\t3", assert(sys.read_file(folder .. "/proof.txt")))
-  end)
+it("a metric file, a plan and a certificate of an earlier version have their values", function()
+  local metric = sr.must(sr.data.metric(folder .. "/text.rarity.metric"))
+  assert.equal(138, metric:count())
+  local plan = sr.must(sr.pack.load(folder .. "/plan.txt"))
+  local found = { plan.solver, plan.packs, plan.lower_bound, plan.tokens, plan.max_seqs }
+  assert.same({ "optimal", 140, 140, 4452, 3 }, found)
+  assert.matches("capacity\t32\tmax_seqs_per_pack\t3", assert(sys.read_file(folder .. "/proof.txt")))
 end)
 
 describe("a file of a later version is refused:", function()
@@ -103,17 +97,15 @@ describe("a file of a later version is refused:", function()
   end
 
   it("a plan", function()
-    local plan, message = sr.pack.load(program.write(folder, "later.txt", later("plan.txt", "seqrun plan")))
-    assert.is_nil(plan)
-    assert.matches("unsupported version; expected version 1", message)
+    fails.returning(nil, "unsupported version; expected version 1",
+      sr.pack.load(program.write(folder, "later.txt", later("plan.txt", "seqrun plan"))))
   end)
 
   it("a checkpoint", function()
     assert(os.execute(("cp -r '%s/run' '%s/later'"):format(folder, folder)))
     program.write(folder, "later/step-000000004/MANIFEST", later("run/step-000000004/MANIFEST", "seqrun checkpoint"))
-    local code, _, err = run { root .. "/recipes/" .. RECIPES.run .. ".lua", "--resume=later", "--quiet" }
-    assert.equal(3, code)
-    assert.matches("format version 9 is not 1", err)
+    program.exits(3, "format version 9 is not 1",
+      run { root .. "/recipes/" .. RECIPES.run .. ".lua", "--resume=later", "--quiet" })
   end)
 end)
 
@@ -122,10 +114,7 @@ describe("a file of another machine or program is refused by name:", function()
   ---What refuses a file of these bytes.
   local function refused(name, bytes, open)
     local path = program.write(folder, name, bytes)
-    local opened, message, code = open(path)
-    assert.same({ nil, "data" }, { opened, code })
-    assert.truthy(message:find(path, 1, true), message)
-    return message
+    return fails.returning("data", path, open(path))
   end
 
   it("a data set", function()
@@ -152,8 +141,7 @@ end)
 describe("a run of an earlier version", function()
   for name, recipe in pairs(RECIPES) do
     it("resumes as it went on then: " .. name, function()
-      local code, _, err = run { ("%s/recipes/%s.lua"):format(root, recipe), "--resume=" .. name, "--quiet" }
-      assert.equal(0, code, err)
+      program.works(run { ("%s/recipes/%s.lua"):format(root, recipe), "--resume=" .. name, "--quiet" })
       local recorded, lines = RECORDED[name], small.metrics(folder .. "/" .. name, "train")
       assert.equal(8, #lines)
       for i, loss in ipairs(recorded[1]) do
@@ -169,23 +157,18 @@ describe("a run of an earlier version", function()
   it("is described, listed, compared and reported", function()
     for _, words in ipairs { { "info", "run", "--json" }, { "runs", ".", "--json" }, { "compare", "run", "curriculum" },
       { "report", "run", "-o", "report.html" } } do
-      local code, out, err = run(words)
-      assert.equal(0, code, err)
+      local out = program.works(run(words))
       if words[#words] == "--json" then json.decode(out) end
     end
   end)
 
   it("of a fine-tuning predicts the same labels, and goes on", function()
-    local code, out, err = run({ "predict", "classify" }, { input = "a very good day\nno pleasure at night\n" })
-    assert.equal(0, code, err)
+    local out = program.works(run({ "predict", "classify" }, { input = "a very good day\nno pleasure at night\n" }))
     local found = {}
     for line in out:gmatch("[^\n]+") do found[#found + 1] = json.decode(line) end
     assert.same({ "yes", "no" }, { found[1].label, found[2].label })
     assert.near(0.995337, found[1].probability, 1e-4)
     local again = { root .. "/recipes/finetune.lua", "task=classify", "--resume=classify", "--quiet" }
-    for _, words in ipairs { again, { "export", "classify", "exported" } } do
-      local rc, _, problem = run(words)
-      assert.equal(0, rc, problem)
-    end
+    for _, words in ipairs { again, { "export", "classify", "exported" } } do program.works(run(words)) end
   end)
 end)

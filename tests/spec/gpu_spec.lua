@@ -46,8 +46,7 @@ describe("tests/gpu/run.sh", function()
   end)
 
   it("exits with 0 only if every stage of all parts ran, and leaves at most 8 files", function()
-    local code, text = run_all("")
-    assert.equal(0, code, text)
+    local text = program.works(run_all(""))
     assert.matches("h100: all stages passed, %d+ s; results in [^\n]*/out\n$", text)
     assert.is_nil(text:find("skipped", 1, true))
     local names = {}
@@ -64,8 +63,7 @@ describe("tests/gpu/run.sh", function()
   end)
 
   it("runs one part", function()
-    local code, text = run_all("", "part=C")
-    assert.equal(0, code, text)
+    local text = program.works(run_all("", "part=C"))
     assert.matches("\nprimitives +ok", text)
     assert.is_nil(text:find("all specs", 1, true))
     assert.is_nil(text:find("attention matrix", 1, true))
@@ -73,25 +71,21 @@ describe("tests/gpu/run.sh", function()
 
   it("exits with 4 at once if there is no device", function()
     for _, variables in ipairs { "NO_GPU=1", "FAILS=sr.use" } do
-      local code, text = run_all(variables)
-      assert.equal(4, code, text)
-      assert.matches("run.sh: no device 'cuda' to run on; the lines above say why\n$", text)
+      local text = program.exits(4, "run.sh: no device 'cuda' to run on; the lines above say why\n$",
+        run_all(variables))
       assert.is_nil(text:find("attention matrix", 1, true))
     end
   end)
 
   it("exits with 2 for arguments that it does not know", function()
     for _, words in ipairs { "part=D", "device=tpu", "seconds=soon", "fast" } do
-      local code, text = run_all("", words)
-      assert.equal(2, code, text)
-      assert.matches("^usage: run.sh ", text)
+      program.exits(2, "^usage: run.sh ", run_all("", words))
     end
   end)
 
   it("exits with 3 if tools are missing, and says what was skipped", function()
-    local code, text = run_all("NO_SANITIZER=1 NO_TORCH=1")
-    assert.equal(3, code, text)
-    assert.matches("memcheck, racecheck +skipped +0s  compute%-sanitizer does not run here", text)
+    local text = program.exits(3, "memcheck, racecheck +skipped +0s  compute%-sanitizer does not run here",
+      run_all("NO_SANITIZER=1 NO_TORCH=1"))
     assert.matches("PyTorch attention +skipped +0s  torch not found", text)
     assert.matches("PyTorch steps +skipped +0s  torch not found", text)
     assert.matches("h100: no stage failed, but 3 skipped, %d+ s; results in ", text)
@@ -102,28 +96,22 @@ describe("tests/gpu/run.sh", function()
       { "A", "cuda_attention_spec", "attention matrix" }, { "A", "model=base", "step of base 16384" },
       { "B", "repeat.lua", "repeat bitwise" }, { "B", "curves.lua", "training curves" },
     } do
-      local code, text = run_all("FAILS=" .. case[2], "part=" .. case[1])
-      assert.equal(1, code, text)
-      assert.matches("\n" .. case[3] .. " +FAILED", text)
+      local text = program.exits(1, "\n" .. case[3] .. " +FAILED", run_all("FAILS=" .. case[2], "part=" .. case[1]))
       assert.matches("h100: failed stages: [12], skipped: 0, %d+ s; results in ", text)
     end
-    local code, text = run_all("NO_CONFORM=1", "part=C")
-    assert.equal(1, code, text)
-    assert.matches("\nprimitives +FAILED", text)
+    program.exits(1, "\nprimitives +FAILED", run_all("NO_CONFORM=1", "part=C"))
   end)
 
   it("counts what the end of the time cuts as skipped, not as failed", function()
-    local code, text = run_all("SLEEPS=recipes/bench/step.lua", "part=A seconds=6")
-    assert.equal(3, code, text)
-    assert.matches("\nstep of large 16384 +skipped", text)
+    local text = program.exits(3, "\nstep of large 16384 +skipped",
+      run_all("SLEEPS=recipes/bench/step.lua", "part=A seconds=6"))
     assert.is_nil(text:find("FAILED", 1, true))
   end)
 end)
 
 describe("tests/gpu", function()
   it_on_simt("repeats a batch to the bit", function()
-    local code, out, err = program.run { folder .. "tests/gpu/repeat.lua", "simt", "2" }
-    assert.equal(0, code, err)
+    local out = program.ok { folder .. "tests/gpu/repeat.lua", "simt", "2" }
     assert.is_truthy(out:find("simt in bf16: 2 runs", 1, true))
   end)
 

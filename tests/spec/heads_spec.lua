@@ -1,8 +1,12 @@
 -- The heads of fine-tuning tasks: gradients, denominators, names, two at once, and one that a user writes.
 
 local devices = require("tests.support.devices")
+local fails = require("tests.support.fails")
 local sr = require("seqrun")
+local support = require("tests.support.bert")
 local tasks = require("tests.support.tasks")
+
+local it_on = devices.it_on(it)
 
 local folder = require("tests.support.program").folder()
 local corpora = {}
@@ -25,21 +29,13 @@ end
 
 describe("the head", function()
   for _, kind in ipairs(tasks.NAMES) do
-    it(kind .. " has the gradients that finite differences give, with dropout", function()
-      local before = sr.device()
-      sr.use("ref")
-      local scope <close> = sr.scope()
+    it_on("ref", kind .. " has the gradients that finite differences give, with dropout", function()
       local model = tasks.model(kind, { num_hidden_layers = 1 })
       local batch = tasks.loader(kind, corpus(kind)):next():batch(1)
       local layer = model.heads[1].layer
-      local inputs = {}
-      for _, name in ipairs { layer .. ".weight", layer .. ".bias", "bert.encoder.layer.0.output.dense.bias",
-        "bert.embeddings.token_type_embeddings.weight" } do
-        inputs[#inputs + 1] = model.params:get(name)
-      end
-      local good, message = sr.gradcheck(function() return model:losses(batch).total end, inputs, { samples = 6 })
-      sr.use(before)
-      assert.is_true(good, message)
+      local names = { layer .. ".weight", layer .. ".bias", "bert.encoder.layer.0.output.dense.bias",
+        "bert.embeddings.token_type_embeddings.weight" }
+      support.check_gradients(model.params, names, function() return model:losses(batch).total end, 6)
     end)
   end
 
@@ -76,13 +72,11 @@ describe("the head", function()
   end)
 
   it("says what is missing or wrong in its options", function()
-    local function fails(words, fn) assert.error_matches(fn, words) end
-    fails("nn.heads.classify: give labels = { names } or outputs = the number of classes",
-      function() sr.nn.heads.classify {} end)
-    fails("nn.heads.classify: 1 classes; expected at least 2", function() sr.nn.heads.classify { outputs = 1 } end)
-    fails("nn.heads.tokens: 2 labels, but outputs = 3",
-      function() sr.nn.heads.tokens { labels = { "a", "b" }, outputs = 3 } end)
-    fails("nn.heads.regress: unknown option 'output'", function() sr.nn.heads.regress { output = 3 } end)
+    local heads = sr.nn.heads
+    fails.raising("nn.heads.classify: give labels = { names } or outputs = the number of classes", heads.classify, {})
+    fails.raising("nn.heads.classify: 1 classes; expected at least 2", heads.classify, { outputs = 1 })
+    fails.raising("nn.heads.tokens: 2 labels, but outputs = 3", heads.tokens, { labels = { "a", "b" }, outputs = 3 })
+    fails.raising("nn.heads.regress: unknown option 'output'", heads.regress, { output = 3 })
   end)
 end)
 
@@ -115,23 +109,12 @@ describe("the loss of", function()
     return head:logits(hidden, target, batch), target, head:loss(hidden, target, batch), batch
   end
 
-  local function on_ref(name, body)
-    it(name, function()
-      local before = sr.device()
-      sr.use("ref")
-      local scope <close> = sr.scope()
-      local good, message = pcall(body)
-      sr.use(before)
-      if not good then error(message, 0) end
-    end)
-  end
-
-  on_ref("regress is the mean of squares over items and values", function()
+  it_on("ref", "regress is the mean of squares over items and values", function()
     local x, target, loss = logits_of("regress")
     assert.near((x - target.labels:to("f64")):square():mean():item(), loss.total:item(), 1e-7)
   end)
 
-  on_ref("multilabel is the mean over items and labels of -log of the sigmoid", function()
+  it_on("ref", "multilabel is the mean over items and labels of -log of the sigmoid", function()
     local x, target, loss = logits_of("multilabel")
     local sum, n = 0, 0
     for i, row in ipairs(x:totable()) do
@@ -143,7 +126,7 @@ describe("the loss of", function()
     assert.near(sum / n, loss.total:item(), 1e-7)
   end)
 
-  on_ref("choice is a softmax over the choices of each question", function()
+  it_on("ref", "choice is a softmax over the choices of each question", function()
     local x, target, loss, batch = logits_of("choice")
     local group = batch.targets.group
     local scores, questions, rows = x:totable(), group.labels:totable(), group.rows:totable()
@@ -160,7 +143,7 @@ describe("the loss of", function()
     assert.near(sum / n, loss.total:item(), 1e-7)
   end)
 
-  on_ref("squad is a softmax over the tokens of its own sequence alone", function()
+  it_on("ref", "squad is a softmax over the tokens of its own sequence alone", function()
     local x, target, loss, batch = logits_of("squad")
     local lengths, sum = batch.layout:lengths(), 0
     for i, pair in ipairs(x:totable()) do
@@ -186,9 +169,8 @@ describe("the loss of", function()
     examples[1], examples[9] = examples[9], examples[1]
     sr.must(sr.data.write { out = path, vocab = tasks.VOCAB, examples = examples,
       columns = { group = { type = "i32" }, answer = { type = "i32" } } })
-    local good, message = pcall(sr.data.groups, sr.must(sr.data.open(path)), { groups = 2 })
-    assert.is_false(good)
-    assert.matches("example %d has the group %d, as example %d has, but others are between", tostring(message))
+    fails.raising("example %d has the group %d, as example %d has, but others are between",
+      sr.data.groups, sr.must(sr.data.open(path)), { groups = 2 })
   end)
 
   it("choice needs the target with all choices", function()
@@ -198,48 +180,44 @@ describe("the loss of", function()
   end)
 end)
 
-describe("binary cross entropy", function()
-  it("neither overflows nor loses its gradient", function()
-    local x = sr.tensor({ -200, -1, 0, 1, 200 }):requires_grad_()
-    local y = sr.tensor { 1, 0, 1, 0.25, 1 }
-    local items = sr.ops.binary_cross_entropy(x, y)
-    items:sum():backward()
-    local function near(wanted, got) for i, w in ipairs(wanted) do assert.near(w, got[i], 1e-6 * math.max(1, w)) end end
-    near({ 200, math.log(1 + math.exp(-1)), math.log(2), math.log(1 + math.exp(-1)) + 0.75, 0 }, items:totable())
-    near({ -1, 1 / (1 + math.exp(1)), -0.5, 1 / (1 + math.exp(-1)) - 0.25, 0 }, x:grad():totable())
-  end)
+it("binary cross entropy neither overflows nor loses its gradient", function()
+  local x = sr.tensor({ -200, -1, 0, 1, 200 }):requires_grad_()
+  local y = sr.tensor { 1, 0, 1, 0.25, 1 }
+  local items = sr.ops.binary_cross_entropy(x, y)
+  items:sum():backward()
+  local function near(wanted, got) for i, w in ipairs(wanted) do assert.near(w, got[i], 1e-6 * math.max(1, w)) end end
+  near({ 200, math.log(1 + math.exp(-1)), math.log(2), math.log(1 + math.exp(-1)) + 0.75, 0 }, items:totable())
+  near({ -1, 1 / (1 + math.exp(1)), -0.5, 1 / (1 + math.exp(-1)) - 0.25, 0 }, x:grad():totable())
 end)
 
-describe("two heads on one encoder", function()
-  it("train at once, each with its own loss, parameters and dropout", function()
-    local examples = {}
-    for i = 1, 40 do
-      local ids, tags = {}, {}
-      for k = 1, 4 + i % 7 do ids[k], tags[k] = 10 + (i * k) % 60, (i * k) % 2 end
-      examples[i] = { a = ids, tags = tags, label = i % 3 }
+it("two heads on one encoder train at once, each with its own loss, parameters and dropout", function()
+  local examples = {}
+  for i = 1, 40 do
+    local ids, tags = {}, {}
+    for k = 1, 4 + i % 7 do ids[k], tags[k] = 10 + (i * k) % 60, (i * k) % 2 end
+    examples[i] = { a = ids, tags = tags, label = i % 3 }
+  end
+  local path = folder .. "/both.sqr"
+  sr.must(sr.data.write { out = path, vocab = tasks.VOCAB, examples = examples,
+    columns = { tags = { type = "i32", per = "token" }, label = { type = "i32" } } })
+  local both = sr.must(sr.data.open(path))
+  local function losses_of(targets, arrange)
+    local model = tasks.model("tokens", { heads = {
+      sr.nn.heads.tokens { outputs = 2, prefix = "tags_" }, sr.nn.heads.classify { outputs = 3 },
+    } })
+    assert.is_true(model.params:has("tags_classifier.weight") and model.params:has("classifier.weight"))
+    local loader = sr.must(sr.data.loader { data = both, max_len = 48, by = "sequences", sequences = 12,
+      seed = 5, prefetch = 0, targets = targets, arrange = arrange })
+    local sums = {}
+    for batch in loader:next():batches() do
+      local scope <close> = sr.scope()
+      local losses = model:losses(batch)
+      losses.total:backward()
+      for _, loss in ipairs(losses) do sums[loss.name] = (sums[loss.name] or 0) + loss.total:item() end
     end
-    local path = folder .. "/both.sqr"
-    sr.must(sr.data.write { out = path, vocab = tasks.VOCAB, examples = examples,
-      columns = { tags = { type = "i32", per = "token" }, label = { type = "i32" } } })
-    local both = sr.must(sr.data.open(path))
-    local function losses_of(targets, arrange)
-      local model = tasks.model("tokens", { heads = {
-        sr.nn.heads.tokens { outputs = 2, prefix = "tags_" }, sr.nn.heads.classify { outputs = 3 },
-      } })
-      assert.is_true(model.params:has("tags_classifier.weight") and model.params:has("classifier.weight"))
-      local loader = sr.must(sr.data.loader { data = both, max_len = 48, by = "sequences", sequences = 12,
-        seed = 5, prefetch = 0, targets = targets, arrange = arrange })
-      local sums = {}
-      for batch in loader:next():batches() do
-        local scope <close> = sr.scope()
-        local losses = model:losses(batch)
-        losses.total:backward()
-        for _, loss in ipairs(losses) do sums[loss.name] = (sums[loss.name] or 0) + loss.total:item() end
-      end
-      return sums
-    end
-    local packed, single = losses_of { "tags", "label" }, losses_of({ "tags", "label" }, "single")
-    for _, name in ipairs { "tags", "label" } do assert.near(packed[name], single[name], 1e-6) end
-    assert.is_nil(losses_of { "label" }.tags)
-  end)
+    return sums
+  end
+  local packed, single = losses_of { "tags", "label" }, losses_of({ "tags", "label" }, "single")
+  for _, name in ipairs { "tags", "label" } do assert.near(packed[name], single[name], 1e-6) end
+  assert.is_nil(losses_of { "label" }.tags)
 end)

@@ -1,5 +1,6 @@
 -- Help at the prompt: what it knows, and that every example runs.
 
+local fails = require("tests.support.fails")
 local help = require("seqrun.help")
 local index = require("seqrun.help.index")
 local plot = require("seqrun.repl.plot")
@@ -114,44 +115,40 @@ describe("help", function()
   end)
 end)
 
-describe("the API reference", function()
-  it("has every entry, in one page without scripts or network", function()
-    local page = require("seqrun.help.html")()
-    for _, name in ipairs(index.names()) do
-      assert.truthy(page:find(">" .. name, 1, true), name)
-    end
-    assert.is_nil(page:find("<script", 1, true) or page:find("http", 1, true) or page:find("src=", 1, true))
-    local open = 0
-    for slash in page:gmatch("<(/?)table") do
-      open = open + (slash == "" and 1 or -1)
-      assert.is_true(open == 0 or open == 1)
-    end
-    local ids = {}
-    for id in page:gmatch('id="([^"]*)"') do
-      assert.is_nil(ids[id], id)
-      ids[id] = true
-    end
-    for id in page:gmatch('href="#([^"]*)"') do assert.is_true(ids[id], id) end
-  end)
+it("the API reference has every entry, in one page without scripts or network", function()
+  local page = require("seqrun.help.html")()
+  for _, name in ipairs(index.names()) do
+    assert.truthy(page:find(">" .. name, 1, true), name)
+  end
+  assert.is_nil(page:find("<script", 1, true) or page:find("http", 1, true) or page:find("src=", 1, true))
+  local open = 0
+  for slash in page:gmatch("<(/?)table") do
+    open = open + (slash == "" and 1 or -1)
+    assert.is_true(open == 0 or open == 1)
+  end
+  local ids = {}
+  for id in page:gmatch('id="([^"]*)"') do
+    assert.is_nil(ids[id], id)
+    ids[id] = true
+  end
+  for id in page:gmatch('href="#([^"]*)"') do assert.is_true(ids[id], id) end
 end)
 
-describe("objects at the prompt", function()
-  it("print what they are", function()
-    local sample = require("seqrun.help.sample")()
-    for name, pattern in pairs {
-      batch = "^batch: %d+ sequences", model = "^bert: 2 layers", plan = "^plan optimal: 5 sequences",
-      corpus = "^data set .*tokens", loader = "^loader of", update = "^update 0: ", optimizer = "^adamw of",
-      layout = "^layout: 2 sequences", vocab = "^vocabulary of 90", params = "bert.pooler.dense.weight",
-    } do
-      assert.matches(pattern, tostring(sample[name]), name)
-    end
-    assert.equal("histogram: 5 sequences of 260 tokens, at most 128", tostring(sample.plan:hist()))
-    assert.equal("certificate: no packing in packs of 128 needs fewer than 3 packs", tostring(sample.plan:prove()))
-    assert.matches("^losses [%d.]+: mlm [%d.]+ of %d+ items, nsp", tostring(sample.model:losses(sample.batch)))
-    assert.matches("did you mean 'batch'", select(2, pcall(function() return sample.bacth end)))
-    local config = sr.must(sr.config.load { schema = sr.config.map { { "size", sr.config.integer { default = 3 } } } })
-    assert.matches("^size +3 +default", tostring(config))
-  end)
+it("objects at the prompt print what they are", function()
+  local sample = require("seqrun.help.sample")()
+  for name, pattern in pairs {
+    batch = "^batch: %d+ sequences", model = "^bert: 2 layers", plan = "^plan optimal: 5 sequences",
+    corpus = "^data set .*tokens", loader = "^loader of", update = "^update 0: ", optimizer = "^adamw of",
+    layout = "^layout: 2 sequences", vocab = "^vocabulary of 90", params = "bert.pooler.dense.weight",
+  } do
+    assert.matches(pattern, tostring(sample[name]), name)
+  end
+  assert.equal("histogram: 5 sequences of 260 tokens, at most 128", tostring(sample.plan:hist()))
+  assert.equal("certificate: no packing in packs of 128 needs fewer than 3 packs", tostring(sample.plan:prove()))
+  assert.matches("^losses [%d.]+: mlm [%d.]+ of %d+ items, nsp", tostring(sample.model:losses(sample.batch)))
+  assert.matches("did you mean 'batch'", select(2, pcall(function() return sample.bacth end)))
+  local config = sr.must(sr.config.load { schema = sr.config.map { { "size", sr.config.integer { default = 3 } } } })
+  assert.matches("^size +3 +default", tostring(config))
 end)
 
 describe("help about documents", function()
@@ -176,13 +173,9 @@ describe("help about documents", function()
     local code, out = program.run { "help", "C4" }
     assert.same({ 0, help.about("C4") .. "\n" }, { code, out })
     assert.matches("^sr.ops.attention", select(2, program.run { "help", "attention" }))
-    local err
-    code, out, err = program.run { "help", "tokenise" }
-    assert.same({ 2, "" }, { code, out })
-    assert.matches("did you mean 'tokenize'", err)
-    code, out, err = program.run { "help", "atention" }
-    assert.same({ 2, "" }, { code, out })
-    assert.matches("no help on 'atention'; did you mean 'attention'", err)
+    out = fails.exiting(2, "did you mean 'tokenize'", { "help", "tokenise" })
+    assert.equal("", out)
+    assert.equal("", (fails.exiting(2, "no help on 'atention'; did you mean 'attention'", { "help", "atention" })))
     assert.matches("pretrain.lua", select(2, program.run { "help", "recipes" }))
   end)
 
@@ -193,14 +186,12 @@ describe("help about documents", function()
   end)
 end)
 
-describe("help about commands", function()
-  it("is their --help, or a line where the library has the name too", function()
-    assert.matches("^Usage: seqrun runs ", help.about("runs"))
-    assert.matches("^Usage: seqrun compare ", help.about("seqrun compare"))
-    assert.matches("^sr.pack.compare.*\nseqrun compare +command: ", help.about("compare"))
-    assert.matches("\n  seqrun fill +fill in %[MASK%]", help.about("seqrun"))
-    assert.matches("seqrun stats +command: statistics", help.search("statistics"))
-  end)
+it("help about commands is their --help, or a line where the library has the name too", function()
+  assert.matches("^Usage: seqrun runs ", help.about("runs"))
+  assert.matches("^Usage: seqrun compare ", help.about("seqrun compare"))
+  assert.matches("^sr.pack.compare.*\nseqrun compare +command: ", help.about("compare"))
+  assert.matches("\n  seqrun fill +fill in %[MASK%]", help.about("seqrun"))
+  assert.matches("seqrun stats +command: statistics", help.search("statistics"))
 end)
 
 describe("a plot", function()

@@ -1,19 +1,16 @@
 -- The reader of run directories: whole, damaged, very long and living ones.
 
+local fails = require("tests.support.fails")
 local history = require("seqrun.history.runs")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
-local folder, corpus
+local folder = program.folder()
+local corpus = small.corpus(folder)
 
 local function run(...) return program.run(small.words(corpus, ...)) end
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
 
 ---A run directory made by hand.
 local function made(name, lines, ended)
@@ -140,9 +137,7 @@ describe("the history of a run", function()
 
   it("refuses what is not a run, and says what to give instead #slow", function()
     local function refused(path, part)
-      local found, message = history.open(path)
-      assert.is_nil(found)
-      assert.truthy(message:find(part, 1, true), message)
+      fails.returning(nil, part, history.open(path))
     end
     refused(folder .. "/none", "no such directory")
     refused(folder .. "/first/step-000000004", "give the directory of the run: " .. folder .. "/first")

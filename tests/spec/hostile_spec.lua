@@ -44,19 +44,17 @@ describe("printable text", function()
   end)
 end)
 
-describe("JSON that is written", function()
-  it("is valid whatever the strings hold, and changes nothing that is UTF-8", function()
-    for _, name in ipairs(NAMES) do
-      local text = json.encode { name }
-      check_plain(text, name)
-      local back = assert(json.decode(text))[1]
-      if utf8.len(name) then assert.equal(name, back) else assert.matches("\u{FFFD}", back, 1, true) end
-    end
-    local all = {}
-    for cp = 1, 0x2FFF do all[#all + 1] = utf8.char(cp) end
-    local whole = table.concat(all)
-    assert.equal(whole, json.decode(json.encode { whole })[1])
-  end)
+it("JSON that is written is valid whatever the strings hold, and changes nothing that is UTF-8", function()
+  for _, name in ipairs(NAMES) do
+    local text = json.encode { name }
+    check_plain(text, name)
+    local back = assert(json.decode(text))[1]
+    if utf8.len(name) then assert.equal(name, back) else assert.matches("\u{FFFD}", back, 1, true) end
+  end
+  local all = {}
+  for cp = 1, 0x2FFF do all[#all + 1] = utf8.char(cp) end
+  local whole = table.concat(all)
+  assert.equal(whole, json.decode(json.encode { whole })[1])
 end)
 
 -- ---- reports -----------------------------------------------------------------------------------------
@@ -136,8 +134,7 @@ describe("hostile names and texts", function()
     local words = { "recipes/finetune.lua", "task=classify", "data.train=" .. data, "data.held=0.25", "epochs=1",
       "batch.sequences=2", "init.from=" .. base, "data.folder=" .. folder .. "/sets", "--out", folder .. "/tuned" }
     for _, more in ipairs { { "--dry-run" }, { "--explain" }, {} } do
-      local code, out, err = program.run(table.move(more, 1, #more, #words + 1, table.move(words, 1, #words, 1, {})))
-      assert.equal(0, code, err)
+      local out, err = program.ok(table.move(more, 1, #more, #words + 1, table.move(words, 1, #words, 1, {})))
       check_plain(out .. err, "finetune")
     end
     check_plain(sys.read_file(folder .. "/tuned/run.log"), "run.log")
@@ -156,8 +153,7 @@ describe("hostile names and texts", function()
     for _, name in ipairs(NAMES) do
       if not name:find("/", 1, true) then program.write(here, name .. ".lua", "") end
     end
-    local code, script = program.run { "completion", "bash" }
-    assert.equal(0, code)
+    local script = program.ok { "completion", "bash" }
     program.write(folder, "bash", script)
     local harness = program.write(folder, "harness", [[
       source "$1"; shift; cd "$1"; shift

@@ -1,5 +1,6 @@
 -- Export to and import from Hugging Face directories: the same weights, names and vocabulary, or nothing at all.
 
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sr = require("seqrun")
@@ -14,7 +15,6 @@ before_each(function()
   bert = task_model.new("mlm", "nsp")
   source = task_model.save(folder .. "/run", bert)
 end)
-after_each(function() sys.remove(folder) end)
 
 local function read_json(path) return json.decode(sr.must(sys.read_file(path))) end
 
@@ -47,9 +47,7 @@ end
 describe("export", function()
   it("writes what Hugging Face reads, and nothing else", function()
     local out = folder .. "/out"
-    local code, told = program.run { "export", folder .. "/run", out, "--json" }
-    assert.equal(0, code)
-    local facts = json.decode(told)
+    local facts = program.json { "export", folder .. "/run", out, "--json" }
     assert.same({ "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt" },
       sr.must(sys.list(out)))
     assert.same({ "BertForPreTraining", "f32", bert.params:count(), #bert.params:names() },
@@ -84,15 +82,13 @@ describe("export", function()
   it("replaces only what it wrote, and only with --force", function()
     local out = folder .. "/out"
     assert.equal(0, (program.run { "export", source, out }))
-    local code, told, err = program.run { "export", source, out, "--json" }
-    assert.same({ 2, "" }, { code, told })
-    assert.matches("is not empty; choose another directory, or replace it with %-%-force", err)
+    local told = fails.exiting(2, "is not empty; choose another directory, or replace it with %-%-force",
+      { "export", source, out, "--json" })
+    assert.equal("", told)
     assert.equal(0, (program.run { "export", source, out, "--force", "--encoder" }))
     assert.equal("BertModel", read_json(out .. "/config.json").architectures[1])
-    code, told, err = program.run { "export", source, folder .. "/run", "--force" }
+    told = fails.exiting(2, "is not an exported model", { "export", source, folder .. "/run", "--force" })
     assert.equal("", told)
-    assert.equal(2, code)
-    assert.matches("is not an exported model", err)
     assert.equal(2, (program.run { "export", out, source, "--force" }))
     sr.must(sr.checkpoint.verify(source))
   end)
@@ -110,9 +106,7 @@ end)
 describe("import", function()
   it("makes a verified checkpoint with today's names of any spelling", function()
     local dir = old_fashioned(folder .. "/old")
-    local code, out = program.run { "import", dir, folder .. "/new", "--json" }
-    assert.equal(0, code)
-    local facts = json.decode(out)
+    local facts = program.json { "import", dir, folder .. "/new", "--json" }
     assert.same({ "mlm", "nsp" }, { facts.heads[1], facts.heads[2] })
     assert.same({ 2, 0 }, { #facts.left_out, #facts.missing })
     assert.equal(0, sr.must(sr.checkpoint.verify(folder .. "/new/step-000000000")))
@@ -121,18 +115,10 @@ describe("import", function()
     for _, name in ipairs(bert.params:names()) do assert.truthy(names[name], name) end
   end)
 
-  it("joins shards, and takes the vocabulary from tokenizer.json", function()
-    local dir = folder .. "/sharded"
+  it("takes the vocabulary from tokenizer.json", function()
+    local dir = folder .. "/exported"
     sr.must(sr.checkpoint.export(source, dir))
-    local tensors, parts, map = sr.must(tensor_file.read(dir .. "/model.safetensors")), { {}, {} }, {}
-    for i, name in ipairs(bert.params:names()) do
-      parts[i % 2 + 1][name], map[name] = tensors[name], ("part-%d.safetensors"):format(i % 2 + 1)
-    end
-    for i, part in ipairs(parts) do sr.must(tensor_file.write(("%s/part-%d.safetensors"):format(dir, i), part)) end
-    program.write(dir, "model.safetensors.index.json", json.encode { weight_map = map })
-    for _, name in ipairs { "model.safetensors", "vocab.txt", "tokenizer_config.json" } do
-      os.remove(dir .. "/" .. name)
-    end
+    for _, name in ipairs { "vocab.txt", "tokenizer_config.json" } do os.remove(dir .. "/" .. name) end
     assert.equal(0, (program.run { "import", dir, folder .. "/new" }))
     same_weights(folder .. "/new")
     assert.equal(sr.must(sys.read_file(task_model.VOCAB)),
@@ -145,35 +131,26 @@ describe("import", function()
     tensors["cls.seq_relationship.weight"] = nil
     tensors["gate.weight"] = tensors["cls.seq_relationship.bias"]
     sr.must(tensor_file.write(dir .. "/model.safetensors", tensors))
-    local code, out = program.run { "import", dir, folder .. "/new" }
-    assert.equal(0, code)
+    local out = program.ok { "import", dir, folder .. "/new" }
     assert.matches("missing   cls.seq_relationship.weight: it will be new", out)
     assert.matches("extra     gate.weight: not used by any head; kept", out)
     os.remove(dir .. "/model.safetensors")
     program.write(dir, "pytorch_model.bin", "PK")
-    local err
-    code, out, err = program.run { "import", dir, folder .. "/other" }
+    out = fails.exiting(3, "has pytorch_model.bin %(a pickle, which may execute code%), but no model.safetensors",
+      { "import", dir, folder .. "/other" })
     assert.equal("", out)
-    assert.equal(3, code)
-    assert.matches("has pytorch_model.bin %(a pickle, which may execute code%), but no model.safetensors", err)
-    code, out, err = program.run { "import", folder .. "/odl", folder .. "/other" }
-    assert.equal(3, code)
+    out = fails.exiting(3, "no such.*; did you mean '.*/old'", { "import", folder .. "/odl", folder .. "/other" })
     assert.equal("", out)
-    assert.matches("no such.*; did you mean '.*/old'", err)
     assert.is_false(sys.exists(folder .. "/other"))
   end)
 
   it("refuses weights that do not fit the config, and a directory in use", function()
     local dir = old_fashioned(folder .. "/old")
-    local code, _, err = program.run { "import", dir, folder .. "/run" }
-    assert.equal(2, code)
-    assert.matches("run is not empty", err)
+    fails.exiting(2, "run is not empty", { "import", dir, folder .. "/run" })
     local config = read_json(dir .. "/config.json")
     config.intermediate_size = config.intermediate_size + 8
     program.write(dir, "config.json", json.encode(config))
-    code, _, err = program.run { "import", dir, folder .. "/new" }
-    assert.equal(3, code)
-    assert.matches("has shape", err)
+    local _, err = fails.exiting(3, "has shape", { "import", dir, folder .. "/new" })
     assert.matches("further tensors do not fit: .*intermediate%.dense%.bias, .*;", err)
     assert.is_false(sys.exists(folder .. "/new"))
   end)

@@ -157,6 +157,16 @@ function support.differ(got, wanted, tolerance)
   if worst > tolerance or worst ~= worst then return ("%s: %.3e"):format(where, worst) end
 end
 
+---Checks the gradients of these parameters by finite differences.
+---@param params seqrun.Params
+---@param names string[]
+---@param loss fun(): seqrun.Tensor
+function support.check_gradients(params, names, loss, samples)
+  local list = {}
+  for i, name in ipairs(names) do list[i] = params:get(name) end
+  assert(sr.gradcheck(loss, list, { samples = samples or 3 }))
+end
+
 ---Checks that five sequences have the same losses and gradients packed, padded and each by itself.
 ---@param model seqrun.Bert
 ---@param loader seqrun.Loader

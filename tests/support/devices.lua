@@ -57,6 +57,15 @@ function devices.on(device, body, ...)
   return result
 end
 
+---Returns a function it_on(device, name, body), which adds a test whose body runs on a device, in a new scope.
+---@param it function busted's `it`, which is visible only in the spec file
+---@return fun(device: string, name: string, body: fun())
+function devices.it_on(it)
+  return function(device, name, body)
+    it(name, function() devices.on(device, body) end)
+  end
+end
+
 ---Returns a function each(name, body), which adds a test per device, its body in a new scope.  The body
 ---receives the name of the device, and the name of the test ends with it.
 ---@param it function busted's `it`, which is visible only in the spec file

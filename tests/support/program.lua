@@ -1,5 +1,6 @@
 -- program.lua - runs the program: arguments in; exit code, stdout and stderr out.
 
+local json = require("seqrun.core.json")
 local sys = require("seqrun.core.sys")
 
 local folders = {} -- made here and removed when the tests end
@@ -37,6 +38,14 @@ function program.run(words, options)
   if options.input then os.remove(input) end
   return how == "signal" and 128 + code or code, take(out), take(err)
 end
+
+---Runs the program, which must end with 0.
+---@return string stdout
+---@return string stderr
+function program.ok(words, options) return program.works(program.run(words, options)) end
+
+---The same, of a line whose output is JSON.
+function program.json(words, options) return assert(json.decode((program.ok(words, options)))) end
 
 ---Creates an empty directory, removed when the tests end.
 ---@return string
@@ -79,6 +88,9 @@ local function expect(good, format, ...)
   if not good then error(format:format(...), 3) end
 end
 
+---Whether a text has these words: a part of it, or a pattern.
+function program.has(text, words) return text:find(words, 1, true) ~= nil or text:find(words) ~= nil end
+
 ---Passes on what a command wrote if it ended well: `local out, err = works(program.run(words))`.
 function program.works(code, out, err)
   expect(code == 0, "exit code %s, not 0: %s%s", code, out, err or "")
@@ -86,18 +98,18 @@ function program.works(code, out, err)
 end
 
 ---Passes on what a command wrote if it ended with a code and a message: `exits(2, "unknown", program.run(words))`.
----@param pattern string of Lua, in stderr
-function program.exits(wanted, pattern, code, out, err)
+---@param words string in stderr, or in all output where that is one text: a part of it, or a pattern
+function program.exits(wanted, words, code, out, err)
   expect(code == wanted, "exit code %s, not %d: %s%s", code, wanted, out, err or "")
-  expect((err or out):find(pattern), "%q is not in: %s", pattern, err or out)
+  expect(program.has(err or out, words), "%q is not in: %s", words, err or out)
   return out, err
 end
 
 ---The same of a command that wrote nothing to stdout.
-function program.refuses(wanted, pattern, code, out, err)
+function program.refuses(wanted, words, code, out, err)
   expect(code == wanted, "exit code %s, not %d: %s%s", code, wanted, out, err)
   expect(out == "", "stdout is not empty: %s", out)
-  expect(err:find(pattern), "%q is not in: %s", pattern, err)
+  expect(program.has(err, words), "%q is not in: %s", words, err)
   return out, err
 end
 

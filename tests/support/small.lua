@@ -57,6 +57,33 @@ function small.words(corpus, ...)
   return words
 end
 
+---Arguments that run another recipe on the corpus, without its sizes and steps.
+---@param recipe string such as "electra"
+---@param corpus string
+---@param ... string further arguments
+---@return string[]
+function small.recipe(recipe, corpus, ...)
+  local config = program.write(corpus:match("^(.*)/"), "empty.yaml", "seed: 3\n")
+  local words = {
+    ("recipes/%s.lua"):format(recipe), "config=" .. config, "data.file=" .. corpus, "data.max_len=48", "data.held=0.1",
+    "batch.sequences=24", "batch.micro_packs=4", "rate.peak=1e-2", "save.minutes=0", "save.every=0", "log.every=1",
+    "eval.updates=0", "mask.max=8",
+  }
+  return table.move({ ... }, 1, select("#", ...), #words + 1, words)
+end
+
+---The values of a task's config that these words give.
+---@param task seqrun.Task
+---@param words string[]
+function small.values(task, words)
+  local schema, rules = sr.run.schema(task)
+  local keys = {}
+  for _, word in ipairs(words) do
+    if word:find("^[%w_.]+=") and not word:find("^config=") then keys[#keys + 1] = word end
+  end
+  return sr.must(require("seqrun.config").load { schema = schema, rules = rules, arguments = keys }).values
+end
+
 local CLOCK = { "seconds", "data_wait_ms", "cpu_ms", "real_tokens_per_s", "slot_tokens_per_s", "energy_j" }
 
 ---The metrics lines of one type, without timings.
@@ -107,6 +134,17 @@ function small.weights(folder, step)
   end
   sums.moments = moments(("%s/step-%09d"):format(folder, step))
   return sums
+end
+
+---Those of the newest checkpoint of a run.
+---@param folder string
+---@return table<string, string>
+---@return integer step
+---@return string path
+function small.newest(folder)
+  local path = sr.must(sr.checkpoint.resolve(folder))
+  local step = tonumber(path:match("step%-(%d+)"))
+  return small.weights(folder, step), step, path
 end
 
 return small
