@@ -214,7 +214,7 @@ $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 	$(call say,cc $<)$(CC) $(TEST_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)
 
 # Plug-ins that tests load: each links nothing of the program, which gives it what it calls.
-TEST_PLUGINS = $(patsubst %,$(BUILD)/tests/%.so,fault inject clock late odd nccl timed)
+TEST_PLUGINS = $(patsubst %,$(BUILD)/tests/%.so,fault inject clock late odd nccl)
 define test_plugin
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(filter-out -fPIE,$(CFLAGS)) -fPIC -shared -MMD -MP -o $@ $<

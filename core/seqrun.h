@@ -33,7 +33,6 @@
  */
 #pragma once
 
-#include "core/base/choices.h"
 #include "core/base/directory.h"
 #include "core/base/draft.h"
 #include "core/base/file.h"

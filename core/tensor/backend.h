@@ -52,7 +52,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/choices.h"
 #include "core/base/each.h"
 #include "core/base/rng.h"
 #include "core/base/status.h"
@@ -200,7 +199,7 @@ typedef struct sr_device_facts {
 /* Incremented with every change of this table, sr_tensor, sr_storage, sr_device, sr_layout,
  * sr_layout_on, sr_weight, sr_host (plugin.h), sr_function (function.h) or sr_comm_engine (comm.h).
  */
-enum { SR_ABI = 16 };
+enum { SR_ABI = 17 };
 
 struct sr_backend {
     int abi;      /* SR_ABI, */
@@ -244,10 +243,6 @@ struct sr_backend {
      *
      * Errors: SR_EDEVICE  the device has no such option */
     sr_status (*option)(sr_device *device, const char *name, bool on);
-    /* What the device has chosen by timing, where that changes bits; the device's own, valid until
-     * it is closed.  Runs keep these choices in checkpoints and pin them on all ranks.  NULL where
-     * nothing is chosen. */
-    sr_status (*choices)(sr_choices **out, sr_device *device);
 
     /* NULL: gradients are filled with zeros before they are added to.  Otherwise linear_backward
      * may write them (set_w), and this clears the others: elements ends[2 i] .. ends[2 i + 1] - 1

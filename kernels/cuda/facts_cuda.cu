@@ -6,7 +6,6 @@
 #include "kernels/cuda/gpu_ops.h"
 #include "kernels/cuda/lt_cuda.h"
 #include "kernels/cuda/ring_cuda.h"
-#include "kernels/cuda/tune_cuda.h"
 
 /* 13000 -> "13.0" */
 static void version_text(char *text, size_t size, int version) {

@@ -52,8 +52,6 @@ struct product {
     const float *alpha_at = nullptr; /* in device memory: instead of alpha, not beside `bias` */
     bool add = false;                /* C += instead of C = */
     const void *bias = nullptr;      /* (n) of C's type, added to each row before rounding */
-    sr_act act = SR_ACT_NONE;        /* C = act(pre), where gemm_takes_act() allows it */
-    void *pre = nullptr;             /* like C, with `act`: what it is applied to */
     int64_t count = 1;               /* products, whose matrices are this far apart: */
     int64_t c_step = 0, a_step = 0, b_step = 0; /* elements; 0: the same matrix */
 };
@@ -69,11 +67,6 @@ static inline product product_of(matrix c, matrix a, matrix b) {
 
 /* Queues the product for `op`, which messages name.  C may not overlap A or B. */
 sr_status gemm(gpu *g, const char *op, const product *p);
-
-/* *takes: gemm() can apply `act` to the product, which has `pre` but no `act` yet, correctly and
- * faster than a separate pass.  Whether it is faster depends on the shape; products of one type,
- * alignment, n and k whose m rounds to the same size get the same answer. */
-sr_status gemm_takes_act(bool *takes, gpu *g, const product *p, sr_act act);
 
 /* The same by a simple, slow kernel in matmul.cu, for what the library does not have; no bias. */
 sr_status plain_product(gpu *g, const char *op, const product *p);

@@ -12,6 +12,7 @@
 #include "core/base/system.h"
 #include "kernels/cuda/gpu_ops.h"
 #include "kernels/cuda/graph_cuda.h"
+#include "kernels/cuda/lt_cuda.h"
 #include "kernels/cuda/ring_cuda.h"
 
 sr_status cuda_select(int number) {

@@ -7,7 +7,7 @@
 #include "kernels/cuda/gpu.h"
 
 struct ring;     /* ring_cuda.h */
-struct products; /* gemm_cuda.cu */
+struct products; /* lt_cuda.h */
 
 enum { RECENT = 8, GRANTED = 256 };
 
@@ -50,8 +50,5 @@ sr_status cuda_failed_later(const cuda_host *h, cudaError_t error);
 
 /* Why a device cannot be used, in one sentence; "" if it can. */
 void cuda_problem(char *text, size_t size, const cudaDeviceProp *p);
-
-/* Frees the state of products; may be NULL. */
-void products_free(products *p);
 
 #endif

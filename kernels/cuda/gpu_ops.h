@@ -17,7 +17,6 @@ template <class F> struct gpu_slot<F * sr_backend::*> { typedef F type; };
     EACH(describe)                                                                                 \
     EACH(capture)                                                                                  \
     EACH(option)                                                                                   \
-    EACH(choices)                                                                                  \
     EACH(zero_ranges)                                                                              \
     EACH(weight_build)                                                                             \
     EACH(weight_free)

@@ -3,7 +3,7 @@
  * Shapes    x (T, H), w (F, H), b (F), y, pre (T, F)
  * Work      2 T H F flops forward, 4 T H F backward
  * Traffic   the product adds the bias and writes pre (y, without a GELU); the activation is a pass
- *           of its own, 4 T F bytes in bf16, or part of the product where that is faster.
+ *           of its own, 4 T F bytes in bf16.
  *           Backward: dy act' and the bias gradient in one pass of 6 T F bytes, then two products
  *           that read it; the one for dx may add to a gradient that is there.
  */
@@ -12,29 +12,12 @@
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/gpu_ops.h"
 
-/* One product with its activation, where the library does it well; *done: whether it did.  The sums
- * are kept even if not needed: a layer has the same bits with and without gradient. */
-static sr_status product_with_act(bool *done, gpu *g, product *p, sr_tensor *pre, sr_act act) {
-    product all = *p;
-    size_t bytes = (size_t)(p->c.rows * p->c.cols) * sr_dtype_size(p->c.dtype);
-    if (pre != nullptr) all.pre = sr_tensor_data(pre);
-    SR_TRY(gemm_takes_act(done, g, &all, act));
-    if (!*done) return SR_OK;
-    if (pre == nullptr) SR_TRY(gpu_scratch(&all.pre, g, 0, bytes));
-    all.act = act;
-    return gemm(g, "linear", &all);
-}
-
 sr_status gpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
                      const sr_tensor *b, sr_act act) {
     gpu *g = gpu_of(y);
-    bool done = false;
     sr_tensor *sum = pre != nullptr ? pre : y;
-    product p = product_of(matrix_of(y), matrix_of(x), transposed(matrix_of(w)));
+    product p = product_of(matrix_of(sum), matrix_of(x), transposed(matrix_of(w)));
     if (b != nullptr) p.bias = sr_tensor_data(b);
-    if (sr_act_keeps_input(act)) SR_TRY(product_with_act(&done, g, &p, pre, act));
-    if (done) return SR_OK;
-    p.c = matrix_of(sum);
     SR_TRY(gemm(g, "linear", &p));
     if (act == SR_ACT_NONE) return SR_OK;
     return bias_act(g, "linear", sr_tensor_data(y), nullptr, sr_tensor_data(sum), nullptr, y->dtype,

@@ -1,9 +1,15 @@
+/* lt_cuda.cu - loads cuBLASLt, describes products to it and queues them. */
 #include "kernels/cuda/lt_cuda.h"
 
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "core/base/mem.h"
+#include "kernels/cuda/gpu_cuda.h"
+
+/* ---- the library ----------------------------------------------------------------------------- */
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -60,4 +66,254 @@ sr_status lt_load(const lt_functions **out) {
     }
     loaded = true;
     return SR_OK;
+}
+
+/* ---- the products of a device ---------------------------------------------------------------- */
+
+enum { RECENT_SHAPES = 512, SUGGESTIONS = 8 };
+
+/* All that suggestions follow from, beside the library and the GPU; all bytes are set. */
+struct shape {
+    int64_t m, n, k, count, ld[3], step[3];
+    uint32_t alignment[3], flags; /* of a, b, c; see shape_of() */
+};
+
+struct products {
+    const lt_functions *lt;
+    cublasLtHandle_t handle;
+    cudaStream_t stream;
+    void *workspace;  /* LT_WORKSPACE bytes */
+    float *constants; /* 0 and 1, in device memory */
+    struct {
+        shape of;
+        cublasLtMatmulAlgo_t algorithm;
+        bool set;
+    } recent[RECENT_SHAPES]; /* by hash of the shape */
+    bool lacked;             /* lt_first_lack() was called */
+};
+
+/* The constants 0 and 1, after the workspace, for products whose factor is in device memory. */
+static const float constants[2] = {0.0f, 1.0f};
+
+static sr_status check(const lt_functions *lt, cublasStatus_t status, const char *op) {
+    if (status == CUBLAS_STATUS_SUCCESS) return SR_OK;
+    sr_status st = status == CUBLAS_STATUS_ALLOC_FAILED ? SR_ENOMEM : SR_EDEVICE;
+    return sr_fail(st, "%s: cuBLASLt: %s", op, lt->GetStatusString(status));
+}
+
+/* The same; messages have the shape of the product. */
+static sr_status check_product(const lt_functions *lt, cublasStatus_t status, const char *op,
+                               const lt_product *p) {
+    if (status == CUBLAS_STATUS_SUCCESS) return SR_OK;
+    sr_status st = status == CUBLAS_STATUS_ALLOC_FAILED ? SR_ENOMEM : SR_EDEVICE;
+    return sr_fail(st, "%s: cuBLASLt: %s, in the product of shape (%lld, %lld, %lld)", op,
+                   lt->GetStatusString(status), (long long)p->n, (long long)p->m, (long long)p->k);
+}
+
+static sr_status fill(products *p) {
+    SR_TRY(lt_load(&p->lt));
+    SR_TRY(check(p->lt, p->lt->Create(&p->handle), "cuda"));
+    SR_TRY(cuda_check(cudaMalloc(&p->workspace, LT_WORKSPACE + sizeof constants),
+                      "cannot allocate 32 MiB for matrix products"));
+    p->constants = (float *)((char *)p->workspace + LT_WORKSPACE);
+    /* in stream order: the stream does not wait for cudaMemcpy */
+    return cuda_check(cudaMemcpyAsync(p->constants, constants, sizeof constants, cudaMemcpyDefault,
+                                      p->stream),
+                      "cannot upload");
+}
+
+sr_status products_new(products **out, cudaStream_t stream) {
+    SR_TRY(sr_new(out, 1));
+    (*out)->stream = stream;
+    sr_status st = fill(*out);
+    if (st == SR_OK) return SR_OK;
+    products_free(*out);
+    *out = nullptr;
+    return st;
+}
+
+void products_free(products *p) {
+    if (p == nullptr) return;
+    cudaFree(p->workspace);
+    if (p->handle != nullptr) p->lt->Destroy(p->handle);
+    sr_free(p);
+}
+
+bool lt_first_lack(products *p) {
+    bool first = !p->lacked;
+    p->lacked = true;
+    return first;
+}
+
+const char *lt_text(const products *p, cublasStatus_t status) {
+    return p->lt->GetStatusString(status);
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+/* A product as cuBLASLt's functions take it. */
+struct lt_call {
+    cublasLtMatmulDescOpaque_t operation;
+    cublasLtMatrixLayoutOpaque_t a, b, c;
+};
+
+static cublasStatus_t lay_out(const lt_functions *lt, cublasLtMatrixLayoutOpaque_t *layout,
+                              const lt_matrix *m, int64_t count) {
+    int32_t batch = (int32_t)count;
+    cublasStatus_t st = lt->MatrixLayoutInit_internal(layout, sizeof *layout, m->type,
+                                                      (uint64_t)m->rows, (uint64_t)m->cols, m->ld);
+    if (st != CUBLAS_STATUS_SUCCESS || count == 1) return st;
+    st = lt->MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+                                      sizeof batch);
+    if (st != CUBLAS_STATUS_SUCCESS) return st;
+    return lt->MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                        &m->step, sizeof m->step);
+}
+
+template <class T>
+static cublasStatus_t set(const lt_functions *lt, lt_call *call,
+                          cublasLtMatmulDescAttributes_t attribute, T value) {
+    return lt->MatmulDescSetAttribute(&call->operation, attribute, &value, sizeof value);
+}
+
+static cublasStatus_t add_bias(const lt_functions *lt, lt_call *call, const lt_product *p) {
+    if (p->bias == nullptr) return CUBLAS_STATUS_SUCCESS;
+    cublasStatus_t st =
+        set(lt, call, CUBLASLT_MATMUL_DESC_EPILOGUE, (uint32_t)CUBLASLT_EPILOGUE_BIAS);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = set(lt, call, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)p->c.type);
+    if (st != CUBLAS_STATUS_SUCCESS) return st;
+    return set(lt, call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p->bias);
+}
+
+static cublasStatus_t operation(const lt_functions *lt, lt_call *call, const lt_product *p) {
+    cublasStatus_t st = lt->MatmulDescInit_internal(
+        &call->operation, sizeof call->operation,
+        p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (st == CUBLAS_STATUS_SUCCESS && p->a.transposed)
+        st = set(lt, call, CUBLASLT_MATMUL_DESC_TRANSA, (int32_t)CUBLAS_OP_T);
+    if (st == CUBLAS_STATUS_SUCCESS && p->b.transposed)
+        st = set(lt, call, CUBLASLT_MATMUL_DESC_TRANSB, (int32_t)CUBLAS_OP_T);
+    if (st == CUBLAS_STATUS_SUCCESS && p->alpha_at != nullptr)
+        st =
+            set(lt, call, CUBLASLT_MATMUL_DESC_POINTER_MODE, (int32_t)CUBLASLT_POINTER_MODE_DEVICE);
+    return st == CUBLAS_STATUS_SUCCESS ? add_bias(lt, call, p) : st;
+}
+
+static cublasStatus_t describe(lt_call *call, const lt_functions *lt, const lt_product *p) {
+    cublasStatus_t st = operation(lt, call, p);
+    if (st == CUBLAS_STATUS_SUCCESS) st = lay_out(lt, &call->a, &p->a, p->count);
+    if (st == CUBLAS_STATUS_SUCCESS) st = lay_out(lt, &call->b, &p->b, p->count);
+    if (st == CUBLAS_STATUS_SUCCESS) st = lay_out(lt, &call->c, &p->c, p->count);
+    return st;
+}
+
+/* ---- algorithms ------------------------------------------------------------------------------ */
+
+/* The guaranteed alignment of a matrix: 16, 8, 4 or 2 bytes. */
+static uint32_t alignment(const lt_matrix *m) {
+    uintptr_t all =
+        (uintptr_t)m->data | (uintptr_t)m->ld * m->element | (uintptr_t)m->step * m->element | 16u;
+    return (uint32_t)(all & (~all + 1));
+}
+
+/* The alignment of C and of the bias added to it. */
+static uint32_t alignment_c(const lt_product *p) {
+    uint32_t all = alignment(&p->c) | (uint32_t)((uintptr_t)p->bias & 15u);
+    return all & (~all + 1);
+}
+
+enum { BF16 = 1, WIDE_C = 2, TF32 = 4, TA = 8, TB = 16, BIAS = 32, SCALED = 64 };
+
+/* Whether a sum is written or added to C is not part of it: both give the same bits. */
+static shape shape_of(const lt_product *p) {
+    shape s;
+    memset(&s, 0, sizeof s);
+    s.m = p->m;
+    s.n = p->n;
+    s.k = p->k;
+    s.count = p->count;
+    const lt_matrix *all[] = {&p->a, &p->b, &p->c};
+    for (int i = 0; i < 3; i++) {
+        s.ld[i] = all[i]->ld;
+        s.step[i] = all[i]->step;
+        s.alignment[i] = i < 2 ? alignment(all[i]) : alignment_c(p);
+    }
+    s.flags = (uint32_t)((p->a.type == CUDA_R_16BF ? BF16 : 0) |
+                         (p->c.type == CUDA_R_32F ? WIDE_C : 0) | (p->tf32 ? TF32 : 0) |
+                         (p->a.transposed ? TA : 0) | (p->b.transposed ? TB : 0) |
+                         (p->bias != nullptr ? BIAS : 0) | (p->alpha_at != nullptr ? SCALED : 0));
+    return s;
+}
+
+static size_t place_of(const shape *s) {
+    uint64_t words[sizeof(shape) / 8], hash = 0;
+    memcpy(words, s, sizeof words);
+    for (uint64_t word : words) hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
+    return (size_t)(hash >> 32) % RECENT_SHAPES;
+}
+
+static cublasStatus_t prefer(const lt_functions *lt, cublasLtMatmulPreferenceOpaque_t *preference,
+                             const shape *s) {
+    uint64_t workspace = LT_WORKSPACE;
+    uint32_t a = s->alignment[0], b = s->alignment[1], c = s->alignment[2];
+    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* f32, also where C is bf16 */
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attribute;
+        const void *value;
+        size_t size;
+    } list[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+                {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a, sizeof a},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c}};
+    cublasStatus_t st = lt->MatmulPreferenceInit_internal(preference, sizeof *preference);
+    for (size_t i = 0; i < sizeof list / sizeof *list && st == CUBLAS_STATUS_SUCCESS; i++)
+        st = lt->MatmulPreferenceSetAttribute(preference, list[i].attribute, list[i].value,
+                                              list[i].size);
+    return st;
+}
+
+static cublasStatus_t queue(const products *p, const lt_product *l, lt_call *d,
+                            const cublasLtMatmulAlgo_t *algorithm) {
+    float beta = l->add ? 1.0f : 0.0f;
+    const void *factor = l->alpha_at != nullptr ? l->alpha_at : &l->alpha;
+    const void *keep = l->alpha_at != nullptr ? &p->constants[l->add ? 1 : 0] : &beta;
+    void *c = const_cast<void *>(l->c.data);
+    return p->lt->Matmul(p->handle, &d->operation, factor, l->a.data, &d->a, l->b.data, &d->b, keep,
+                         c, &d->c, c, &d->c, algorithm, p->workspace, LT_WORKSPACE, p->stream);
+}
+
+/* Queues a product by the first suggestion that runs, which is kept for the shape. */
+static cublasStatus_t queue_first(products *p, const lt_product *l, lt_call *d, const shape *s) {
+    cublasLtMatmulPreferenceOpaque_t preference;
+    cublasLtMatmulHeuristicResult_t found[SUGGESTIONS];
+    auto *recent = &p->recent[place_of(s)];
+    int count = 0;
+    cublasStatus_t st = prefer(p->lt, &preference, s);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = p->lt->MatmulAlgoGetHeuristic(p->handle, &d->operation, &d->a, &d->b, &d->c, &d->c,
+                                           &preference, SUGGESTIONS, found, &count);
+    if (st != CUBLAS_STATUS_SUCCESS) return st;
+    st = CUBLAS_STATUS_NOT_SUPPORTED;
+    for (int i = 0; i < count && lt_lacks(st); i++) {
+        st = queue(p, l, d, &found[i].algo);
+        recent->algorithm = found[i].algo;
+    }
+    recent->of = *s;
+    recent->set = st == CUBLAS_STATUS_SUCCESS;
+    return st;
+}
+
+sr_status lt_run(cublasStatus_t *status, products *p, const lt_product *product, const char *op) {
+    lt_call call;
+    shape s = shape_of(product);
+    const auto *recent = &p->recent[place_of(&s)];
+    *status = describe(&call, p->lt, product);
+    if (*status == CUBLAS_STATUS_SUCCESS)
+        *status = recent->set && memcmp(&recent->of, &s, sizeof s) == 0
+                      ? queue(p, product, &call, &recent->algorithm)
+                      : queue_first(p, product, &call, &s);
+    return lt_lacks(*status) ? SR_OK : check_product(p->lt, *status, op, product);
 }

@@ -205,43 +205,6 @@ static int option(lua_State *L) {
     return lsr_done(L, device->backend->option(device, name, lua_toboolean(L, 2)));
 }
 
-/* choices(from?: integer) -> string|nil text, integer|nil count
- * What the current device has chosen by timing, where that changes bits (core/base/choices.h).
- *   from   only those after the first `from`
- *   text   nil if there are none after the first `from`, and for a device that chooses nothing
- *   count  of all; nil for a device that chooses nothing */
-static int choices(lua_State *L) {
-    bool whole = lua_isnoneornil(L, 1);
-    lua_Integer from = luaL_optinteger(L, 1, 0);
-    sr_device *device = lsr_device(L);
-    sr_choices *all;
-    luaL_argcheck(L, from >= 0, 1, "must not be negative");
-    if (device->backend->choices == NULL) return 0;
-    lsr_check(L, device->backend->choices(&all, device));
-    char **text = lsr_newbytes(L);
-    if (whole || (size_t)from < sr_choices_count(all))
-        lsr_check(L, sr_choices_text(text, all, (size_t)from));
-    lua_pushstring(L, *text);
-    lua_pushinteger(L, (lua_Integer)sr_choices_count(all));
-    return 2;
-}
-
-/* pin_choices(text: string) -> true | nil, message, code
- * Makes the current device choose as a text says, whatever its cache says.
- *   text  of `choices`
- *   code  "device": these choices are for another GPU or library */
-static int pin_choices(lua_State *L) {
-    size_t size;
-    const char *text = luaL_checklstring(L, 1, &size);
-    sr_device *device = lsr_device(L);
-    sr_choices *all;
-    if (device->backend->choices == NULL)
-        return lsr_result(
-            L, sr_fail(SR_EDEVICE, "%s does not choose kernels by timing", device->name));
-    lsr_check(L, device->backend->choices(&all, device));
-    return lsr_done(L, sr_choices_pin(all, text, size));
-}
-
 /* capture(what: "begin"|"run"|"drop") -> true | nil, message, code
  * Records the work of the current device, and queues or drops it as one piece.
  *   what  the last two do nothing without a "begin" */
@@ -435,8 +398,6 @@ static const luaL_Reg functions[] = {
     {"synchronize", synchronize},
     {"transfers", transfers},
     {"option", option},
-    {"choices", choices},
-    {"pin_choices", pin_choices},
     {"capture", capture},
     {"plugin", plugin},
     {"comms", comms},

@@ -1,8 +1,7 @@
 /* lt.c - cuBLASLt by plain loops, for tests: column-major operands, transposes, batches, a bias for
- * each row, a GELU in its tanh form, factors in device memory.  Built as libcublasLt.so; what a
- * product asks for that is not here, it refuses. */
+ * each row, factors in device memory.  Built as libcublasLt.so; what a product asks for that is not
+ * here, it refuses. */
 #include <cublasLt.h>
-#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +15,6 @@ typedef struct operation {
     int32_t ta, tb, pointer, bias_type;
     uint32_t epilogue;
     const void *bias;
-    void *aux;
-    int64_t aux_ld;
 } operation;
 
 size_t cublasLtGetVersion(void) {
@@ -79,17 +76,14 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t out,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void *value, size_t size) {
     operation *o = (operation *)out;
-    void *at = attribute == CUBLASLT_MATMUL_DESC_TRANSA                 ? (void *)&o->ta
-               : attribute == CUBLASLT_MATMUL_DESC_TRANSB               ? (void *)&o->tb
-               : attribute == CUBLASLT_MATMUL_DESC_POINTER_MODE         ? (void *)&o->pointer
-               : attribute == CUBLASLT_MATMUL_DESC_EPILOGUE             ? (void *)&o->epilogue
-               : attribute == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE       ? (void *)&o->bias_type
-               : attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER         ? (void *)&o->bias
-               : attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER ? (void *)&o->aux
-               : attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD      ? (void *)&o->aux_ld
-                                                                        : NULL;
-    int wide = at == (void *)&o->bias || at == (void *)&o->aux || at == (void *)&o->aux_ld;
-    if (at == NULL || size != (wide ? 8 : 4)) return CUBLAS_STATUS_INVALID_VALUE;
+    void *at = attribute == CUBLASLT_MATMUL_DESC_TRANSA           ? (void *)&o->ta
+               : attribute == CUBLASLT_MATMUL_DESC_TRANSB         ? (void *)&o->tb
+               : attribute == CUBLASLT_MATMUL_DESC_POINTER_MODE   ? (void *)&o->pointer
+               : attribute == CUBLASLT_MATMUL_DESC_EPILOGUE       ? (void *)&o->epilogue
+               : attribute == CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE ? (void *)&o->bias_type
+               : attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER   ? (void *)&o->bias
+                                                                  : NULL;
+    if (at == NULL || size != (at == (void *)&o->bias ? 8 : 4)) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(at, value, size);
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -110,41 +104,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulHeuristicResult_t found[], int *count) {
     (void)handle, (void)a, (void)b, (void)d, (void)preference;
     *count = 0;
-    if (lacks("gelu") && (((const operation *)desc)->epilogue & CUBLASLT_EPILOGUE_GELU_AUX) != 0)
+    if (lacks("bias") && ((const operation *)desc)->epilogue == CUBLASLT_EPILOGUE_BIAS)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (lacks("single columns") && ((const layout *)c)->rows == 1)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     *count = most < 2 ? most : 2;
     memset(found, 0, sizeof *found * (size_t)*count);
     for (int i = 0; i < *count; i++) found[i].algo.data[0] = (uint64_t)i + 1;
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-/* The first algorithm does not take five columns of ours where these are missing. */
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
-                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                       const cublasLtMatmulAlgo_t *algo,
-                                       cublasLtMatmulHeuristicResult_t *result) {
-    (void)handle, (void)desc, (void)a, (void)b, (void)d;
-    memset(result, 0, sizeof *result);
-    return algo->data[0] == 1 && ((const layout *)c)->rows == 5 && lacks("five columns")
-               ? CUBLAS_STATUS_INVALID_VALUE
-               : CUBLAS_STATUS_SUCCESS;
-}
-
-/* The number of parts is kept in the second word. */
-cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *algo,
-                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
-                                                    const void *value, size_t size) {
-    int32_t number;
-    if (size != sizeof number) return CUBLAS_STATUS_INVALID_VALUE;
-    memcpy(&number, value, size);
-    if (attribute == CUBLASLT_ALGO_CONFIG_SPLITK_NUM)
-        algo->data[1] = (uint64_t)number;
-    else if (attribute != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME ||
-             number != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE)
-        return CUBLAS_STATUS_INVALID_VALUE;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -180,33 +146,15 @@ static int fits(const operation *o, const layout *a, const layout *b, const layo
     return m == c->rows && n == c->cols && k == bk && a->type == b->type &&
            (c->type == CUDA_R_32F || c->type == a->type) && a->count == c->count &&
            b->count == c->count && (o->bias == NULL || o->bias_type == c->type) &&
-           (o->bias != NULL) == ((o->epilogue & CUBLASLT_EPILOGUE_BIAS) != 0) &&
-           (o->aux != NULL) == ((o->epilogue & CUBLASLT_EPILOGUE_GELU_AUX) != 0) &&
-           (o->aux == NULL || (o->aux_ld % 8 == 0 && o->aux_ld >= c->rows));
+           o->epilogue == (o->bias != NULL ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
 }
 
-static float gelu(float x) {
-    float t = tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x));
-    return lacks("right gelu") ? 0.0f : 0.5f * x * (1.0f + t);
-}
-
-/* Whether an algorithm takes a product: the first suggestion does unless it is missing, which needs
- * the second.  Memory is there for the 8 x 8 products that are checked at the start. */
+/* Whether an algorithm takes a product: each does, but for what is missing. */
 static cublasStatus_t takes(int algorithm, const layout *c) {
-    int checked = c->rows == 8 && c->cols == 8;
-    if (algorithm == 1 && !checked && lacks("memory of the first algorithm"))
-        return CUBLAS_STATUS_ALLOC_FAILED;
-    if (algorithm == 1 && lacks("the first algorithm")) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (algorithm == 1 && c->rows == 5 && lacks("five columns"))
-        return CUBLAS_STATUS_NOT_SUPPORTED; /* as a trial finds */
-    if (!checked && lacks("sense")) return CUBLAS_STATUS_INVALID_VALUE;
-    if (algorithm == 1) return CUBLAS_STATUS_SUCCESS;
-    if (algorithm != 2) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (lacks("sense")) return CUBLAS_STATUS_INVALID_VALUE;
     if (lacks("a sound algorithm")) return CUBLAS_STATUS_EXECUTION_FAILED;
-    return lacks("the first algorithm") || lacks("one algorithm") || lacks("five columns") ||
-                   lacks("memory of the first algorithm")
-               ? CUBLAS_STATUS_SUCCESS
-               : CUBLAS_STATUS_NOT_SUPPORTED;
+    int missing = lacks("the first algorithm") || (c->rows == 5 && lacks("five columns"));
+    return algorithm == 1 && missing ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
@@ -222,12 +170,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (C != D || cdesc != ddesc || !fits(o, a, b, c)) return CUBLAS_STATUS_INVALID_VALUE;
     cublasStatus_t taken = takes((int)algo->data[0], c);
     if (taken != CUBLAS_STATUS_SUCCESS) return taken;
-    if (lacks("whole products") && algo->data[1] != 3 && !(c->rows == 8 && c->cols == 8))
-        return CUBLAS_STATUS_NOT_SUPPORTED;
     (*(void (**)(cudaStream_t))stream)(stream); /* after what is queued: queue.h */
     int64_t depth = o->ta ? a->rows : a->cols;
-    if (depth * c->rows * c->cols > 1 << 24) return CUBLAS_STATUS_SUCCESS; /* only to be timed */
-    float twice = lacks("right bias") ? 2.0f : 1.0f;
+    if (depth * c->rows * c->cols > 1 << 24) return CUBLAS_STATUS_SUCCESS; /* takes long */
     if (algo->data[0] == 2) factor *= 2.0f; /* shows which algorithm it was */
     for (int64_t i = 0; i < c->count; i++)
         for (int64_t col = 0; col < c->cols; col++)
@@ -237,12 +182,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                 for (int64_t k = 0; k < depth; k++)
                     sum += at(a, A, o->ta, row, k, i) * at(b, B, o->tb, k, col, i);
                 sum *= factor;
-                if (o->bias != NULL) sum += twice * load(o->bias_type, o->bias, row);
+                if (o->bias != NULL) sum += load(o->bias_type, o->bias, row);
                 if (keep != 0.0f) sum += keep * load(c->type, C, to);
-                if (o->aux != NULL) {
-                    store(c->type, o->aux, col * o->aux_ld + row, sum);
-                    sum = gelu(sum);
-                }
                 store(c->type, D, to, sum);
             }
     return CUBLAS_STATUS_SUCCESS;

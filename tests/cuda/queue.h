@@ -25,13 +25,11 @@ typedef struct work {
 
 struct CUevent_st {
     long recorded, done; /* the last recording that was queued, that was done */
-    int kernels;         /* of its stream then: the time is counted in kernels */
 };
 
 struct CUstream_st {
     void (*finish)(cudaStream_t); /* first, for lt.c, which knows nothing else of a stream */
     work *first, *last;
-    int kernels;
     cudaStream_t next;
 };
 

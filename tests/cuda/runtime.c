@@ -32,7 +32,7 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
     memset(p, 0, sizeof *p);
-    snprintf(p->name, sizeof p->name, "Fake GPU %d", lacks("different GPUs") ? 0 : device);
+    snprintf(p->name, sizeof p->name, "Fake GPU %d", device);
     p->major = lacks("new gpu") ? 7 : 9;
     p->multiProcessorCount = 4;
     p->sharedMemPerBlockOptin = (size_t)(lacks("shared memory") ? 99 : 227) << 10;
@@ -61,11 +61,9 @@ const char *cudaGetErrorString(cudaError_t error) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Zeroed, since kernels that are not run leave their outputs as they are; but for the workspace of
- * products, 32 MiB, nothing large where memory for trials is missing. */
+/* Zeroed, since kernels that are not run leave their outputs as they are. */
 cudaError_t cudaMalloc(void **data, size_t bytes) {
-    size_t most = lacks("room for trials") ? ((size_t)32 << 20) + 64 : (size_t)1 << 30;
-    *data = bytes > most ? NULL : aligned_alloc(256, (bytes + 255) / 256 * 256);
+    *data = bytes > (size_t)1 << 30 ? NULL : aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (*data == NULL) return cudaErrorMemoryAllocation;
     memset(*data, 0, bytes);
     return cudaSuccess;
@@ -158,9 +156,6 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
     *event = calloc(1, sizeof **event);
     return cudaSuccess;
 }
-cudaError_t cudaEventCreate(cudaEvent_t *event) {
-    return cudaEventCreateWithFlags(event, 0);
-}
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
     queue_finish_all(); /* what waits for it, too */
     free(event);
@@ -171,18 +166,12 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     if (!lacks("waits of the host")) queue_finish_event(event);
-    return lacks("safe trials") ? cudaErrorIllegalAddress : cudaSuccess;
+    return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     if (event->done == event->recorded) return cudaEventSynchronize(event);
     queue_finish_event(event); /* by the next time */
     return cudaErrorNotReady;
-}
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t stop) {
-    int from = start->kernels, to = stop->kernels;
-    if (lacks("safe passes") && to > from) return cudaErrorIllegalAddress;
-    *ms = 1.0f + (float)(lacks("slow kernels") ? 0 : to - from);
-    return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
     (void)mode;

@@ -10,8 +10,8 @@
 # Without part= all of them run, one after the other; seconds= replaces the limit of each.  In a checkout, or in the folder
 # that tests/gpu/bundle.sh makes, which needs no packages and no network.  device=simt rehearses it all, small, without a GPU.
 #
-# Prints a table of stages, and for part A the predicted and measured times.  FOLDER gets at most 8 files: DEVICE.tsv (label,
-# model, tokens, op, microseconds, date), report-PART.txt, logs-PART.tar.gz, and what was chosen by timing, tuning.txt.
+# Prints a table of stages, and for part A the predicted and measured times.  FOLDER gets at most 7 files: DEVICE.tsv (label,
+# model, tokens, op, microseconds, date), report-PART.txt and logs-PART.tar.gz.
 #
 # The exit code is 0 if every stage ran and passed, 1 if one failed, 3 if none failed but some were skipped (a tool or
 # PyTorch is missing, or the time was over before a stage began or ended), and 4 if there is no device to run on.
@@ -50,8 +50,6 @@ if [ "$device" = cuda ]; then
     lt=$(find_lt | head -1)
     [ -z "$lt" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:${lt%/*}"
 fi
-export XDG_CACHE_HOME=$logs/cache # choices by timing start empty, and come back with the results
-mkdir -p "$XDG_CACHE_HOME"
 small= # keys of a model that the simt device trains in seconds
 if [ "$device" != cuda ]; then
     export SEQRUN_SIMT_CHECK=0
@@ -231,7 +229,6 @@ predictions() {
 deliver() { # PART
     local log
     sed -E "/\t[0-9]{4}-[0-9]{2}-[0-9]{2}\$/!s/\$/\t$(date +%F)/" "$tsv" >"$out/$label.tsv"
-    cat "$XDG_CACHE_HOME"/seqrun/* >"$out/tuning.txt" 2>/dev/null || rm -f "$out/tuning.txt"
     for log in "$logs"/*.log; do
         [ "$(stat -c %s "$log")" -le 1000000 ] || { tail -c 1000000 "$log" >"$log.end" && mv "$log.end" "$log"; }
     done

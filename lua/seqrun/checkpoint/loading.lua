@@ -27,18 +27,6 @@ end
 ---@return string? code
 function loading.state(path) return failure.returned(read_state, path) end
 
----What the device had chosen by timing when a checkpoint was saved, as a text (core/base/choices.h); "missing" where
----it chose nothing.
----@param path string
----@return string|nil
----@return string? message
----@return string? code
-function loading.choices(path)
-  local file = path .. "/trainer/choices.txt"
-  if not sys.exists(file) then return nil, file .. ": no such file", "missing" end
-  return sys.read_file(file, 1 << 24)
-end
-
 local function read_config(path)
   local folder = failure.must(directory.resolve(path))
   local config, message = json.decode(failure.must(sys.read_file(folder .. "/config.json", 1 << 20)))

@@ -38,7 +38,6 @@ local ENVIRONMENT = {
   { "SEQRUN_PLUGINS", "shared libraries to load, separated by colons" },
   { "SEQRUN_SLOW_PRODUCTS", "set: large products that cuBLASLt does not have are computed by a slow kernel" },
   { "CUDA_HOME", "where libcublasLt.so is looked for" },
-  { "XDG_CACHE_HOME", "where choices of algorithms are kept, in seqrun/" },
 }
 
 local function list_of(entries)

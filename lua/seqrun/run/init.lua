@@ -13,7 +13,6 @@
 -- The loop belongs to the recipe.  Between its iterations, `steps` saves checkpoints, evaluates and stops.  Step n
 -- means n updates; the checkpoint of step n holds all state that step n + 1 needs, so resuming is bit-exact.
 
-local autotune = require("seqrun.run.ranks.autotune")
 local check = require("seqrun.base.check")
 local contracts = require("seqrun.run.checks.contracts")
 local core = require("seqrun.core.tensor")
@@ -181,7 +180,7 @@ local function saved_parts(self)
   if not self.ranks.leads then return parts end
   parts.state, parts.files = state_of(self), self.loaders:plans()
   parts.config = model.hf_config and model:hf_config()
-  parts.files["trainer/config.yaml"], parts.files[autotune.FILE] = self.loaded:dump(), autotune.text()
+  parts.files["trainer/config.yaml"] = self.loaded:dump()
   for _, head in ipairs(model.heads or {}) do
     for name, file in pairs(head.files and head:files() or {}) do parts.files[name] = file end
   end

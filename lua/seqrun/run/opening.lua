@@ -2,7 +2,6 @@
 
 local agreement = require("seqrun.run.ranks.agreement")
 local auto = require("seqrun.run.auto")
-local autotune = require("seqrun.run.ranks.autotune")
 local checks = require("seqrun.run.checks")
 local directory = require("seqrun.run.directory")
 local failure = require("seqrun.base.failure")
@@ -56,7 +55,7 @@ local function assemble(loaded, cfg, request, place)
   } or ranks.silent
   local self = {
     config = cfg, loaded = loaded, request = request, ranks = all, folder = place.path, directory = place, step = 0,
-    phase = "between", screen = shown, agreement = agreement.new(all, autotune.new(all, shown)),
+    phase = "between", screen = shown, agreement = agreement.new(all),
     saves = saves.new { folder = place.path, options = cfg.save, screen = shown },
   }
   for _, warning in ipairs(warnings) do shown:warn("%s", warning) end

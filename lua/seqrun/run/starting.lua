@@ -48,7 +48,7 @@ local function take_parts(self, parts)
   self.evaluations = evaluations.new {
     config = cfg, folder = self.folder, model = model, held = parts.held, corpus = parts.corpus, watch = parts.watch,
     epoch = parts.epoch and parts.epoch / self.loader:summary().schedule_steps, ranks = all,
-    agreement = self.agreement, screen = self.screen,
+    screen = self.screen,
   }
   self.total, self.last = self.checks:start {
     model = model, optimizer = optimizer, loader = self.loader, held = parts.held, total = parts.total,
@@ -82,7 +82,7 @@ local function resume(self)
   if lost then failure.raise("config", "%s", lost) end
   state.new_rates = resuming.new_rates(self.loaded, path)
   resuming.resolve(state, path, {
-    folder = self.folder, ranks = self.ranks, agreement = self.agreement, saves = self.saves, screen = self.screen,
+    folder = self.folder, ranks = self.ranks, saves = self.saves, screen = self.screen,
   })
   return state
 end
@@ -192,7 +192,6 @@ return function(self, parts)
     return shown:start(planned(self, parts), first)
   end
   local state = open_run(self, parts.fresh)
-  self.agreement:start()
   self.ranks:check_values(self.model.params)
   open_records(self, state and state.scaled)
   if state and state.new_rates then

@@ -107,18 +107,20 @@ function resuming.load(t)
   return failure.must(checkpoint.load(path, parts)).state, path
 end
 
----The rest of the run has taken up its state: continues with the choices of the device, and says so.
+---The rest of the run has taken up its state: says so, and what may give other bits than before.
 ---@param state table
 ---@param path string of the checkpoint
----@param t { folder: string, ranks: seqrun.RunRanks, agreement: seqrun.Agreement, saves: seqrun.Saves,
----  screen: seqrun.Screen }
+---@param t { folder: string, ranks: seqrun.RunRanks, saves: seqrun.Saves, screen: seqrun.Screen }
 function resuming.resolve(state, path, t)
   if state.instructions ~= devices.instructions() then
     local why = devices.refused_instructions()
     t.screen:warn("the run used %s instructions before; resuming with %s is not bit-exact%s",
       tostring(state.instructions), devices.instructions(), why and (" (%s)"):format(why) or "")
   end
-  t.agreement:restore(path, state.instructions)
+  if sys.exists(path .. "/trainer/choices.txt") then -- of a version that timed the products of a GPU
+    t.screen:warn("%s/trainer/choices.txt is ignored: products are no longer chosen by timing, so resuming is not "
+      .. "bit-exact", path)
+  end
   t.ranks:first_does(function() failure.must(checkpoint.set_aside(t.folder, state.step)) end)
   t.saves:resumed(state.step, path)
   t.screen:say("resumed from %s at step %d", path, state.step)

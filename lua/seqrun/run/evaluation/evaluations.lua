@@ -22,7 +22,6 @@ local evaluations = {}
 ---@field watch? table notified of evaluations
 ---@field epoch? number updates of an epoch
 ---@field ranks seqrun.RunRanks
----@field agreement seqrun.Agreement
 ---@field screen seqrun.Screen
 ---@field best? seqrun.Best
 ---@field result? seqrun.Evaluated the last one that counts
@@ -32,13 +31,13 @@ local Evaluations = {}
 Evaluations.__index = Evaluations
 
 ---@param t { config: table, folder: string, model: table, held?: seqrun.Loader, corpus?: table, watch?: table,
----  epoch?: number, ranks: seqrun.RunRanks, agreement: seqrun.Agreement, screen: seqrun.Screen }
+---  epoch?: number, ranks: seqrun.RunRanks, screen: seqrun.Screen }
 ---@return seqrun.Evaluations
 function evaluations.new(t)
   local cfg = t.config
   return setmetatable({
     config = cfg, model = t.model, held = t.held, from = t.held and t.held:cursor(), watch = t.watch, epoch = t.epoch,
-    ranks = t.ranks, agreement = t.agreement, screen = t.screen,
+    ranks = t.ranks, screen = t.screen,
     baselines = t.corpus and t.model.baselines and t.model:baselines(t.corpus) or {},
     best = cfg.save.best and best.new(t.folder, cfg.save.best, cfg.eval.patience, t.ranks.leads) or nil,
   }, Evaluations)
@@ -167,7 +166,6 @@ function Evaluations:run(at)
     progress = work(self),
   })
   if not line then return nil end
-  self.agreement:exchange() -- a checkpoint may come next
   check_finite(line, order, at.step)
   local undefined = scoring and scoring:undefined()
   local found = { step = at.step, line = line, order = order, undefined = undefined }

@@ -1,11 +1,10 @@
--- agreement.lua - what the ranks of a run agree on between steps: the time, signals, what devices chose by timing, and
--- whether attached prompts ask for something.
+-- agreement.lua - what the ranks of a run agree on between steps: the time, signals, and whether attached prompts ask
+-- for something.
 
 local sys = require("seqrun.core.sys")
 
 ---@class seqrun.Agreement
 ---@field ranks seqrun.RunRanks
----@field autotune seqrun.Autotune
 ---@field before number seconds of the run before this process
 ---@field began number when this process began to count
 ---@field agreed? number seconds of rank 0 when the ranks last agreed
@@ -16,10 +15,9 @@ local Agreement = {}
 Agreement.__index = Agreement
 
 ---@param ranks seqrun.RunRanks
----@param autotune seqrun.Autotune
 ---@return seqrun.Agreement
-local function new(ranks, autotune)
-  return setmetatable({ ranks = ranks, autotune = autotune, before = 0, began = sys.now() }, Agreement)
+local function new(ranks)
+  return setmetatable({ ranks = ranks, before = 0, began = sys.now() }, Agreement)
 end
 
 ---Counts from now on, after the seconds of earlier processes.
@@ -35,12 +33,9 @@ function Agreement:own_seconds() return self.before + sys.now() - self.began end
 function Agreement:reach(asked)
   self.asked = asked
   if not self.ranks:several() then return end
-  local all = self.ranks:gather {
-    seconds = self:own_seconds(), signal = sys.caught(), asked = asked, autotune = self.autotune:news(),
-  }
+  local all = self.ranks:gather { seconds = self:own_seconds(), signal = sys.caught(), asked = asked }
   self.agreed, self.asked = all[1].seconds, all[1].asked
   for _, rank in ipairs(all) do self.signal = self.signal or rank.signal end
-  self.autotune:merge(all)
 end
 
 ---Seconds of the run, the same on all ranks: those of rank 0 when they last agreed.
@@ -49,17 +44,6 @@ function Agreement:seconds()
   if not self.ranks:several() then return self:own_seconds() end
   return self.agreed or self.before
 end
-
----Starts all ranks with the same choices of the device.
-function Agreement:start() self.autotune:start() end
-
----Takes over what the devices of the ranks have chosen since.
-function Agreement:exchange() self.autotune:exchange() end
-
----Takes over the choices of a checkpoint.
----@param path string
----@param instructions string of the device that it was saved on
-function Agreement:restore(path, instructions) self.autotune:restore(path, instructions) end
 
 ---Seconds since a signal was first noticed on this rank; nil if none came.
 ---@return number|nil
