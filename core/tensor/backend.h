@@ -183,9 +183,6 @@ static inline double sr_step_share(double decay, double averaged) {
     return averaged == 0 ? 1.0 : (1.0 - decay) / (1.0 - pow(decay, averaged + 1.0));
 }
 
-/* The work of an update as one recorded piece; see `capture`. */
-typedef enum sr_capture { SR_CAPTURE_BEGIN, SR_CAPTURE_RUN, SR_CAPTURE_DROP } sr_capture;
-
 /* A device as `describe` reports it; strings are "" and numbers 0 where unknown. */
 typedef struct sr_device_facts {
     char model[128]; /* "NVIDIA H100 80GB HBM3" */
@@ -234,10 +231,6 @@ struct sr_backend {
      * device becomes the current one of the calling thread. */
     void *(*queue)(sr_device *device);
 
-    /* NULL where calls cost little.  Between BEGIN and RUN calls are recorded; RUN queues them as
-     * one piece, DROP discards them; without a BEGIN, both do nothing.  Nothing may be waited for
-     * in between. */
-    sr_status (*capture)(sr_device *device, sr_capture what);
     /* Turns an option of the device on or off; NULL where it has none.
      * "tf32"  products of f32 may round their operands to TF32
      *

@@ -11,7 +11,6 @@
 #include "core/base/mem.h"
 #include "core/base/system.h"
 #include "kernels/cuda/gpu_ops.h"
-#include "kernels/cuda/graph_cuda.h"
 #include "kernels/cuda/lt_cuda.h"
 #include "kernels/cuda/ring_cuda.h"
 
@@ -76,20 +75,6 @@ sr_status cuda_failed_later(const cuda_host *h, cudaError_t error) {
 
 enum { PLAIN_SHARED = 48 << 10 };
 
-static const void **place_of(const void **list, const void *kernel) {
-    return &list[(uintptr_t)kernel / 16 % GRANTED];
-}
-
-/* A kernel is loaded when it is first used: not by a launch that a capture records. */
-static sr_status load(cuda_host *h, const char *op, const void *kernel) {
-    const void **place = place_of(h->loaded, kernel);
-    cudaFuncAttributes unused;
-    if (*place == kernel) return SR_OK;
-    SR_TRY(cuda_check(cudaFuncGetAttributes(&unused, kernel), op));
-    *place = kernel;
-    return SR_OK;
-}
-
 /* More shared memory than every GPU has must be requested, once for a kernel: all that a block may
  * have, which costs nothing until it is used. */
 static sr_status grant(const gpu *g, const char *op, const void *kernel, size_t bytes) {
@@ -97,7 +82,7 @@ static sr_status grant(const gpu *g, const char *op, const void *kernel, size_t 
     if (bytes > g->shared_bytes)
         return sr_fail(SR_EDEVICE, "%s: a block needs %zu KB of shared memory; this GPU has %zu KB",
                        op, bytes >> 10, g->shared_bytes >> 10);
-    const void **place = place_of(cuda_of(g)->granted, kernel);
+    const void **place = &cuda_of(g)->granted[(uintptr_t)kernel / 16 % GRANTED];
     if (*place == kernel) return SR_OK;
     SR_TRY(cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                            (int)g->shared_bytes),
@@ -111,7 +96,6 @@ sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int t
     cuda_host *h = cuda_of(g);
     SR_TRY(cuda_use(h));
     h->recent[h->launches++ % RECENT] = op;
-    SR_TRY(load(h, op, kernel));
     SR_TRY(grant(g, op, kernel, shared_bytes));
     cudaError_t e = cudaLaunchKernel(kernel, dim3(grid.x, grid.y, grid.z), dim3((unsigned)threads),
                                      arguments, shared_bytes, h->stream);
@@ -162,10 +146,6 @@ sr_status gpu_wait(sr_device *device) {
     gpu *g = (gpu *)device->state;
     cuda_host *h = cuda_of(g);
     SR_TRY(cuda_use(h));
-    if (h->recording)
-        return sr_fail(SR_EDEVICE,
-                       "cuda: a value was read while the update is recorded as a graph; "
-                       "read it after the update, or set cuda_graph: false");
     cudaError_t e =
         cudaMemcpyAsync(h->word, g->word, sizeof *h->word, cudaMemcpyDefault, h->stream);
     SR_TRY(cuda_failed_later(h, e));
@@ -224,7 +204,6 @@ sr_status gpu_alloc(sr_device *device, void **data, size_t bytes) {
 
 void gpu_free(sr_device *device, void *data, size_t) {
     cuda_host *h = cuda_of((gpu *)device->state);
-    if (graph_defer_free(h, data)) return;
     if (cuda_use(h) == SR_OK) cudaFree(data); /* waits for the device */
 }
 
@@ -282,7 +261,6 @@ void gpu_close(sr_device *device) {
         cudaStreamSynchronize(h->stream);
         gpu_scratch_free(g);
         products_free(h->lt);
-        graph_free(h->loop);
         ring_free(h->uploads);
         cudaFree(g->word);
         cudaFreeHost(h->word);

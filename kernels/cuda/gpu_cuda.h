@@ -19,14 +19,9 @@ struct cuda_host {
     ring *uploads;
     products *lt;               /* NULL until the first product */
     bool tf32;                  /* f32 products may use TF32 */
-    bool recording;             /* between BEGIN and RUN or DROP: nothing may be read */
-    bool capturing;             /* launches are recorded in a graph */
-    bool warm;                  /* an update has run */
-    struct graph *loop;         /* of the last capture, or NULL */
     const char *recent[RECENT]; /* ops launched last: recent[launches % RECENT] is the oldest */
     uint64_t launches;
-    const void *loaded[GRANTED];  /* kernels, by address; */
-    const void *granted[GRANTED]; /* those that may take more shared memory */
+    const void *granted[GRANTED]; /* kernels that may take more shared memory, by address */
 };
 
 static inline cuda_host *cuda_of(const gpu *g) {

@@ -15,7 +15,6 @@ template <class F> struct gpu_slot<F * sr_backend::*> { typedef F type; };
 #define GPU_OTHERS(EACH)                                                                           \
     EACH(count)                                                                                    \
     EACH(describe)                                                                                 \
-    EACH(capture)                                                                                  \
     EACH(option)                                                                                   \
     EACH(zero_ranges)                                                                              \
     EACH(weight_build)                                                                             \

@@ -10,7 +10,6 @@ struct ring {
     cudaEvent_t crossed;        /* the last copy over the bus */
     int now;                    /* the segment in use, */
     size_t used;                /* and its bytes in use */
-    int captured;               /* segments left since a capture began */
 };
 
 sr_status ring_new(ring **out) {
@@ -45,33 +44,16 @@ void ring_free(ring *r) {
     sr_free(r);
 }
 
-static sr_status mark(ring *r, cuda_host *h, int segment) {
-    return cuda_check(cudaEventRecord(r->done[segment], h->stream), "cannot record an event");
-}
-
-/* Moves on to the next segment once the device is done with it.  Segments used by a capture stay in
- * use until its graph has been launched. */
+/* Moves on to the next segment once the device is done with it. */
 static sr_status next_segment(ring *r, cuda_host *h) {
-    if (!h->capturing)
-        SR_TRY(mark(r, h, r->now));
-    else if (++r->captured == SEGMENTS - 1)
-        return sr_fail(SR_EDEVICE,
-                       "cuda: an update uploads more than %d MiB, too much for one "
-                       "graph; set cuda_graph: false",
-                       (SEGMENTS - 2) * (SEGMENT >> 20));
+    SR_TRY(cuda_check(cudaEventRecord(r->done[r->now], h->stream), "cannot record an event"));
     r->now = (r->now + 1) % SEGMENTS;
     r->used = 0;
     return cuda_finish(h, r->done[r->now]);
 }
 
-sr_status ring_captured(ring *r, cuda_host *h) {
-    for (; r->captured > 0; r->captured--)
-        SR_TRY(mark(r, h, (r->now - r->captured + SEGMENTS) % SEGMENTS));
-    return SR_OK;
-}
-
 static cudaError_t fetch(ring *r, cuda_host *h, void *to, size_t at, size_t bytes) {
-    if (bytes <= SMALL || h->capturing)
+    if (bytes <= SMALL)
         return cudaMemcpyAsync(to, r->pinned + at, bytes, cudaMemcpyHostToDevice, h->stream);
     cudaError_t e =
         cudaMemcpyAsync(r->beside + at, r->pinned + at, bytes, cudaMemcpyHostToDevice, h->copies);

@@ -20,7 +20,4 @@ void ring_free(ring *r); /* call it once the device is done; may be NULL */
 /* Queues the copy of host memory to device memory; `from` may be reused at once. */
 sr_status ring_send(ring *r, cuda_host *h, void *to, const void *from, size_t bytes);
 
-/* Called after the launch of a graph whose capture included uploads. */
-sr_status ring_captured(ring *r, cuda_host *h);
-
 #endif

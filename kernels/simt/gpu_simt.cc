@@ -23,7 +23,6 @@ struct simt_host {
     queue_fault word;
     unsigned watch;
     uint64_t seed;
-    bool recording; /* recording a graph: nothing may be waited for */
     uint64_t launches;
     sr_status status; /* of the first launch that failed since the last wait */
     char message[640];
@@ -216,15 +215,6 @@ sr_status gpu_option(sr_device *device, const char *name, bool on) {
     return SR_OK;
 }
 
-/* Work is done at once here, but a wait during recording is refused, as on a GPU. */
-sr_status gpu_capture(sr_device *device, sr_capture what) {
-    simt_host *h = host_of((gpu *)device->state);
-    if (what == SR_CAPTURE_BEGIN && h->recording)
-        return sr_fail(SR_EDEVICE, "simt: a graph is already being recorded");
-    h->recording = what == SR_CAPTURE_BEGIN;
-    return SR_OK;
-}
-
 void *gpu_queue(sr_device *) {
     return nullptr;
 }
@@ -232,10 +222,6 @@ void *gpu_queue(sr_device *) {
 sr_status gpu_wait(sr_device *device) {
     gpu *g = (gpu *)device->state;
     simt_host *h = host_of(g);
-    if (h->recording)
-        return sr_fail(SR_EDEVICE,
-                       "simt: a value was read while the update is recorded as a graph; "
-                       "read it after the update, or set cuda_graph: false");
     sr_status launched = h->status, found = gpu_fault_status(&h->word);
     h->status = SR_OK;
     h->word = gpu_no_fault();

@@ -205,18 +205,6 @@ static int option(lua_State *L) {
     return lsr_done(L, device->backend->option(device, name, lua_toboolean(L, 2)));
 }
 
-/* capture(what: "begin"|"run"|"drop") -> true | nil, message, code
- * Records the work of the current device, and queues or drops it as one piece.
- *   what  the last two do nothing without a "begin" */
-static int capture(lua_State *L) {
-    static const char *const names[] = {"begin", "run", "drop", NULL};
-    int what = lsr_checkoption(L, 1, "capture", NULL, names);
-    sr_device *device = lsr_device(L);
-    if (device->backend->capture == NULL)
-        return lsr_result(L, sr_fail(SR_EDEVICE, "%s cannot record its work", device->name));
-    return lsr_done(L, device->backend->capture(device, (sr_capture)what));
-}
-
 /* plugin(path: string) -> string[] devices | nil, message, code
  * Loads a plug-in, a shared library that adds devices or engines of ranks; loading it again does
  * nothing.
@@ -398,7 +386,6 @@ static const luaL_Reg functions[] = {
     {"synchronize", synchronize},
     {"transfers", transfers},
     {"option", option},
-    {"capture", capture},
     {"plugin", plugin},
     {"comms", comms},
     {"instructions", instructions},

@@ -1,6 +1,6 @@
 /* runtime.c - a CUDA runtime without a GPU, for tests: memory is the host's, copies are done by
  * queue.c, kernels are not run.  The objects of seqrun_cuda.so linked with it show what the host
- * code asks of CUDA and cuBLASLt (lt.c): products, uploads, graphs, errors. */
+ * code asks of CUDA and cuBLASLt (lt.c): products, uploads, errors. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,21 +91,8 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
     return cudaSuccess;
 }
 
-/* A graph is a list of work.  Without SEQRUN_FAKE_ORDER it is done while it is recorded. */
-struct CUgraph_st {
-    work *list;
-    size_t count;
-};
-static cudaGraph_t recording; /* NULL: none is */
-static cudaStream_t recorded; /* the stream that is recorded */
-
 static cudaError_t put(cudaStream_t stream, work w) {
-    if (recording != NULL && stream == recorded && queue_is_late()) {
-        recording->list = realloc(recording->list, (recording->count + 1) * sizeof w);
-        recording->list[recording->count++] = w;
-    } else {
-        queue_put(stream, w);
-    }
+    queue_put(stream, w);
     return cudaSuccess;
 }
 
@@ -124,7 +111,7 @@ cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, s
                               .value = value});
 }
 
-/* ---- streams, events, graphs ----------------------------------------------------------------- */
+/* ---- streams and events ---------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
     (void)flags;
@@ -137,7 +124,6 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (lacks("memory rights")) return cudaErrorIllegalAddress;
-    if (recording != NULL && stream == recorded) return cudaErrorStreamCaptureUnsupported;
     queue_finish(stream);
     return cudaSuccess;
 }
@@ -173,84 +159,16 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     queue_finish_event(event); /* by the next time */
     return cudaErrorNotReady;
 }
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
-    (void)mode;
-    if (lacks("graphs")) return cudaErrorNotSupported;
-    recording = calloc(1, sizeof *recording);
-    recorded = stream;
-    return cudaSuccess;
-}
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
-    (void)stream;
-    *out = recording;
-    recording = NULL;
-    return cudaSuccess;
-}
-static cudaGraph_t copy_of(cudaGraph_t from) {
-    cudaGraph_t copy = calloc(1, sizeof *copy);
-    size_t bytes = from->count * sizeof *from->list;
-    copy->count = from->count;
-    copy->list = malloc(bytes + 1);
-    if (bytes > 0) memcpy(copy->list, from->list, bytes);
-    return copy;
-}
-static cudaError_t free_graph(cudaGraph_t g) {
-    free(g->list);
-    free(g);
-    return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *ready, cudaGraph_t from,
-                                 unsigned long long flags) {
-    (void)flags;
-    *ready = (cudaGraphExec_t)copy_of(from);
-    return cudaSuccess;
-}
-cudaError_t cudaGraphExecUpdate(cudaGraphExec_t ready, cudaGraph_t from,
-                                cudaGraphExecUpdateResultInfo *info) {
-    cudaGraph_t old = (cudaGraph_t)ready, copy = copy_of(from);
-    (void)info;
-    free(old->list);
-    *old = *copy;
-    free(copy);
-    return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t ready) {
-    return free_graph((cudaGraph_t)ready);
-}
-cudaError_t cudaGraphDestroy(cudaGraph_t done) {
-    return free_graph(done);
-}
-cudaError_t cudaGraphLaunch(cudaGraphExec_t ready, cudaStream_t stream) {
-    cudaGraph_t g = (cudaGraph_t)ready;
-    for (size_t i = 0; i < g->count; i++) queue_put(stream, g->list[i]);
-    return cudaSuccess;
-}
-
 /* ---- kernels --------------------------------------------------------------------------------- */
 
 cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute, int value) {
     (void)kernel, (void)attribute;
     return value > 99 << 10 && lacks("shared memory") ? cudaErrorInvalidValue : cudaSuccess;
 }
-/* While nothing is recorded; in a capture a launch would have to load it. */
-static const void *loaded[1024];
-static int loads;
-
-static int is_loaded(const void *kernel) {
-    for (int i = 0; i < loads; i++)
-        if (loaded[i] == kernel) return 1;
-    return 0;
-}
-cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *kernel) {
-    memset(attributes, 0, sizeof *attributes);
-    if (!is_loaded(kernel) && loads < 1024) loaded[loads++] = kernel;
-    return cudaSuccess;
-}
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
                              size_t shared, cudaStream_t stream) {
     static int launches;
     (void)kernel, (void)grid, (void)block, (void)arguments, (void)shared;
-    if (!is_loaded(kernel)) return cudaErrorNotReady;
     put(stream, (work){.kind = WORK_KERNEL});
     launches++;
     return lacks("safe kernels") && launches == 4 ? cudaErrorIllegalAddress : cudaSuccess;

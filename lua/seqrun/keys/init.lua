@@ -18,7 +18,7 @@ local ROOMS = {
 
 ---The order in which keys are shown; those that are not named follow.
 local ORDER = {
-  "steps", "seed", "seeds", "phases", "device", "precision", "instructions", "tf32", "deterministic", "cuda_graph",
+  "steps", "seed", "seeds", "phases", "device", "precision", "instructions", "tf32", "deterministic",
   "threads", "balance", "attach", "budget", "peak_flops", "data", "pack", "batch", "optimizer", "rate", "stop",
 }
 

@@ -15,7 +15,6 @@
 
 local check = require("seqrun.base.check")
 local contracts = require("seqrun.run.checks.contracts")
-local core = require("seqrun.core.tensor")
 local counters = require("seqrun.schedule.counters")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
@@ -255,7 +254,6 @@ local function give_up_in_time(self)
     self.screen:say("stopping after this step, within %s; press Ctrl-C again to quit at once", text.duration(grace))
   end
   if seconds < grace then return end
-  if self.config.cuda_graph then core.capture("drop") end -- nothing can be read while it is recorded
   self.meter:drop()
   check_stop(self)
 end
@@ -374,13 +372,12 @@ end
 local function begin_update(self, update, waited)
   self.phase = "update"
   begin_average(self, update.counters)
-  local first = self.meter:begin(update, waited)
+  self.meter:begin(update, waited)
   update.stores = { self.model.params }
   self.ranks:share_out(update, function()
     self.meter:gather_work()
     self.extras:ended(update, self.ranks)
   end)
-  update.recorded = self.config.cuda_graph and not first -- the first allocates memory and times products
   self.verify:begin(self.step + 1, update)
   return self.step + 1, update
 end

@@ -47,8 +47,7 @@ function devices.converter(name)
 end
 
 ---Makes the device of a config the current one and sets its options.
----@param cfg { device: string, threads?: integer, tf32: boolean, deterministic?: boolean,
----  cuda_graph: boolean }
+---@param cfg { device: string, threads?: integer, tf32: boolean, deterministic?: boolean }
 function devices.use(cfg)
   tensor.use(cfg.device, { threads = cfg.threads })
   local name = core.device()
@@ -58,9 +57,6 @@ function devices.use(cfg)
   local any_order = cfg.deterministic == false
   if not core.option("any_order", any_order) and any_order then
     failure.raise("config", "deterministic=false requires device=cuda; %s has one order of sums only", name)
-  end
-  if cfg.cuda_graph and not core.capture("drop") then
-    failure.raise("config", "cuda_graph=true requires device=cuda; %s has no graphs", name)
   end
 end
 

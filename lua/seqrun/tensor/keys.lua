@@ -19,8 +19,6 @@ local keys = {
   { "deterministic", c.boolean { default = true, changeable = later,
     doc = "true: a step has the same bits whenever it is run; false, on cuda: embedding gradients are added in any "
       .. "order, by atomic operations, which may be faster and changes the last bits from run to run" } },
-  { "cuda_graph", c.boolean { default = false, changeable = later,
-    doc = "cuda: the launches of an update are recorded and run as one graph, for small batches" } },
   { "threads", c.integer { optional = true, min = 1, max = 1024, changeable = later, same_bits = true,
     doc = "CPU threads; none: all that are available" } },
 }

@@ -57,7 +57,7 @@ function shares.each(update, stores)
       if its_share >= first and its_share <= last then return batch, its_share end
     end
   end
-  local during = not update.recorded and not update.late -- what is recorded has not run yet
+  local during = not update.late
   local function all(method, ...)
     for _, params in ipairs(stores) do params[method](params, ...) end
   end

@@ -19,7 +19,6 @@ local shares = require("seqrun.data.loader.shares")
 ---@field rank? integer from 0, of `ranks`: batches() goes through the micro-batches of its shares only
 ---@field ranks? integer
 ---@field ended? fun() called at the end of batches()
----@field recorded? boolean the loop over its micro-batches is recorded as one piece (key cuda_graph)
 ---@field again? boolean its step is being computed once more (key verify.every)
 ---@field backwards? boolean batches() begins with the last share; the sum is the same
 ---@field late? boolean gradients are exchanged when all are there, not during the backward pass
@@ -34,7 +33,7 @@ Update.__index = Update
 Update.__name = "seqrun.Update"
 require("seqrun.base.strict").seal(Update, "the update", {
   "index", "sequences", "packs", "tokens", "slots", "masked", "words", "count", "schedule_step", "counters", "window",
-  "max_len", "stores", "recorded", "imbalance", "from", "upto", "ended",
+  "max_len", "stores", "imbalance", "from", "upto", "ended",
   "again", "backwards", "late",
 })
 
@@ -44,23 +43,22 @@ function Update:__tostring()
 end
 
 ---Calls `ended` when there are no more batches.
-local function with_end(ended, each, ...)
+local function with_end(ended, each)
   return function()
     local batch = each()
     if not batch then ended() end
     return batch
-  end, ...
+  end
 end
 
 ---Goes through the micro-batches: `for batch in update:batches() do`.  Gradients of the parameters are summed
 ---by shares; run:steps sets those of its model, another loop passes them: `update:batches(bert.params)`.
 ---@param ... seqrun.Params
----@return fun(): seqrun.Batch? # and what closes the loop, if it is recorded
+---@return fun(): seqrun.Batch?
 function Update:batches(...)
   local stores = select("#", ...) > 0 and { ... } or self.stores or {}
   local each = shares.each(self, stores)
   local ended = self.ended or function() end
-  if self.recorded then return with_end(ended, require("seqrun.data.loader.recorded")(each)) end
   return with_end(ended, each)
 end
 

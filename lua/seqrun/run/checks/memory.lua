@@ -31,7 +31,7 @@ local function waiting_sums(t, loader, stored)
   local rank, ranks = t.ranks and t.ranks.rank or 0, t.ranks and t.ranks.size or 1
   local own, received, config = 0, 0, t.config or {}
   for r = 0, ranks - 1 do
-    local most, left = train.share_sums(total, r, ranks, ranks > 1 and not config.cuda_graph)
+    local most, left = train.share_sums(total, r, ranks, ranks > 1)
     if r == rank then own = most else received = received + left end
   end
   if config.ranks and config.ranks.reduce == "library" then received = 0 end

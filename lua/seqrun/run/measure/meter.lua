@@ -61,14 +61,11 @@ end
 ---An update begins.
 ---@param update seqrun.Update
 ---@param waited number seconds for its data
----@return boolean # whether it is the first
 function Meter:begin(update, waited)
-  local first = self.update == nil
   self.update = {
     began = sys.now(), waited = waited, cpu = os.clock(), imbalance = update.imbalance, counters = update.counters,
     decided = update.window,
   }
-  return first
 end
 
 ---Layers that a model has; one without layers() or a design counts as one that sees every token.

@@ -162,7 +162,6 @@ function Verify:begin(step, update)
   if not self:due(step) then return end
   check_rest(self, step)
   self.optimizer:read_results()
-  update.recorded = false -- losses are read in the loop
   update.late = self.ranks:several() -- gradients are sent when all are there, so that each rank's can be noted
   self.current = {
     step = step, update = update, number = 1, counters = values_of(update.counters or {}), began = sys.now(),

@@ -45,12 +45,6 @@ local rules = {
     end,
   },
   {
-    keys = { "cuda_graph" },
-    check = function(graph)
-      if graph then return "cuda_graph cannot record a loss over cached vectors; leave it out" end
-    end,
-  },
-  {
     keys = { "batch.by" },
     check = function(by)
       if by == "packs" then return "batch.by=packs would tear rows apart; leave it out: updates have whole rows" end
