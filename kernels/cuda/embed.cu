@@ -6,7 +6,7 @@
  *           two: 6 T H bytes in bf16; backward reads dy and sum, writes and reads the gradient of
  *           the sum in f32, and reads and writes each row of a table that occurs once.
  * Order     rows with the same id, position or type are added in the order of the batch
- *           (segments.cu), so bits depend on the batch alone; with any_order, by atomic additions.
+ *           (segments.cu), so bits depend on the batch alone.
  * Numerics  f32; slack is zero.
  */
 #include "kernels/cuda/dropout.cuh"
@@ -15,7 +15,7 @@
 #include "kernels/cuda/order.h"
 #include "kernels/cuda/segments.h"
 
-enum { SCRATCH_DSUM = 0, SCRATCH_KEYS = 1, ANY_ORDER_ROWS = 16 };
+enum { SCRATCH_DSUM = 0, SCRATCH_KEYS = 1 };
 
 namespace {
 
@@ -168,35 +168,12 @@ void embed_keys(global<int32_t> keys, readonly<int32_t> index, readonly<int32_t>
         keys[r] = owner[r] < 0 ? -1 : index ? (int)index[r] : 0;
 }
 
-/* table[index[r]] += dsum[r], element by element in any order; as above without an index */
-KERNEL(256, 4)
-void embed_add(global<float> table, readonly<int32_t> index, readonly<int32_t> owner,
-               readonly<float> dsum, size_t count, int columns, int limit) {
-    size_t step = (size_t)blocks_x() * threads();
-    for (size_t i = (size_t)block_x() * threads() + thread(); i < count; i += step) {
-        size_t row = i / columns, column = i - row * columns;
-        int key = owner[row] < 0 ? -1 : index ? (int)index[row] : 0;
-        if (key >= 0 && key < limit) add_atomic(table, (size_t)key * columns + column, dsum[i]);
-    }
-}
-
-/* For tables of many rows: additions to one row wait for each other. */
-static sr_status add_rows_in_any_order(gpu *g, sr_tensor *table, global<const int32_t> index,
-                                       const drop_rows &drop, global<const float> dsum, int rows) {
-    const int columns = (int)table->shape[1];
-    const size_t count = (size_t)rows * columns, blocks = ceil_div(count, 256);
-    return launch(g, "embed", embed_add, dim(blocks < 8192 ? blocks : 8192), 256, 0,
-                  out<float>(table), index, drop.owner, dsum, count, columns, (int)table->shape[0]);
-}
-
 /* table[index[r]] += dsum[r], row 0 without an index; nothing without a table */
 static sr_status add_rows(gpu *g, sr_tensor *table, global<const int32_t> index,
                           const drop_rows &drop, global<const float> dsum, int rows) {
     if (table == nullptr) return SR_OK;
     int columns = (int)table->shape[1], limit = (int)table->shape[0];
     global<int32_t> keys, order, sorted;
-    if (g->any_order && limit >= ANY_ORDER_ROWS)
-        return add_rows_in_any_order(g, table, index, drop, dsum, rows);
     SR_TRY(scratch(&keys, g, SCRATCH_KEYS, (size_t)rows));
     SR_TRY(launch(g, "embed", embed_keys, dim(ceil_div(rows, 256)), 256, 0, keys, index, drop.owner,
                   rows));

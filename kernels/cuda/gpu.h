@@ -19,7 +19,6 @@ struct gpu {
     sr_device *device;
     int processors; /* multiprocessors: for the size of grids whose results do not depend on it */
     size_t shared_bytes; /* that a block may have */
-    bool any_order;      /* sums may be taken in any order where that is faster */
     queue_fault *word;   /* as kernels see it */
     uint32_t calls;      /* calls of faults() since the last wait */
     struct {

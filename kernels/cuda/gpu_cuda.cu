@@ -175,13 +175,9 @@ sr_status gpu_download(sr_device *device, void *host, const void *from, size_t b
 }
 
 sr_status gpu_option(sr_device *device, const char *name, bool on) {
-    gpu *g = (gpu *)device->state;
-    if (strcmp(name, "tf32") == 0)
-        cuda_of(g)->tf32 = on;
-    else if (strcmp(name, "any_order") == 0)
-        g->any_order = on;
-    else
+    if (strcmp(name, "tf32") != 0)
         return sr_fail(SR_EDEVICE, "%s has no option '%s'", device->name, name);
+    cuda_of((gpu *)device->state)->tf32 = on;
     return SR_OK;
 }
 

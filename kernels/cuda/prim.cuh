@@ -18,7 +18,6 @@
  *   ldmatrix4, ldmatrix4_trans, mma_bf16, mma_f16  m8n8.x4 and m16n8k16 with f32 accumulation
  *   exp2_fast ...                                  approximations; math_exp ...: within an ulp
  *   fault(at, code, row, value, limit)             reports bad data: gpu.h
- *   add_atomic(p, i, x)                            only where the run requests it: any_order
  */
 #ifndef SR_CUDA_PRIM_CUH
 #define SR_CUDA_PRIM_CUH
@@ -283,11 +282,6 @@ DEV double exact_add(double a, double b) {
 }
 DEV double exact_mul(double a, double b) {
     return __dmul_rn(a, b);
-}
-
-/* p[i] += x, while others do the same: the order is not fixed, so neither are the last bits. */
-DEV void add_atomic(float *p, size_t i, float x) {
-    atomicAdd(p + i, x);
 }
 
 /* Called once by a thread that has found bad data. */

@@ -203,10 +203,6 @@ void check_read(const void *p, size_t bytes, place where, bool unwritten) {
     for (note *end = n + bytes / 2; n < end; n++) global_read(m, n, p, where, unwritten);
 }
 
-void check_atomic(const void *p, size_t bytes, place where) {
-    if (mc->watch & WATCH_COUNTS) count_access(mc, COUNT_WRITE, (uintptr_t)p, bytes, where);
-}
-
 void check_write(const void *p, size_t bytes, place where) {
     machine *m = mc;
     if (m->watch & WATCH_COUNTS) count_access(m, COUNT_WRITE, (uintptr_t)p, bytes, where);

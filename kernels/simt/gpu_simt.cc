@@ -208,13 +208,6 @@ sr_status gpu_upload(sr_device *, void *to, const void *host, size_t bytes) {
     return SR_OK;
 }
 
-sr_status gpu_option(sr_device *device, const char *name, bool on) {
-    if (strcmp(name, "any_order") != 0)
-        return sr_fail(SR_EDEVICE, "%s has no option '%s'", device->name, name);
-    ((gpu *)device->state)->any_order = on;
-    return SR_OK;
-}
-
 void *gpu_queue(sr_device *) {
     return nullptr;
 }

@@ -125,7 +125,6 @@ void land_some(machine *m); /* some copies of the running thread arrive */
 /* Device memory; unwritten: of a readonly. */
 void check_read(const void *p, size_t bytes, place where, bool unwritten = false);
 void check_write(const void *p, size_t bytes, place where);
-void check_atomic(const void *p, size_t bytes, place where);
 void check_shared_read(uint32_t at, size_t bytes, place where); /* by the running thread */
 void check_shared_write(uint32_t at, size_t bytes, place where);
 void check_matrix_row(uint32_t at, place where); /* by its warp */

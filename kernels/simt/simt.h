@@ -265,20 +265,6 @@ template <class V, class T> void store(const shared<T> &s, size_t i, V v, place 
     memcpy(mc->shared + q, &v, sizeof v);
 }
 
-/* Blocks run on several threads.  Not compared with other accesses of the launch. */
-inline void add_atomic(const global<float> &g, size_t i, float x, SR_HERE) {
-    float *q = g.at(i, sizeof x, place{file, line});
-    if (mc->watch) check_atomic(q, sizeof x, place{file, line});
-    uint32_t before = __atomic_load_n((uint32_t *)q, __ATOMIC_RELAXED), after;
-    do {
-        float sum;
-        memcpy(&sum, &before, sizeof sum);
-        sum += x;
-        memcpy(&after, &sum, sizeof sum);
-    } while (!__atomic_compare_exchange_n((uint32_t *)q, &before, after, false, __ATOMIC_RELAXED,
-                                          __ATOMIC_RELAXED));
-}
-
 /* ---- collectives: arguments of one lane, and what runs once for all 32 (collective.cc) ------- */
 
 struct shuffle_args {

@@ -195,7 +195,7 @@ static int transfers(lua_State *L) {
     return 1;
 }
 
-/* option(name: "tf32"|"any_order", on: boolean) -> true | nil, message, code
+/* option(name: "tf32", on: boolean) -> true | nil, message, code
  * Turns an option of the current device on or off. */
 static int option(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);

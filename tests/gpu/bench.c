@@ -269,9 +269,6 @@ static void time_encoder(bench *b) {
     int64_t L = b->w.L;
     put(b, "embed", 1, embed);
     put(b, "embed backward", 1, embed_backward);
-    need(b->be->option(b->device, "any_order", true)); /* what a fixed order costs */
-    put(b, "embed backward in any order", 1, embed_backward);
-    need(b->be->option(b->device, "any_order", false));
     put(b, "attention", L, attention);
     put(b, "attention backward", L, attention_backward);
     put_norm(b, "residual_norm", residual_norm);

@@ -200,16 +200,6 @@ for _, device in ipairs(sr.devices()) do
       end
     end)
 
-    test("ids add up in any order where the run allows it", function()
-      local core = require("seqrun.core.tensor")
-      local options = { width = 24, rows = 700, words = 40, lens = { 300, 1, 250, 40 }, hot = 0.9, dropout = 0.1 }
-      finally(function() on(device, function() assert(core.option("any_order", false)) end) end)
-      on(device, function() assert(core.option("any_order", true)) end)
-      near(1e-5, function() return embed(options) end)
-      options.dtype = "bf16"
-      near(2 ^ -6, function() return embed(options) end)
-    end)
-
     test("only slack leaves the tables alone", function()
       on(device, function()
         local list = embed { width = 8, rows = 6, words = 4, lens = {}, dropout = 0.1 }

@@ -26,6 +26,7 @@ local FILE_LIMIT = 1 << 20
 ---@field values table the typed values
 ---@field origins table<string, string> path -> where the value came from
 ---@field preset string|nil
+---@field notes string[] on keys that were given and have no effect
 ---@field file string|nil
 local Config = {}
 Config.__index = Config
@@ -125,7 +126,7 @@ function Check:variant(map, node)
   local any = map.variants and self.partial and not choice -- a preset, whose file may choose
   for _, entry in ipairs(node) do
     local name = entry.key.value
-    local skipped = self.foreign and not entry.key.source.argument
+    local skipped = self.foreign and not entry.key.source.argument or wanted.idle and wanted.idle[name]
     if not skipped and wanted ~= map and not types.own(wanted, name) then
       self.found:add(entry.key, "%s", tree.unknown_of(name, wanted, map.variants.by, choice.value.value))
     elseif not skipped and not (any and types.inner or types.own)(wanted, name) then
@@ -316,6 +317,18 @@ local function read_file(path, schema, found)
   return root
 end
 
+---A note on each key of an earlier version that was given, by an argument or in the file, another value than usual.
+local function idle_notes(idle, root, given)
+  local notes = {}
+  for name, usual in pairs(idle) do
+    local entry = root.by_name[name]
+    local value = given[name] or entry and tostring(entry.value.value)
+    if value and value ~= usual then notes[#notes + 1] = ("%s=%s has no effect any more; remove it"):format(name, value) end
+  end
+  table.sort(notes)
+  return notes
+end
+
 ---Reads and checks a config.
 ---@param options { schema: table, file?: string, arguments?: string[], rules?: table[], partial?: boolean,
 ---  foreign?: boolean } arguments: `key.path=value` and `preset=NAME`; partial: required keys may be missing; foreign:
@@ -332,8 +345,14 @@ function config.load(options)
     return nil, message .. hint, "config"
   end
   local preset = lay_preset(root, arguments, options.schema, found)
+  local idle, given = options.schema.idle or {}, {}
   for _, argument in ipairs(arguments) do
-    if not argument:find("^preset=") then tree.set(root, argument, options.schema, found) end
+    local name, value = argument:match("^([^=]*)=(.*)$")
+    if idle[name] then
+      given[name] = value
+    elseif name ~= "preset" then
+      tree.set(root, argument, options.schema, found)
+    end
   end
   local check = new_check(options.schema, found, options.partial)
   check.foreign = options.foreign
@@ -342,6 +361,7 @@ function config.load(options)
   if #found > 0 then return nil, tostring(without_repeats(found)), "config" end
   return setmetatable({
     values = values, origins = check.origins, schema = options.schema, preset = preset, file = options.file,
+    notes = idle_notes(idle, root, given),
   }, Config)
 end
 

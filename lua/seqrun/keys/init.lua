@@ -18,8 +18,8 @@ local ROOMS = {
 
 ---The order in which keys are shown; those that are not named follow.
 local ORDER = {
-  "steps", "seed", "seeds", "phases", "device", "precision", "instructions", "tf32", "deterministic",
-  "threads", "balance", "attach", "budget", "peak_flops", "data", "pack", "batch", "optimizer", "rate", "stop",
+  "steps", "seed", "seeds", "phases", "device", "precision", "instructions", "tf32", "threads",
+  "balance", "attach", "budget", "peak_flops", "data", "pack", "batch", "optimizer", "rate", "stop",
 }
 
 ---@class seqrun.Keys
@@ -74,5 +74,6 @@ return function(...)
     table.move(part.rules or {}, 1, #(part.rules or {}), #all + 1, all)
     if part.settings then schema = c.defaults(schema, part.settings) end
   end
+  schema.idle = require("seqrun.tensor.keys").idle
   return schema, all
 end

@@ -59,6 +59,7 @@ local function assemble(loaded, cfg, request, place)
     saves = saves.new { folder = place.path, options = cfg.save, screen = shown },
   }
   for _, warning in ipairs(warnings) do shown:warn("%s", warning) end
+  for _, note in ipairs(loaded.notes) do shown:warn("%s", note) end
   shown:because(auto.resolve {
     config = cfg, schema = loaded.schema, folder = place.path, ranks = all, screen = shown, resume = request.resume,
   })

@@ -47,16 +47,12 @@ function devices.converter(name)
 end
 
 ---Makes the device of a config the current one and sets its options.
----@param cfg { device: string, threads?: integer, tf32: boolean, deterministic?: boolean }
+---@param cfg { device: string, threads?: integer, tf32: boolean }
 function devices.use(cfg)
   tensor.use(cfg.device, { threads = cfg.threads })
   local name = core.device()
   if cfg.tf32 and not core.option("tf32", true) then
     failure.raise("config", "tf32=true requires device=cuda; %s computes products of f32 in f32", name)
-  end
-  local any_order = cfg.deterministic == false
-  if not core.option("any_order", any_order) and any_order then
-    failure.raise("config", "deterministic=false requires device=cuda; %s has one order of sums only", name)
   end
 end
 

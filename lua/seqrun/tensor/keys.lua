@@ -16,9 +16,6 @@ local keys = {
       .. "only, so a run that cannot use the one of the config warns, with the reason" }) },
   { "tf32", c.boolean { default = false,
     doc = "cuda: products of f32 round their operands to TF32, which is faster; false: f32 throughout" } },
-  { "deterministic", c.boolean { default = true, changeable = later,
-    doc = "true: a step has the same bits whenever it is run; false, on cuda: embedding gradients are added in any "
-      .. "order, by atomic operations, which may be faster and changes the last bits from run to run" } },
   { "threads", c.integer { optional = true, min = 1, max = 1024, changeable = later, same_bits = true,
     doc = "CPU threads; none: all that are available" } },
 }
@@ -30,4 +27,4 @@ local rules = {
   },
 }
 
-return { keys = keys, rules = rules }
+return { keys = keys, rules = rules, idle = { cuda_graph = "false", deterministic = "true" } }
