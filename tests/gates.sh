@@ -7,8 +7,6 @@ cd "$(dirname "$0")/.."
 [ -e "$build/seqrun_cuda.so" ] || { echo "gates: there is no CUDA compiler, so no machine code to read"; exit 77; }
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 planted=$(mktemp --suffix=.cubin)
-half=$(mktemp --suffix=.cubin)
-trap 'rm -f "$planted" "$half"' EXIT
+trap 'rm -f "$planted"' EXIT
 $nvcc -cubin -arch=sm_80 -o "$planted" tests/support/spill.cu
-$nvcc -std=c++17 -O3 -I. -cubin -arch=sm_80 -o "$half" tests/support/half.cu
-"$build/seqrun" tests/support/gates.lua "$build/seqrun_cuda.so" "$planted" "$half"
+"$build/seqrun" tests/support/gates.lua "$build/seqrun_cuda.so" "$planted"

@@ -47,7 +47,7 @@ static sr_status run(const attention_job *j) {
                        j->g->device->name, (int)LARGEST_HEAD);
     if (j->qkv->dtype == SR_F32) return attention_plain<float>(j);
     if (!is_fast(j)) return attention_plain<bf16>(j);
-    return j->dqkv != nullptr ? attention_backward<bf16>(j) : attention_forward<bf16>(j);
+    return j->dqkv != nullptr ? attention_backward(j) : attention_forward(j);
 }
 
 sr_status gpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv, const sr_tensor *,

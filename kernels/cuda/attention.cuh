@@ -157,8 +157,8 @@ template <int D> DEV int place(int row, int chunk) {
 
 /* Begins to copy rows first .. first + COUNT - 1 of D elements, `stride` apart in memory; rows
  * that are not valid become zeros. */
-template <int D, int COUNT, int THREADS, class T>
-DEV void copy_rows(shared<T> to, global<const T> from, size_t stride, const row_map &map,
+template <int D, int COUNT, int THREADS>
+DEV void copy_rows(shared<bf16> to, global<const bf16> from, size_t stride, const row_map &map,
                    int first) {
     constexpr int CHUNKS = D / 8, STEP = THREADS / CHUNKS; /* STEP rows at a time */
     const int r = thread() / CHUNKS, chunk = thread() % CHUNKS;
@@ -173,60 +173,32 @@ DEV void copy_rows(shared<T> to, global<const T> from, size_t stride, const row_
 }
 
 /* a: rows row .. row + 15, columns 16 k .. */
-template <int D, class T> DEV void load_a(uint32_t (&a)[4], shared<T> tile, int row, int k) {
+template <int D> DEV void load_a(uint32_t (&a)[4], shared<bf16> tile, int row, int k) {
     ldmatrix4(a, tile + place<D>(row + (lane() & 15), 2 * k + (lane() >> 4)));
 }
 
 /* a, transposed: columns 16 m .., rows row .. row + 15 as k */
-template <int D, class T> DEV void load_a_trans(uint32_t (&a)[4], shared<T> tile, int row, int m) {
+template <int D> DEV void load_a_trans(uint32_t (&a)[4], shared<bf16> tile, int row, int m) {
     const int r = row + (lane() & 7) + (lane() >> 4 << 3);
     ldmatrix4_trans(a, tile + place<D>(r, 2 * m + (lane() >> 3 & 1)));
 }
 
 /* Two b: columns 16 k .. of rows row .. row + 15 as columns of the product */
-template <int D, class T> DEV void load_b(uint32_t (&b)[4], shared<T> tile, int row, int k) {
+template <int D> DEV void load_b(uint32_t (&b)[4], shared<bf16> tile, int row, int k) {
     const int r = row + (lane() & 7) + (lane() >> 4 << 3);
     ldmatrix4(b, tile + place<D>(r, 2 * k + (lane() >> 3 & 1)));
 }
 
 /* Two b: columns 16 n .. of rows row .. row + 15 as k */
-template <int D, class T> DEV void load_b_trans(uint32_t (&b)[4], shared<T> tile, int row, int n) {
+template <int D> DEV void load_b_trans(uint32_t (&b)[4], shared<bf16> tile, int row, int n) {
     ldmatrix4_trans(b, tile + place<D>(row + (lane() & 15), 2 * n + (lane() >> 4)));
 }
 
-/* ---- two 16-bit formats ---------------------------------------------------------------------- */
-
-DEV void multiply(bf16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    mma_bf16(c, a, b0, b1);
-}
-DEV void multiply(f16, float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    mma_f16(c, a, b0, b1);
-}
-DEV uint32_t pack2(bf16, float low, float high) {
-    return pack2_bf16(low, high);
-}
-DEV uint32_t pack2(f16, float low, float high) {
-    return pack2_f16(low, high);
-}
-DEV float low_half(bf16, uint32_t two) {
-    return bf16_bf16(two);
-}
-DEV float low_half(f16, uint32_t two) {
-    return bf16_f16(two);
-}
-DEV float high_half(bf16, uint32_t two) {
-    return high_bf16(two);
-}
-DEV float high_half(f16, uint32_t two) {
-    return high_f16(two);
-}
-
 /* The columns [16 n, 16 n + 16) of c += a b for a pair of b. */
-template <class T>
 DEV void multiply_pair(float (&left)[4], float (&right)[4], const uint32_t (&a)[4],
                        const uint32_t (&b)[4]) {
-    multiply(T{}, left, a, b[0], b[1]);
-    multiply(T{}, right, a, b[2], b[3]);
+    mma_bf16(left, a, b[0], b[1]);
+    mma_bf16(right, a, b[2], b[3]);
 }
 
 template <int N> DEV void clear(float (&c)[N][4]) {
@@ -271,17 +243,17 @@ DEV void mask_unseen(float (&s)[2 * N][4], const sr_strip &strip, const call &c,
 
 /* Writes 16 rows of a warp: c times `upper` (rows 0 to 7) or `lower`, the first `rows` of them,
  * through `room` of 16 rows in shared memory that only this warp uses. */
-template <class T, int W>
-DEV void store_strip(shared<T> room, const float (&c)[W / 8][4], float upper, float lower,
-                     global<T> to, size_t stride, int rows) {
+template <int W>
+DEV void store_strip(shared<bf16> room, const float (&c)[W / 8][4], float upper, float lower,
+                     global<bf16> to, size_t stride, int rows) {
     constexpr int CHUNKS = W / 8;
     const int g = lane() >> 2, q = lane() & 3;
     UNROLL
     for (int n = 0; n < CHUNKS; n++) {
         store4(room, (size_t)(place<W>(g, n) + 2 * q),
-               pack2(T{}, c[n][0] * upper, c[n][1] * upper));
+               pack2_bf16(c[n][0] * upper, c[n][1] * upper));
         store4(room, (size_t)(place<W>(g + 8, n) + 2 * q),
-               pack2(T{}, c[n][2] * lower, c[n][3] * lower));
+               pack2_bf16(c[n][2] * lower, c[n][3] * lower));
     }
     warp_barrier();
     UNROLL

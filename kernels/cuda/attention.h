@@ -53,7 +53,7 @@ template <class T> sr_status attention_plain(const attention_job *job);
 /* Shared memory of a block of the kernels below. */
 size_t attention_shared_bytes(int d);
 /* For d = 32, 64 and 128, rows that begin at multiples of 16 bytes, and a scale above 0. */
-template <class T> sr_status attention_forward(const attention_job *job);
-template <class T> sr_status attention_backward(const attention_job *job);
+sr_status attention_forward(const attention_job *job);
+sr_status attention_backward(const attention_job *job);
 
 #endif

@@ -40,9 +40,9 @@ static jobs jobs_of(const attention_job *j, const attention_tiles *tiles, const 
     return w;
 }
 
-template <class T, int D, bool DROP, bool LOCAL>
+template <int D, bool DROP, bool LOCAL>
 static sr_status launch_all(const attention_job *j, const attention_tiles *tiles,
-                            const sr_split *split, const tensors<T> &t) {
+                            const sr_split *split, const tensors &t) {
     typedef shape<D> S;
     const sr_tiles *list = tiles->list;
     const jobs w = jobs_of(j, tiles, split);
@@ -50,22 +50,22 @@ static sr_status launch_all(const attention_job *j, const attention_tiles *tiles
     const size_t blocks = (size_t)w.rest + (size_t)rest * (size_t)j->call.kv_heads;
     const slack_rows slack = attention_slack(tiles, blocks);
     const work split_ones = {w.tiles, w.blocks, w.split, 0};
-    SR_TRY(launch(j->g, op, deltas<T, D>, dim((size_t)w.split * (size_t)j->call.heads), THREADS, 0,
+    SR_TRY(launch(j->g, op, deltas<D>, dim((size_t)w.split * (size_t)j->call.heads), THREADS, 0,
                   j->call, split_ones, t));
-    return launch(j->g, op, backward<T, D, DROP, LOCAL>,
+    return launch(j->g, op, backward<D, DROP, LOCAL>,
                   dim(blocks + ceil_div((size_t)slack.count, S::THREADS / 32)), S::THREADS,
                   S::BYTES, j->call, w, slack, t);
 }
 
-template <class T, int D, bool DROP, bool LOCAL>
+template <int D, bool DROP, bool LOCAL>
 static sr_status run(const attention_job *j, attention_tiles *tiles) {
     const sr_tiles *list = tiles->list;
     const size_t heads = (size_t)j->call.heads;
     sr_split split;
     SR_TRY(attention_split(&split, tiles, j, j->g->processors * blocks_at_once(D, LOCAL),
                            reach_of(j->call)));
-    tensors<T> t = {out<T>(j->dqkv), nullptr,       nullptr,        nullptr,
-                    in<T>(j->qkv),   in<T>(j->out), in<T>(j->dout), in<float>(j->lse)};
+    tensors t = {out<bf16>(j->dqkv), nullptr,          nullptr,           nullptr,
+                 in<bf16>(j->qkv),   in<bf16>(j->out), in<bf16>(j->dout), in<float>(j->lse)};
     const int32_t parts = split.blocks + list->owners.count - split.sequences + list->groups.count;
     const bool sums = j->dbias != nullptr && parts > 0;
     SR_TRY(scratch(&t.delta, j->g, 0, heads * j->call.rows));
@@ -73,30 +73,25 @@ static sr_status run(const attention_job *j, attention_tiles *tiles) {
         SR_TRY(scratch(&t.sums, j->g, 1, (size_t)list->blocks.count * heads * (size_t)(BLOCK * D)));
     if (sums)
         SR_TRY(scratch(&t.parts, j->g, SCRATCH_PARTS, (size_t)parts * (size_t)j->dqkv->shape[1]));
-    SR_TRY((launch_all<T, D, DROP, LOCAL>(j, tiles, &split, t)));
+    SR_TRY((launch_all<D, DROP, LOCAL>(j, tiles, &split, t)));
     return sums ? add_tiles(j, t.parts, parts) : SR_OK;
 }
 
-template <class T, int D> static sr_status choose(const attention_job *j, attention_tiles *tiles) {
+template <int D> static sr_status choose(const attention_job *j, attention_tiles *tiles) {
     const bool drops = j->call.drop.keep < 256;
     if (is_local(j->call))
-        return drops ? run<T, D, true, true>(j, tiles) : run<T, D, false, true>(j, tiles);
-    return drops ? run<T, D, true, false>(j, tiles) : run<T, D, false, false>(j, tiles);
+        return drops ? run<D, true, true>(j, tiles) : run<D, false, true>(j, tiles);
+    return drops ? run<D, true, false>(j, tiles) : run<D, false, false>(j, tiles);
 }
 
 size_t attention_shared_bytes(int d) { /* the forward kernels need less */
     return d == 32 ? shape<32>::BYTES : d == 64 ? shape<64>::BYTES : shape<128>::BYTES;
 }
 
-template <class T> sr_status attention_backward(const attention_job *j) {
+sr_status attention_backward(const attention_job *j) {
     attention_tiles *tiles;
     SR_TRY(attention_tiles_of(&tiles, j->layout, j->g->device));
-    if (j->d == 32) return choose<T, 32>(j, tiles);
-    if (j->d == 64) return choose<T, 64>(j, tiles);
-    return choose<T, 128>(j, tiles);
+    if (j->d == 32) return choose<32>(j, tiles);
+    if (j->d == 64) return choose<64>(j, tiles);
+    return choose<128>(j, tiles);
 }
-
-template sr_status attention_backward<bf16>(const attention_job *);
-#ifdef SR_SIMT /* no tensor is f16: for tests */
-template sr_status attention_backward<f16>(const attention_job *);
-#endif

@@ -63,12 +63,12 @@ template <bool LOCAL> DEV job job_of(const jobs &w, const call &c, int block) {
 }
 
 /* The tensors of a call. */
-template <class T> struct tensors {
-    global<T> dqkv;
+struct tensors {
+    global<bf16> dqkv;
     global<float> delta; /* (A, T) */
     global<float> sums;  /* of dQ: (blocks, A, 64, D), as lanes have them */
     global<float> parts; /* of the bias gradient, a row like one of dqkv for each tile; or null */
-    global<const T> qkv, out, dout;
+    global<const bf16> qkv, out, dout;
     global<const float> lse;
 };
 
@@ -109,9 +109,9 @@ DEV void put_statistic(shared<float> to, float x) {
 }
 
 /* delta = <dout, out> of rows 0 .. count - 1 of a head. */
-template <class T, int D, int THREADS>
-DEV void write_deltas(global<float> delta, global<const T> dout, global<const T> out, size_t stride,
-                      const row_map &map, int count) {
+template <int D, int THREADS>
+DEV void write_deltas(global<float> delta, global<const bf16> dout, global<const bf16> out,
+                      size_t stride, const row_map &map, int count) {
     constexpr int LANES = D / 8, STEP = THREADS / LANES; /* lanes per row, rows at a time */
     const int chunk = thread() % LANES;
     for (int first = 0; first < count; first += STEP) {
@@ -123,8 +123,8 @@ DEV void write_deltas(global<float> delta, global<const T> dout, global<const T>
             const vec16 a = load16(dout, at), b = load16(out, at);
             UNROLL
             for (int i = 0; i < 4; i++) {
-                sum = fmaf(low_half(T{}, a.w[i]), low_half(T{}, b.w[i]), sum);
-                sum = fmaf(high_half(T{}, a.w[i]), high_half(T{}, b.w[i]), sum);
+                sum = fmaf(low_bf16(a.w[i]), low_bf16(b.w[i]), sum);
+                sum = fmaf(high_bf16(a.w[i]), high_bf16(b.w[i]), sum);
             }
         }
         UNROLL
@@ -136,9 +136,9 @@ DEV void write_deltas(global<float> delta, global<const T> dout, global<const T>
 /* ---- P and dS of a strip of queries and 64 keys ---------------------------------------------- */
 
 /* Scores and products with values: a strip, and N strips of columns from strip `from` on. */
-template <class T, int D, int N>
-DEV void products(float (&s)[2 * N][4], float (&dp)[2 * N][4], shared<T> q, shared<T> dout,
-                  shared<T> keys, shared<T> values, int from) {
+template <int D, int N>
+DEV void products(float (&s)[2 * N][4], float (&dp)[2 * N][4], shared<bf16> q, shared<bf16> dout,
+                  shared<bf16> keys, shared<bf16> values, int from) {
     clear(s);
     clear(dp);
     UNROLL
@@ -150,30 +150,30 @@ DEV void products(float (&s)[2 * N][4], float (&dp)[2 * N][4], shared<T> q, shar
         for (int n = 0; n < N; n++) {
             uint32_t b[4];
             load_b<D>(b, keys, 16 * (from + n), k);
-            multiply_pair<T>(s[2 * n], s[2 * n + 1], a, b);
+            multiply_pair(s[2 * n], s[2 * n + 1], a, b);
             load_b<D>(b, values, 16 * (from + n), k);
-            multiply_pair<T>(dp[2 * n], dp[2 * n + 1], da, b);
+            multiply_pair(dp[2 * n], dp[2 * n + 1], da, b);
         }
     }
 }
 
 /* Puts two columns of a row of the warp's strip into a (64, 64) tile. */
-template <class T> DEV void put_pair(shared<T> tile, uint32_t x, int r, int n) {
+DEV void put_pair(shared<bf16> tile, uint32_t x, int r, int n) {
     const int row = strip_of_warp() * STRIP + (lane() >> 2) + 8 * r;
     store4(tile, (size_t)(place<BLOCK>(row, n) + 2 * (lane() & 3)), x);
 }
 
 /* ds = derivatives of the scores; p = Z P, where PUT; for the columns of the warp's group. `first`
  * is the first column of the block. */
-template <class T, int D, bool DROP, bool PUT, bool LOCAL>
-DEV void derivatives(shared<T> p, shared<T> ds, const call &c, const sr_strip &strip, int first,
-                     int head, shared<const float> statistics, shared<T> q, shared<T> dout,
-                     shared<T> keys, shared<T> values) {
+template <int D, bool DROP, bool PUT, bool LOCAL>
+DEV void derivatives(shared<bf16> p, shared<bf16> ds, const call &c, const sr_strip &strip,
+                     int first, int head, shared<const float> statistics, shared<bf16> q,
+                     shared<bf16> dout, shared<bf16> keys, shared<bf16> values) {
     constexpr int N = shape<D>::STRIPS;
     const int from = group_of_warp() * N;
     const float factor = c.scale * LOG2E;
     float s[2 * N][4], dp[2 * N][4];
-    products<T, D, N>(s, dp, q, dout, keys, values, from);
+    products<D, N>(s, dp, q, dout, keys, values, from);
     if (LOCAL)
         mask_unseen<N>(s, strip, c, first + 16 * from);
     else
@@ -196,8 +196,8 @@ DEV void derivatives(shared<T> p, shared<T> ds, const call &c, const sr_strip &s
                 kept[e] = keep ? x : 0.0f;
                 derivative[e] = x * (keep ? fmaf(dp[n][2 * r + e], c.drop.scale, -delta) : -delta);
             }
-            if (PUT) put_pair(p, pack2(T{}, kept[0], kept[1]), r, 2 * from + n);
-            put_pair(ds, pack2(T{}, derivative[0], derivative[1]), r, 2 * from + n);
+            if (PUT) put_pair(p, pack2_bf16(kept[0], kept[1]), r, 2 * from + n);
+            put_pair(ds, pack2_bf16(derivative[0], derivative[1]), r, 2 * from + n);
         }
     }
 }
@@ -205,8 +205,8 @@ DEV void derivatives(shared<T> p, shared<T> ds, const call &c, const sr_strip &s
 /* ---- results --------------------------------------------------------------------------------- */
 
 /* dq (16, WIDTH) = ds k for the warp's strip and columns. */
-template <class T, int D>
-DEV void multiply_keys(float (&dq)[shape<D>::WIDTH / 8][4], shared<T> ds, shared<T> keys,
+template <int D>
+DEV void multiply_keys(float (&dq)[shape<D>::WIDTH / 8][4], shared<bf16> ds, shared<bf16> keys,
                        strip_range range) {
     constexpr int N = shape<D>::WIDTH / 16;
     clear(dq);
@@ -219,16 +219,17 @@ DEV void multiply_keys(float (&dq)[shape<D>::WIDTH / 8][4], shared<T> ds, shared
         for (int n = 0; n < N; n++) {
             uint32_t b[4];
             load_b_trans<D>(b, keys, 16 * k, group_of_warp() * N + n);
-            multiply_pair<T>(dq[2 * n], dq[2 * n + 1], a, b);
+            multiply_pair(dq[2 * n], dq[2 * n + 1], a, b);
         }
     }
 }
 
 /* dv += P^T dout, dk += dS^T q for the warp's 16 keys and columns, over the strips of queries of
  * its sequence. */
-template <class T, int D>
+template <int D>
 DEV void add_keys(float (&dk)[shape<D>::WIDTH / 8][4], float (&dv)[shape<D>::WIDTH / 8][4],
-                  shared<T> p, shared<T> ds, shared<T> q, shared<T> dout, strip_range range) {
+                  shared<bf16> p, shared<bf16> ds, shared<bf16> q, shared<bf16> dout,
+                  strip_range range) {
     constexpr int N = shape<D>::WIDTH / 16;
     UNROLL
     for (int k = 0; k < 4; k++) {
@@ -240,9 +241,9 @@ DEV void add_keys(float (&dk)[shape<D>::WIDTH / 8][4], float (&dv)[shape<D>::WID
         for (int n = 0; n < N; n++) {
             uint32_t b[4];
             load_b_trans<D>(b, dout, 16 * k, group_of_warp() * N + n);
-            multiply_pair<T>(dv[2 * n], dv[2 * n + 1], a, b);
+            multiply_pair(dv[2 * n], dv[2 * n + 1], a, b);
             load_b_trans<D>(b, q, 16 * k, group_of_warp() * N + n);
-            multiply_pair<T>(dk[2 * n], dk[2 * n + 1], da, b);
+            multiply_pair(dk[2 * n], dk[2 * n + 1], da, b);
         }
     }
 }
@@ -268,8 +269,8 @@ DEV void keep_sum(float (&dq)[N][4], global<float> sums, bool first, bool last) 
 /* part[c] = the sum of column c over the rows first .. end - 1 of the map, which this block has
  * written, for D columns from each of N on.  A thread has 8 columns of every STEP-th row; the
  * halves of what it adds are apart in shared memory, so that no bank is met twice. */
-template <class T, int D, int N>
-DEV void write_sums(global<float> part, global<T> x, const size_t (&from)[N], size_t stride,
+template <int D, int N>
+DEV void write_sums(global<float> part, global<bf16> x, const size_t (&from)[N], size_t stride,
                     const row_map &map, int first, int end) {
     constexpr int CHUNKS = D / 8, STEP = shape<D>::THREADS / CHUNKS, HALF = (STEP + 1) * (D / 2);
     const int chunk = thread() % CHUNKS, own = thread() / CHUNKS;
@@ -285,8 +286,8 @@ DEV void write_sums(global<float> part, global<T> x, const size_t (&from)[N], si
             const vec16 v = load16(x, row * stride + from[n] + (size_t)(chunk * 8));
             UNROLL
             for (int i = 0; i < 4; i++) {
-                sum[n][2 * i] += low_half(T{}, v.w[i]);
-                sum[n][2 * i + 1] += high_half(T{}, v.w[i]);
+                sum[n][2 * i] += low_bf16(v.w[i]);
+                sum[n][2 * i + 1] += high_bf16(v.w[i]);
             }
         }
     }
@@ -310,8 +311,7 @@ DEV void write_sums(global<float> part, global<T> x, const size_t (&from)[N], si
 
 /* Of a block of the kernel below.  All that it needs it finds anew, so that nothing is kept in
  * registers for it meanwhile. */
-template <class T, int D, bool LOCAL>
-DEV void leave_sums(const call &c, const jobs &w, const tensors<T> &t) {
+template <int D, bool LOCAL> DEV void leave_sums(const call &c, const jobs &w, const tensors &t) {
     const job j = job_of<LOCAL>(w, c, block_x_again());
     const row_map map = keys_of(j.tile);
     const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
@@ -321,26 +321,27 @@ DEV void leave_sums(const call &c, const jobs &w, const tensors<T> &t) {
     const int first = split ? j.tile[0].strip[0].position : 0;
     const int end = split && first + BLOCK < map.count ? first + BLOCK : map.count;
     if (j.queries)
-        write_sums<T, D, 1>(part, t.dqkv, {q}, stride, map, first, end);
+        write_sums<D, 1>(part, t.dqkv, {q}, stride, map, first, end);
     else if (j.keys)
-        write_sums<T, D, 2>(part, t.dqkv, {k, v}, stride, map, first, end);
+        write_sums<D, 2>(part, t.dqkv, {k, v}, stride, map, first, end);
     else
-        write_sums<T, D, 3>(part, t.dqkv, {q, k, v}, stride, map, first, end);
+        write_sums<D, 3>(part, t.dqkv, {q, k, v}, stride, map, first, end);
 }
 
 /* ---- owner, and keys of a split sequence ----------------------------------------------------- */
 
 /* split: the tile is a block of keys, delta is given, and dQ is left out. */
-template <class T, int D, bool DROP, bool LOCAL>
+template <int D, bool DROP, bool LOCAL>
 DEV void backward_keys(const call &c, global<const sr_tile> tile, int head, bool split,
-                       const tensors<T> &t) {
+                       const tensors &t) {
     typedef shape<D> S;
     constexpr int TILE = S::TILE, W = S::WIDTH;
-    shared<T> keys = shared_at<T>(0, TILE), values = shared_at<T>(TILE * 2, TILE);
-    shared<T> q = shared_at<T>(2 * TILE * 2, 2 * TILE), dout = shared_at<T>(4 * TILE * 2, 2 * TILE);
-    shared<T> p = shared_at<T>(S::P, S::SQUARE), ds = shared_at<T>(S::DS, S::SQUARE);
+    shared<bf16> keys = shared_at<bf16>(0, TILE), values = shared_at<bf16>(TILE * 2, TILE);
+    shared<bf16> q = shared_at<bf16>(2 * TILE * 2, 2 * TILE),
+                 dout = shared_at<bf16>(4 * TILE * 2, 2 * TILE);
+    shared<bf16> p = shared_at<bf16>(S::P, S::SQUARE), ds = shared_at<bf16>(S::DS, S::SQUARE);
     shared<float> statistics = shared_at<float>(S::STATISTICS, 4 * BLOCK);
-    shared<T> room = shared_at<T>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
+    shared<bf16> room = shared_at<bf16>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
 
     const int members = LOCAL ? members_of(c) : 1;
     const row_map map = keys_of(tile); /* of queries, too */
@@ -349,7 +350,7 @@ DEV void backward_keys(const call &c, global<const sr_tile> tile, int head, bool
     const size_t stride = LOCAL ? own_columns.stride : 3 * hidden;
     const size_t k = LOCAL ? own_columns.k : hidden + column;
     const size_t v = LOCAL ? own_columns.v : 2 * hidden + column;
-    global<T> to = t.dqkv + (size_t)(group_of_warp() * W);
+    global<bf16> to = t.dqkv + (size_t)(group_of_warp() * W);
     const int blocks = (map.count + BLOCK - 1) / BLOCK;
     const int begin = split ? tile[0].strip[0].position / BLOCK : 0;
     const int end = split ? begin + 1 : blocks;
@@ -370,8 +371,8 @@ DEV void backward_keys(const call &c, global<const sr_tile> tile, int head, bool
         if (j == begin && !split) {
             for (int m = 0; m < members; m++) {
                 const size_t from = column + (size_t)(m * D);
-                write_deltas<T, D, S::THREADS>(t.delta + (size_t)(head + m) * c.rows, t.dout + from,
-                                               t.out + from, hidden, map, map.count);
+                write_deltas<D, S::THREADS>(t.delta + (size_t)(head + m) * c.rows, t.dout + from,
+                                            t.out + from, hidden, map, map.count);
             }
             barrier();
         }
@@ -400,14 +401,14 @@ DEV void backward_keys(const call &c, global<const sr_tile> tile, int head, bool
             barrier();
             const sr_strip strip = strip_at(map, row + strip_of_warp() * STRIP);
             if (strip.rows > 0)
-                derivatives<T, D, DROP, true, LOCAL>(p, ds, c, strip, first, head + m,
-                                                     statistics + (x & 1) * 2 * BLOCK, q + stage,
-                                                     dout + stage, keys, values);
+                derivatives<D, DROP, true, LOCAL>(p, ds, c, strip, first, head + m,
+                                                  statistics + (x & 1) * 2 * BLOCK, q + stage,
+                                                  dout + stage, keys, values);
             put_statistic(statistics + ((x + 1) & 1) * 2 * BLOCK, next);
             barrier();
             if (strip.rows > 0 && !split) {
                 float dq[W / 8][4];
-                multiply_keys<T, D>(dq, ds, keys, strips_of(map.group, strip, map.count - first));
+                multiply_keys<D>(dq, ds, keys, strips_of(map.group, strip, map.count - first));
                 block_range seen = {0, blocks};
                 if (LOCAL && !map.group) seen = blocks_seen(row, BLOCK, c.before, c.after, blocks);
                 if (blocks > 1)
@@ -415,54 +416,53 @@ DEV void backward_keys(const call &c, global<const sr_tile> tile, int head, bool
                         dq, t.sums + ((size_t)(tile[0].block + i) * hidden + from) * BLOCK,
                         j == seen.from, j + 1 == seen.to);
                 if (j + 1 == seen.to)
-                    store_strip<T, W>(room, dq, c.scale, c.scale,
-                                      to + ((size_t)strip.row * stride + from), stride, strip.rows);
+                    store_strip<W>(room, dq, c.scale, c.scale,
+                                   to + ((size_t)strip.row * stride + from), stride, strip.rows);
             }
             const sr_strip own = strip_at(map, first + strip_of_warp() * STRIP);
             if (own.rows > 0)
-                add_keys<T, D>(dk, dv, p, ds, q + stage, dout + stage,
-                               strips_of(map.group, own, map.count - row));
+                add_keys<D>(dk, dv, p, ds, q + stage, dout + stage,
+                            strips_of(map.group, own, map.count - row));
             barrier();
         }
         const sr_strip own = strip_at(map, first + strip_of_warp() * STRIP);
         if (own.rows > 0) {
-            global<T> at = to + (size_t)own.row * stride;
-            store_strip<T, W>(room, dk, c.scale, c.scale, at + k, stride, own.rows);
-            store_strip<T, W>(room, dv, c.drop.scale, c.drop.scale, at + v, stride, own.rows);
+            global<bf16> at = to + (size_t)own.row * stride;
+            store_strip<W>(room, dk, c.scale, c.scale, at + k, stride, own.rows);
+            store_strip<W>(room, dv, c.drop.scale, c.drop.scale, at + v, stride, own.rows);
         }
     }
 }
 
 /* ---- queries of a split sequence ------------------------------------------------------------- */
 
-template <class T, int D> KERNEL(THREADS, 8) void deltas(call c, work w, tensors<T> t) {
+template <int D> KERNEL(THREADS, 8) void deltas(call c, work w, tensors t) {
     const int head = block_x() % c.heads;
     const row_map map = queries_of(tile_of(w, block_x() / c.heads));
     const size_t column = (size_t)(head * D);
-    write_deltas<T, D, THREADS>(t.delta + (size_t)head * c.rows, t.dout + column, t.out + column,
-                                (size_t)c.heads * D, map, map.count);
+    write_deltas<D, THREADS>(t.delta + (size_t)head * c.rows, t.dout + column, t.out + column,
+                             (size_t)c.heads * D, map, map.count);
 }
 
-template <class T, int D, bool DROP, bool LOCAL>
-DEV void backward_queries(const call &c, global<const sr_tile> tile, int head,
-                          const tensors<T> &t) {
+template <int D, bool DROP, bool LOCAL>
+DEV void backward_queries(const call &c, global<const sr_tile> tile, int head, const tensors &t) {
     typedef shape<D> S;
     constexpr int TILE = S::TILE, W = S::WIDTH;
-    shared<T> q = shared_at<T>(0, TILE), dout = shared_at<T>(TILE * 2, TILE);
-    shared<T> keys = shared_at<T>(2 * TILE * 2, 2 * TILE);
-    shared<T> values = shared_at<T>(4 * TILE * 2, 2 * TILE);
-    shared<T> ds = shared_at<T>(S::DS, S::SQUARE);
+    shared<bf16> q = shared_at<bf16>(0, TILE), dout = shared_at<bf16>(TILE * 2, TILE);
+    shared<bf16> keys = shared_at<bf16>(2 * TILE * 2, 2 * TILE);
+    shared<bf16> values = shared_at<bf16>(4 * TILE * 2, 2 * TILE);
+    shared<bf16> ds = shared_at<bf16>(S::DS, S::SQUARE);
     shared<float> statistics = shared_at<float>(S::STATISTICS, 2 * BLOCK);
-    shared<T> room = shared_at<T>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
+    shared<bf16> room = shared_at<bf16>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
 
     const row_map queries = queries_of(tile), columns = keys_of(tile);
     const size_t hidden = (size_t)c.heads * D;
     const attention::columns at = LOCAL ? columns_of(c, head, D) : attention::columns{};
     const size_t stride = LOCAL ? at.stride : 3 * hidden;
     const size_t column = (size_t)(head * D), line = (size_t)head * c.rows;
-    global<const T> from = t.qkv + column;
-    global<const T> from_k = LOCAL ? t.qkv + at.k : from + hidden;
-    global<const T> from_v = LOCAL ? t.qkv + at.v : from + 2 * hidden;
+    global<const bf16> from = t.qkv + column;
+    global<const bf16> from_k = LOCAL ? t.qkv + at.k : from + hidden;
+    global<const bf16> from_v = LOCAL ? t.qkv + at.v : from + 2 * hidden;
     block_range range = {0, (columns.count + BLOCK - 1) / BLOCK};
     if (LOCAL) range = blocks_seen(tile[0].strip[0].position, BLOCK, c.before, c.after, range.to);
     const int begin = LOCAL ? range.from : 0, blocks = range.to, entry = (begin & 1) * TILE;
@@ -488,13 +488,12 @@ DEV void backward_queries(const call &c, global<const sr_tile> tile, int head,
         }
         barrier();
         if (strip.rows > 0)
-            derivatives<T, D, DROP, false, LOCAL>({}, ds, c, strip, first, head, statistics, q,
-                                                  dout, keys + stage, values + stage);
+            derivatives<D, DROP, false, LOCAL>({}, ds, c, strip, first, head, statistics, q, dout,
+                                               keys + stage, values + stage);
         barrier();
         if (strip.rows > 0) {
             float dq[W / 8][4];
-            multiply_keys<T, D>(dq, ds, keys + stage,
-                                strips_of(false, strip, columns.count - first));
+            multiply_keys<D>(dq, ds, keys + stage, strips_of(false, strip, columns.count - first));
             UNROLL
             for (int n = 0; n < W / 8; n++) {
                 UNROLL
@@ -505,10 +504,10 @@ DEV void backward_queries(const call &c, global<const sr_tile> tile, int head,
         barrier();
     }
     if (strip.rows > 0)
-        store_strip<T, W>(room, sum, c.scale, c.scale,
-                          t.dqkv +
-                              ((size_t)strip.row * stride + column + (size_t)(group_of_warp() * W)),
-                          stride, strip.rows);
+        store_strip<W>(room, sum, c.scale, c.scale,
+                       t.dqkv +
+                           ((size_t)strip.row * stride + column + (size_t)(group_of_warp() * W)),
+                       stride, strip.rows);
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
@@ -518,9 +517,9 @@ constexpr int blocks_at_once(int d, bool local) {
     return d > 64 || (d == 64 && local) ? 1 : 2;
 }
 
-template <class T, int D, bool DROP, bool LOCAL>
+template <int D, bool DROP, bool LOCAL>
 KERNEL(shape<D>::THREADS, blocks_at_once(D, LOCAL))
-void backward(call c, jobs w, slack_rows slack, tensors<T> t) {
+void backward(call c, jobs w, slack_rows slack, tensors t) {
     if (block_x() >= slack.from) {
         const int row = slack_row(slack, shape<D>::THREADS / 32);
         if (row >= 0) clear_row(t.dqkv, row, (c.heads + 2 * c.kv_heads) * D);
@@ -528,10 +527,10 @@ void backward(call c, jobs w, slack_rows slack, tensors<T> t) {
     }
     const job j = job_of<LOCAL>(w, c, block_x());
     if (j.queries)
-        backward_queries<T, D, DROP, LOCAL>(c, j.tile, j.head, t);
+        backward_queries<D, DROP, LOCAL>(c, j.tile, j.head, t);
     else
-        backward_keys<T, D, DROP, LOCAL>(c, j.tile, j.head, j.keys, t);
-    if (t.parts) leave_sums<T, D, LOCAL>(c, w, t);
+        backward_keys<D, DROP, LOCAL>(c, j.tile, j.head, j.keys, t);
+    if (t.parts) leave_sums<D, LOCAL>(c, w, t);
 }
 
 } // namespace attention

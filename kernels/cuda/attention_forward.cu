@@ -5,7 +5,7 @@
 using namespace attention;
 
 /* Tiles of 64 M rows; those of 64 come last, and with them the rows of no sequence. */
-template <class T, int D, int M, bool LOCAL>
+template <int D, int M, bool LOCAL>
 static sr_status run(const attention_job *j, const attention_tiles *tiles, sr_tile_run first,
                      sr_tile_run then) {
     const work w = {gpu_pointer(tiles->tile, (size_t)tiles->list->count), first.first, first.count,
@@ -14,39 +14,33 @@ static sr_status run(const attention_job *j, const attention_tiles *tiles, sr_ti
     const slack_rows slack = attention_slack(tiles, blocks);
     const dim grid(blocks + (M == 1 ? ceil_div((size_t)slack.count, WARPS) : 0));
     return launch(j->g, "attention",
-                  j->call.drop.keep < 256 ? forward<T, D, M, true, LOCAL>
-                                          : forward<T, D, M, false, LOCAL>,
-                  grid, THREADS, forward_bytes<D, M>(), j->call, w, slack, out<T>(j->out),
-                  out<float>(j->lse), in<T>(j->qkv));
+                  j->call.drop.keep < 256 ? forward<D, M, true, LOCAL>
+                                          : forward<D, M, false, LOCAL>,
+                  grid, THREADS, forward_bytes<D, M>(), j->call, w, slack, out<bf16>(j->out),
+                  out<float>(j->lse), in<bf16>(j->qkv));
 }
 
 /* Two strips a warp halve the traffic of shared memory, if the registers suffice: not for heads of
  * 128, nor with a mask for each row, where short tiles also see less that is masked. */
-template <class T, int D, bool LOCAL>
+template <int D, bool LOCAL>
 static sr_status run_all(const attention_job *j, const attention_tiles *tiles) {
     const sr_tiles *list = tiles->list;
     if constexpr (D > 64 || LOCAL) {
-        return run<T, D, 1, LOCAL>(j, tiles, list->blocks, list->groups);
+        return run<D, 1, LOCAL>(j, tiles, list->blocks, list->groups);
     } else {
-        SR_TRY((run<T, D, 2, LOCAL>(j, tiles, list->wide, sr_tile_run{0, 0})));
-        return run<T, D, 1, LOCAL>(j, tiles, list->narrow, list->groups);
+        SR_TRY((run<D, 2, LOCAL>(j, tiles, list->wide, sr_tile_run{0, 0})));
+        return run<D, 1, LOCAL>(j, tiles, list->narrow, list->groups);
     }
 }
 
-template <class T, int D>
-static sr_status choose(const attention_job *j, const attention_tiles *tiles) {
-    return is_local(j->call) ? run_all<T, D, true>(j, tiles) : run_all<T, D, false>(j, tiles);
+template <int D> static sr_status choose(const attention_job *j, const attention_tiles *tiles) {
+    return is_local(j->call) ? run_all<D, true>(j, tiles) : run_all<D, false>(j, tiles);
 }
 
-template <class T> sr_status attention_forward(const attention_job *j) {
+sr_status attention_forward(const attention_job *j) {
     attention_tiles *tiles;
     SR_TRY(attention_tiles_of(&tiles, j->layout, j->g->device));
-    if (j->d == 32) return choose<T, 32>(j, tiles);
-    if (j->d == 64) return choose<T, 64>(j, tiles);
-    return choose<T, 128>(j, tiles);
+    if (j->d == 32) return choose<32>(j, tiles);
+    if (j->d == 64) return choose<64>(j, tiles);
+    return choose<128>(j, tiles);
 }
-
-template sr_status attention_forward<bf16>(const attention_job *);
-#ifdef SR_SIMT /* no tensor is f16: for tests */
-template sr_status attention_forward<f16>(const attention_job *);
-#endif

@@ -30,8 +30,8 @@ struct softmax {
 };
 
 /* s (16, 64) = q k^T for M strips. */
-template <class T, int D, int M>
-DEV void scores(float (&s)[M][8][4], const uint32_t (&q)[M][D / 16][4], shared<T> keys) {
+template <int D, int M>
+DEV void scores(float (&s)[M][8][4], const uint32_t (&q)[M][D / 16][4], shared<bf16> keys) {
     UNROLL
     for (int m = 0; m < M; m++) clear(s[m]);
     UNROLL
@@ -41,7 +41,7 @@ DEV void scores(float (&s)[M][8][4], const uint32_t (&q)[M][D / 16][4], shared<T
             uint32_t b[4];
             load_b<D>(b, keys, 16 * n, k);
             UNROLL
-            for (int m = 0; m < M; m++) multiply_pair<T>(s[m][2 * n], s[m][2 * n + 1], q[m][k], b);
+            for (int m = 0; m < M; m++) multiply_pair(s[m][2 * n], s[m][2 * n + 1], q[m][k], b);
         }
     }
 }
@@ -90,8 +90,8 @@ DEV void drop(float (&s)[8][4], const drop_site &site, const sr_strip &strip, in
 }
 
 /* o += s v, over the strips of values that hold the sequence. */
-template <class T, int D, int M>
-DEV void add_values(float (&o)[M][D / 8][4], const float (&s)[M][8][4], shared<T> values,
+template <int D, int M>
+DEV void add_values(float (&o)[M][D / 8][4], const float (&s)[M][8][4], shared<bf16> values,
                     strip_range range) {
     UNROLL
     for (int k = 0; k < 4; k++) {
@@ -101,23 +101,23 @@ DEV void add_values(float (&o)[M][D / 8][4], const float (&s)[M][8][4], shared<T
         for (int m = 0; m < M; m++) {
             UNROLL
             for (int i = 0; i < 4; i++)
-                a[m][i] = pack2(T{}, s[m][2 * k + i / 2][2 * (i % 2)],
-                                s[m][2 * k + i / 2][2 * (i % 2) + 1]);
+                a[m][i] = pack2_bf16(s[m][2 * k + i / 2][2 * (i % 2)],
+                                     s[m][2 * k + i / 2][2 * (i % 2) + 1]);
         }
         UNROLL
         for (int n = 0; n < D / 16; n++) {
             uint32_t b[4];
             load_b_trans<D>(b, values, 16 * k, n);
             UNROLL
-            for (int m = 0; m < M; m++) multiply_pair<T>(o[m][2 * n], o[m][2 * n + 1], a[m], b);
+            for (int m = 0; m < M; m++) multiply_pair(o[m][2 * n], o[m][2 * n + 1], a[m], b);
         }
     }
 }
 
 /* Writes a strip of out and lse. */
-template <class T, int D>
-DEV void finish(shared<T> room, const float (&o)[D / 8][4], softmax rows, const call &c,
-                const sr_strip &strip, int head, global<T> out, global<float> lse) {
+template <int D>
+DEV void finish(shared<bf16> room, const float (&o)[D / 8][4], softmax rows, const call &c,
+                const sr_strip &strip, int head, global<bf16> out, global<float> lse) {
     float factor[2];
     UNROLL
     for (int r = 0; r < 2; r++) {
@@ -131,13 +131,13 @@ DEV void finish(shared<T> room, const float (&o)[D / 8][4], softmax rows, const 
                 fmaf(rows.most[r], c.scale, math_log(sum));
     }
     const size_t stride = (size_t)c.heads * D;
-    store_strip<T, D>(room, o, factor[0], factor[1],
-                      out + ((size_t)strip.row * stride + (size_t)(head * D)), stride, strip.rows);
+    store_strip<D>(room, o, factor[0], factor[1],
+                   out + ((size_t)strip.row * stride + (size_t)(head * D)), stride, strip.rows);
 }
 
 /* A row of no sequence, where this warp has one: zeros, and infinity as its lse. */
-template <class T, int D>
-DEV void clear_out(const call &c, const slack_rows &slack, global<T> out, global<float> lse) {
+template <int D>
+DEV void clear_out(const call &c, const slack_rows &slack, global<bf16> out, global<float> lse) {
     const int row = slack_row(slack, WARPS);
     if (row < 0) return;
     clear_row(out, row, c.heads * D);
@@ -146,25 +146,26 @@ DEV void clear_out(const call &c, const slack_rows &slack, global<T> out, global
 }
 
 /* M = 2 takes tiles of one sequence only. */
-template <class T, int D, int M, bool DROP, bool LOCAL>
+template <int D, int M, bool DROP, bool LOCAL>
 KERNEL(THREADS, M == 2 || D > 64 ? 2 : 3)
-void forward(call c, work w, slack_rows slack, global<T> out, global<float> lse, readonly<T> qkv) {
+void forward(call c, work w, slack_rows slack, global<bf16> out, global<float> lse,
+             readonly<bf16> qkv) {
     if (M == 1 && block_x() >= slack.from) {
-        clear_out<T, D>(c, slack, out, lse);
+        clear_out<D>(c, slack, out, lse);
         return;
     }
-    shared<T> q = shared_at<T>(0, BLOCK * M * D);
-    shared<T> keys = shared_at<T>(BLOCK * M * D * 2, 2 * BLOCK * D);
-    shared<T> values = shared_at<T>(BLOCK * (M + 2) * D * 2, 2 * BLOCK * D);
+    shared<bf16> q = shared_at<bf16>(0, BLOCK * M * D);
+    shared<bf16> keys = shared_at<bf16>(BLOCK * M * D * 2, 2 * BLOCK * D);
+    shared<bf16> values = shared_at<bf16>(BLOCK * (M + 2) * D * 2, 2 * BLOCK * D);
     const int head = block_x() % c.heads;
     global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
     const row_map queries = queries_of(tile), columns = keys_of(tile);
     const size_t hidden = (size_t)c.heads * D;
     const attention::columns at = LOCAL ? columns_of(c, head, D) : attention::columns{};
     const size_t stride = LOCAL ? at.stride : 3 * hidden;
-    global<const T> from = qkv + (size_t)(head * D);
-    global<const T> from_k = LOCAL ? qkv + at.k : from + hidden;
-    global<const T> from_v = LOCAL ? qkv + at.v : from + 2 * hidden;
+    global<const bf16> from = qkv + (size_t)(head * D);
+    global<const bf16> from_k = LOCAL ? qkv + at.k : from + hidden;
+    global<const bf16> from_v = LOCAL ? qkv + at.v : from + 2 * hidden;
     block_range range = {0, (columns.count + BLOCK - 1) / BLOCK};
     if (LOCAL && !queries.group)
         range = blocks_seen(tile[0].strip[0].position, queries.count, c.before, c.after, range.to);
@@ -208,7 +209,7 @@ void forward(call c, work w, slack_rows slack, global<T> out, global<float> lse,
                         load_a<D>(a[m][k], q, (warp() * M + m) * STRIP, k);
                 }
             }
-            scores<T, D, M>(s, a, keys + stage);
+            scores<D, M>(s, a, keys + stage);
             UNROLL
             for (int m = 0; m < M; m++) {
                 if (LOCAL)
@@ -218,8 +219,8 @@ void forward(call c, work w, slack_rows slack, global<T> out, global<float> lse,
                 exponentials<D, LOCAL>(s[m], rows[m], o[m], c.scale * LOG2E);
                 if (DROP) drop(s[m], c.drop, strip[m], first, head);
             }
-            add_values<T, D, M>(o, s, values + stage,
-                                strips_of(queries.group, strip[0], columns.count - first));
+            add_values<D, M>(o, s, values + stage,
+                             strips_of(queries.group, strip[0], columns.count - first));
         }
         barrier();
     }
@@ -227,8 +228,7 @@ void forward(call c, work w, slack_rows slack, global<T> out, global<float> lse,
     UNROLL
     for (int m = 0; m < M; m++)
         if (strip[m].rows > 0)
-            finish<T, D>(q + (warp() * M + m) * STRIP * D, o[m], rows[m], c, strip[m], head, out,
-                         lse);
+            finish<D>(q + (warp() * M + m) * STRIP * D, o[m], rows[m], c, strip[m], head, out, lse);
 }
 
 } // namespace attention

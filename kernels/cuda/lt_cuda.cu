@@ -117,9 +117,9 @@ static sr_status fill(products *p) {
                       "cannot allocate 32 MiB for matrix products"));
     p->constants = (float *)((char *)p->workspace + LT_WORKSPACE);
     /* in stream order: the stream does not wait for cudaMemcpy */
-    return cuda_check(cudaMemcpyAsync(p->constants, constants, sizeof constants, cudaMemcpyDefault,
-                                      p->stream),
-                      "cannot upload");
+    return cuda_check(
+        cudaMemcpyAsync(p->constants, constants, sizeof constants, cudaMemcpyDefault, p->stream),
+        "cannot upload");
 }
 
 sr_status products_new(products **out, cudaStream_t stream) {
@@ -239,10 +239,10 @@ static shape shape_of(const lt_product *p) {
         s.step[i] = all[i]->step;
         s.alignment[i] = i < 2 ? alignment(all[i]) : alignment_c(p);
     }
-    s.flags = (uint32_t)((p->a.type == CUDA_R_16BF ? BF16 : 0) |
-                         (p->c.type == CUDA_R_32F ? WIDE_C : 0) | (p->tf32 ? TF32 : 0) |
-                         (p->a.transposed ? TA : 0) | (p->b.transposed ? TB : 0) |
-                         (p->bias != nullptr ? BIAS : 0) | (p->alpha_at != nullptr ? SCALED : 0));
+    s.flags =
+        (uint32_t)((p->a.type == CUDA_R_16BF ? BF16 : 0) | (p->c.type == CUDA_R_32F ? WIDE_C : 0) |
+                   (p->tf32 ? TF32 : 0) | (p->a.transposed ? TA : 0) | (p->b.transposed ? TB : 0) |
+                   (p->bias != nullptr ? BIAS : 0) | (p->alpha_at != nullptr ? SCALED : 0));
     return s;
 }
 

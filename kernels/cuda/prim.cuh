@@ -15,7 +15,7 @@
  *   recast<U>(p)                                   the same memory as elements of another type
  *   load16<T>(p, i), store16<T>(p, i, v), 8, 4     vectors of bytes from element i, aligned
  *   cp_async16, cp_commit, cp_wait<N>              copies of 16 bytes into shared memory
- *   ldmatrix4, ldmatrix4_trans, mma_bf16, mma_f16  m8n8.x4 and m16n8k16 with f32 accumulation
+ *   ldmatrix4, ldmatrix4_trans, mma_bf16           m8n8.x4 and m16n8k16 with f32 accumulation
  *   exp2_fast ...                                  approximations; math_exp ...: within an ulp
  *   fault(at, code, row, value, limit)             reports bad data: gpu.h
  */
@@ -30,9 +30,6 @@
 /* ---- types that both hosts share ------------------------------------------------------------- */
 
 struct bf16 {
-    uint16_t bits;
-};
-struct f16 {
     uint16_t bits;
 };
 struct alignas(16) vec16 {
@@ -220,12 +217,6 @@ DEV void mma_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-DEV void mma_f16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -242,16 +233,6 @@ DEV float bits_float(uint32_t x) {
 DEV uint32_t pack2_bf16(float low, float high) {
     uint32_t r;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    return r;
-}
-DEV uint32_t pack2_f16(float low, float high) {
-    uint32_t r;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    return r;
-}
-DEV float to_float(f16 x) {
-    float r;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits));
     return r;
 }
 
@@ -310,17 +291,11 @@ DEV float to_float(float x) {
 DEV float to_float(bf16 x) {
     return bits_float((uint32_t)x.bits << 16);
 }
-DEV float bf16_bf16(uint32_t two) {
+DEV float low_bf16(uint32_t two) {
     return bits_float(two << 16);
 }
 DEV float high_bf16(uint32_t two) {
     return bits_float(two & 0xFFFF0000u);
-}
-DEV float bf16_f16(uint32_t two) {
-    return to_float(f16{(uint16_t)two});
-}
-DEV float high_f16(uint32_t two) {
-    return to_float(f16{(uint16_t)(two >> 16)});
 }
 
 /* Rounds to nearest, ties to even. */
@@ -330,9 +305,6 @@ template <> DEV float from_float<float>(float x) {
 }
 template <> DEV bf16 from_float<bf16>(float x) {
     return bf16{(uint16_t)pack2_bf16(x, 0.0f)};
-}
-template <> DEV f16 from_float<f16>(float x) {
-    return f16{(uint16_t)pack2_f16(x, 0.0f)};
 }
 
 /* A vector of 16 bytes holds per16<T>() elements. */
@@ -345,7 +317,7 @@ DEV void unpack(float (&x)[4], vec16 v) {
 }
 DEV void unpack(float (&x)[8], vec16 v) { /* bf16 */
     for (int i = 0; i < 4; i++) {
-        x[2 * i] = bf16_bf16(v.w[i]);
+        x[2 * i] = low_bf16(v.w[i]);
         x[2 * i + 1] = high_bf16(v.w[i]);
     }
 }

@@ -70,9 +70,9 @@ static void run_ldmatrix_trans(void *const *args) {
 
 /* ---- mma ------------------------------------------------------------------------------------- */
 
-template <class T> static void spread(float *to, uint32_t two, int stride) {
-    to[0] = to_float(T{(uint16_t)two});
-    to[stride] = to_float(T{(uint16_t)(two >> 16)});
+static void spread(float *to, uint32_t two, int stride) {
+    to[0] = to_float(bf16{(uint16_t)two});
+    to[stride] = to_float(bf16{(uint16_t)(two >> 16)});
 }
 
 typedef float vec8f __attribute__((vector_size(32)));
@@ -86,18 +86,18 @@ static void multiply(vec8f *c, const float (*a)[16], const vec8f *b) {
 }
 
 /* The layout of fragments: PTX ISA, "Matrix Fragments for mma.m16n8k16". */
-template <class T> static void run_mma(void *const *args) {
+static void run_mma(void *const *args) {
     float a[16][16];
     alignas(32) float b[16][8], c[16][8];
     for (int l = 0; l < WARP; l++) {
         const mma_args *m = (const mma_args *)args[l];
         int g = l / 4, t = l % 4 * 2;
-        spread<T>(&a[g][t], m->a[0], 1);
-        spread<T>(&a[g + 8][t], m->a[1], 1);
-        spread<T>(&a[g][t + 8], m->a[2], 1);
-        spread<T>(&a[g + 8][t + 8], m->a[3], 1);
-        spread<T>(&b[t][g], m->b[0], 8);
-        spread<T>(&b[t + 8][g], m->b[1], 8);
+        spread(&a[g][t], m->a[0], 1);
+        spread(&a[g + 8][t], m->a[1], 1);
+        spread(&a[g][t + 8], m->a[2], 1);
+        spread(&a[g + 8][t + 8], m->a[3], 1);
+        spread(&b[t][g], m->b[0], 8);
+        spread(&b[t + 8][g], m->b[1], 8);
         for (int i = 0; i < 4; i++) c[g + i / 2 * 8][t + i % 2] = m->c[i];
     }
     multiply((vec8f *)c, a, (const vec8f *)b);
@@ -115,8 +115,7 @@ const collective shuffle_down_op = {"shuffle_down", run_shuffle_down};
 const collective vote_op = {"vote", run_vote};
 const collective ldmatrix_op = {"ldmatrix4", run_ldmatrix_plain};
 const collective ldmatrix_trans_op = {"ldmatrix4_trans", run_ldmatrix_trans};
-const collective mma_bf16_op = {"mma_bf16", run_mma<bf16>};
-const collective mma_f16_op = {"mma_f16", run_mma<f16>};
+const collective mma_bf16_op = {"mma_bf16", run_mma};
 
 /* ---- cp.async -------------------------------------------------------------------------------- */
 
@@ -187,23 +186,6 @@ void copy_wait(uint32_t left) {
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
-
-float half_to_float(uint16_t x) {
-    uint32_t sign = (uint32_t)(x & 0x8000) << 16, exponent = x >> 10 & 31, mantissa = x & 1023;
-    if (exponent == 31) return bits_float(sign | 0x7F800000u | mantissa << 13);
-    if (exponent == 0) return (sign ? -1.0f : 1.0f) * (float)mantissa * 0x1p-24f;
-    return bits_float(sign | (exponent + 112) << 23 | mantissa << 13);
-}
-
-uint16_t half_from_float(float x) {
-    uint32_t bits = float_bits(x), sign = bits >> 16 & 0x8000, rest = bits & 0x7FFFFFFFu;
-    if (rest > 0x7F800000u) return (uint16_t)(sign | 0x7FFF);
-    if (rest >= 0x477FF000u) return (uint16_t)(sign | 0x7C00); /* 65520 and more */
-    if (rest < 0x38800000u) /* below 2^-14: a multiple of 2^-24 */
-        return (uint16_t)(sign | (uint32_t)rintf(bits_float(rest) * 0x1p24f));
-    rest += 0xFFFu + (rest >> 13 & 1u);
-    return (uint16_t)(sign | (rest - (112u << 23)) >> 13);
-}
 
 /* Blocks may run on several threads of the host. */
 void record_fault(fault_at at, fault_code code, size_t row, int64_t value, int64_t limit) {

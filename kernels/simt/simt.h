@@ -286,7 +286,7 @@ struct mma_args {
     uint32_t b[2];
 };
 extern const collective warp_barrier_op, shuffle_op, shuffle_xor_op, shuffle_down_op, vote_op,
-    ldmatrix_op, ldmatrix_trans_op, mma_bf16_op, mma_f16_op;
+    ldmatrix_op, ldmatrix_trans_op, mma_bf16_op;
 
 template <class T> T exchange(const collective *what, T v, int from, place where) {
     static_assert(sizeof(T) == 4, "shuffles are of 4 bytes");
@@ -302,9 +302,6 @@ void copy_begin(uint32_t to, const void *from, bool unwritten, place where);
 void copy_commit();
 void copy_wait(uint32_t left);
 void record_fault(fault_at at, fault_code code, size_t row, int64_t value, int64_t limit);
-
-float half_to_float(uint16_t x);
-uint16_t half_from_float(float x);
 
 } // namespace simt
 
@@ -433,10 +430,6 @@ DEV void mma_bf16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b
     simt::mma_args args = {c, a, {b0, b1}};
     simt::collect(&simt::mma_bf16_op, &args, {file, line});
 }
-DEV void mma_f16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, SR_HERE) {
-    simt::mma_args args = {c, a, {b0, b1}};
-    simt::collect(&simt::mma_f16_op, &args, {file, line});
-}
 
 DEV uint32_t mulhi(uint32_t a, uint32_t b) {
     return (uint32_t)((uint64_t)a * b >> 32);
@@ -459,17 +452,11 @@ DEV uint32_t round_bf16(float x) {
 DEV uint32_t pack2_bf16(float low, float high) {
     return round_bf16(low) | round_bf16(high) << 16;
 }
-DEV uint32_t pack2_f16(float low, float high) {
-    return simt::half_from_float(low) | (uint32_t)simt::half_from_float(high) << 16;
-}
 DEV double exact_add(double a, double b) {
     return a + b;
 }
 DEV double exact_mul(double a, double b) {
     return a * b;
-}
-DEV float to_float(f16 x) {
-    return simt::half_to_float(x.bits);
 }
 DEV float exp2_fast(float x) {
     return exp2f(x);

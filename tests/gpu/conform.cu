@@ -71,7 +71,7 @@ static uint32_t draw(uint32_t i, uint32_t salt) {
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-enum function { TO_BF16, TO_F16, FROM_F16, EXP2, LOG2, RCP, RSQRT };
+enum function { TO_BF16, EXP2, LOG2, RCP, RSQRT };
 
 KERNEL(256, 1) void apply(global<uint32_t> y, global<const uint32_t> x, int which) {
     int i = block_x() * threads() + thread();
@@ -80,12 +80,6 @@ KERNEL(256, 1) void apply(global<uint32_t> y, global<const uint32_t> x, int whic
     switch (which) {
     case TO_BF16:
         r = pack2_bf16(v, -v);
-        break;
-    case TO_F16:
-        r = pack2_f16(v, -v);
-        break;
-    case FROM_F16:
-        r = float_bits(to_float(f16{(uint16_t)bits}));
         break;
     case EXP2:
         r = float_bits(exp2_fast(v));
@@ -121,9 +115,6 @@ static void conversions() {
     for (uint32_t i = 0; i < VALUES; i++)
         given[i] = i < sizeof edges / sizeof *edges ? edges[i] : draw(i, 1);
     table_of("cvt.bf16x2", TO_BF16, given);
-    table_of("cvt.f16x2", TO_F16, given);
-    for (uint32_t i = 0; i < VALUES; i++) given[i] = i * 65536 / VALUES;
-    table_of("cvt.f32.f16", FROM_F16, given);
 }
 
 /* Where kernels use the approximations: exponents of softmax, sums of it, variances. */
@@ -164,48 +155,40 @@ static void loads() {
 }
 
 /* A lane's parts of a, b and c, as they come; a block a case. */
-KERNEL(LANES, 1) void multiply(global<uint32_t> y, global<const uint32_t> x, int half) {
+KERNEL(LANES, 1) void multiply(global<uint32_t> y, global<const uint32_t> x) {
     size_t from = ((size_t)block_x() * LANES + lane()) * 10,
            to = ((size_t)block_x() * LANES + lane()) * 4;
     uint32_t a[4] = {x[from], x[from + 1], x[from + 2], x[from + 3]};
     uint32_t b0 = x[from + 4], b1 = x[from + 5];
     float c[4];
     for (int i = 0; i < 4; i++) c[i] = bits_float(x[from + 6 + i]);
-    if (half)
-        mma_f16(c, a, b0, b1);
-    else
-        mma_bf16(c, a, b0, b1);
+    mma_bf16(c, a, b0, b1);
     for (int i = 0; i < 4; i++) y[to + i] = float_bits(c[i]);
 }
 
-/* Two 16-bit floats of small integers, or of magnitude about 1. */
-static uint32_t two(uint32_t i, uint32_t salt, bool integers, bool half) {
+/* Two bf16 of small integers, or of magnitude about 1. */
+static uint32_t two(uint32_t i, uint32_t salt, bool integers) {
     uint32_t r = 0;
     for (uint32_t k = 0; k < 2; k++) {
         uint32_t d = draw(2 * i + k, salt);
         float v = integers ? (float)(int)(d % 17) - 8 : (float)(int32_t)d * 0x1p-30f;
-        uint32_t bits = bits_of(v), h = 0;
-        if (!half)
-            h = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-        else if (v != 0) /* cut to 11 bits */
-            h = (bits >> 16 & 0x8000) | (((bits >> 23 & 0xFF) - 112) << 10) | (bits >> 13 & 0x3FF);
-        r |= (h & 0xFFFF) << 16 * k;
+        uint32_t bits = bits_of(v);
+        r |= ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF) << 16 * k;
     }
     return r;
 }
 
-static void products(const char *name, bool integers, bool half) {
+static void products(const char *name, bool integers) {
     enum { CASES = 8, COUNT = CASES * LANES };
     static uint32_t given[COUNT * 10];
     for (uint32_t i = 0; i < COUNT * 10; i++) {
-        given[i] = two(i, 4 + (uint32_t)integers, integers, half);
+        given[i] = two(i, 4 + (uint32_t)integers, integers);
         if (i % 10 >= 6)
             given[i] = bits_of(integers ? (float)(int)(draw(i, 6) % 2001) - 1000
                                         : (float)(int32_t)draw(i, 6) * 0x1p-29f);
     }
     words x(given, COUNT * 10), y(COUNT * 4);
-    need(launch(g(), "multiply", multiply, CASES, LANES, 0, out<uint32_t>(y.t), in<uint32_t>(x.t),
-                (int)half));
+    need(launch(g(), "multiply", multiply, CASES, LANES, 0, out<uint32_t>(y.t), in<uint32_t>(x.t)));
     need(sr_device_wait(device));
     print_words(name, y, PER_LINE);
 }
@@ -228,10 +211,8 @@ int main() {
     conversions();
     approximations();
     loads();
-    products("mma.bf16 integers", true, false);
-    products("mma.f16 integers", true, true);
-    products("mma.bf16", false, false);
-    products("mma.f16", false, true);
+    products("mma.bf16 integers", true);
+    products("mma.bf16", false);
     sr_device_close(device);
     return 0;
 }

@@ -340,22 +340,10 @@ static void device_memory() {
 
 /* ---- tensor cores ---------------------------------------------------------------------------- */
 
-template <class T>
-DEV void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
-template <>
-DEV void multiply_add<bf16>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    mma_bf16(c, a, b0, b1);
-}
-template <>
-DEV void multiply_add<f16>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    mma_f16(c, a, b0, b1);
-}
-
 /* y (16, 8) = a (16, 16) b (16, 8), b read through its transpose. */
-template <class T>
 KERNEL(32, 1)
-void product(global<float> y, global<const T> a, global<const T> b) {
-    shared<T> sa = shared_at<T>(0, 256), sb = shared_at<T>(512, 256);
+void product(global<float> y, global<const bf16> a, global<const bf16> b) {
+    shared<bf16> sa = shared_at<bf16>(0, 256), sb = shared_at<bf16>(512, 256);
     int l = lane();
     cp_async16(sa + l * 8, a + l * 8, true);
     cp_async16(sb + l * 8, b + l % 16 * 8, l < 16);
@@ -366,15 +354,17 @@ void product(global<float> y, global<const T> a, global<const T> b) {
     ldmatrix4(fa, sa + (l % 16 * 16 + l / 16 * 8));
     ldmatrix4_trans(fb, sb + l * 8);
     float c[4] = {0, 0, 0, 0};
-    multiply_add<T>(c, fa, fb[0], fb[1]);
+    mma_bf16(c, fa, fb[0], fb[1]);
     for (int i = 0; i < 4; i++) y[(l / 4 + i / 2 * 8) * 8 + l % 4 * 2 + i % 2] = c[i];
 }
 
-template <class T> static void products(uint16_t (*bits)(float)) {
+static void products() {
     sr_tensor *y = zeros(SR_F32, 128), *a = zeros(SR_BF16, 256), *b = zeros(SR_BF16, 128);
-    for (int i = 0; i < 256; i++) data_of<uint16_t>(a)[i] = bits((float)(i * 7 % 13 - 6));
-    for (int i = 0; i < 128; i++) data_of<uint16_t>(b)[i] = bits((float)(i * 5 % 11 - 5));
-    CHECK_OK(launch(g(), "product", product<T>, 1, 32, 1024, out<float>(y), in<T>(a), in<T>(b)));
+    for (int i = 0; i < 256; i++)
+        data_of<uint16_t>(a)[i] = sr_bf16_from_f32((float)(i * 7 % 13 - 6));
+    for (int i = 0; i < 128; i++)
+        data_of<uint16_t>(b)[i] = sr_bf16_from_f32((float)(i * 5 % 11 - 5));
+    CHECK_OK(launch(g(), "product", product, 1, 32, 1024, out<float>(y), in<bf16>(a), in<bf16>(b)));
     expect("product", nullptr);
     for (int i = 0; i < 16; i++)
         for (int j = 0; j < 8; j++) {
@@ -386,16 +376,6 @@ template <class T> static void products(uint16_t (*bits)(float)) {
     sr_tensor_release(b);
     sr_tensor_release(a);
     sr_tensor_release(y);
-}
-
-static void halves() {
-    for (uint32_t i = 0; i < 65536; i++) {
-        float x = simt::half_to_float((uint16_t)i);
-        if (x == x) CHECK(simt::half_from_float(x) == i);
-    }
-    CHECK(simt::half_from_float(65519.0f) == 0x7BFF && simt::half_from_float(65520.0f) == 0x7C00);
-    CHECK(simt::half_from_float(1.00048828125f) == 0x3C00); /* a tie goes to even */
-    CHECK(simt::half_from_float(0x1p-25f) == 0 && simt::half_from_float(0x1.8p-24f) == 2);
 }
 
 /* ---- faults, scratch, speed ------------------------------------------------------------------ */
@@ -572,9 +552,7 @@ int main() {
     device_memory();
     constant_memory();
     bounds_of_launches();
-    products<bf16>([](float x) { return (uint16_t)sr_bf16_from_f32(x); });
-    products<f16>(simt::half_from_float);
-    halves();
+    products();
     faults_of_data();
     scratch_memory();
     grids();

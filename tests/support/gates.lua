@@ -1,4 +1,4 @@
--- gates.lua LIBRARY PLANTED HALF: what the machine code of the kernels must be; for tests/gates.sh.
+-- gates.lua LIBRARY PLANTED: what the machine code of the kernels must be; for tests/gates.sh.
 
 package.path = "./?.lua;" .. package.path
 local cubins = require("tests.support.cubins")
@@ -10,27 +10,27 @@ local LOCAL = { [0x983] = "LDL", [0x387] = "STL", [0x987] = "STL" }
 local REGISTERS = 128
 local CEILINGS = {
   -- kernel and its first template arguments    registers
-  ["attention::forward<bf16, 32, 1"] = 128,
-  ["attention::forward<bf16, 32, 2"] = 208,
-  ["attention::forward<bf16, 64, 1"] = 168,
-  ["attention::forward<bf16, 64, 2"] = 255,
-  ["attention::forward<bf16, 128, 1"] = 216,
-  ["attention::backward<bf16, 32"] = 240, -- two blocks
-  ["attention::backward<bf16, 64"] = 128, -- of 256 threads: two blocks
-  ["attention::backward<bf16, 128"] = 240, -- of 256 threads: one block
+  ["attention::forward<32, 1"] = 128,
+  ["attention::forward<32, 2"] = 208,
+  ["attention::forward<64, 1"] = 168,
+  ["attention::forward<64, 2"] = 255,
+  ["attention::forward<128, 1"] = 216,
+  ["attention::backward<32"] = 240, -- two blocks
+  ["attention::backward<64"] = 128, -- of 256 threads: two blocks
+  ["attention::backward<128"] = 240, -- of 256 threads: one block
 }
 
 -- The same for kernels of windows, causal masks and shared key heads, where they differ.
 local LOCAL_CEILINGS = {
-  ["attention::forward<bf16, 32, 1"] = 168,
-  ["attention::backward<bf16, 64"] = 224, -- one block
-  ["attention::backward<bf16, 128"] = 255, -- one block
+  ["attention::forward<32, 1"] = 168,
+  ["attention::backward<64"] = 224, -- one block
+  ["attention::backward<128"] = 255, -- one block
 }
 
 -- Bytes of local memory that kernels may have which are not on the path of a step.
 local FRAMES = { map_strided = 112, random_blocks = 152 }
 
----"_ZN9attention7forwardI4bf16Li64ELi2E..." of "attention::forward<bf16, 64, 2".
+---"_ZN9attention7forwardI4bf16Li64ELi2E..." of "attention::forward<64, 2".
 local function mangled(name)
   local path, arguments = name:match("^(.-)<(.*)$")
   local parts = {}
@@ -98,15 +98,6 @@ for name in pairs(CEILINGS) do
   end
 end
 
--- the ceilings of bf16 are those of f16
-local half = assert(cubins.read(arg[3]))
-for _, kernel in ipairs(half) do
-  kernel.name = kernel.name:gsub("3f16", "4bf16")
-  if not select(2, ceiling(kernel)) then fault(kernel, "is not one of the attention kernels") end
-  check(kernel)
-end
-if #half ~= 2 then faults = faults + 1 end
-
 local planted = assert(cubins.read(arg[2]))[1]
 if not planted or planted.frame == 0 or local_memory(planted) == "" then
   faults = faults + 1
@@ -114,5 +105,5 @@ if not planted or planted.frame == 0 or local_memory(planted) == "" then
 end
 
 if #kernels == 0 then faults = faults + 1 end
-print(("gates: %d kernels, %d faults"):format(#kernels + #half, faults))
+print(("gates: %d kernels, %d faults"):format(#kernels, faults))
 os.exit(faults == 0 and 0 or 1)
