@@ -19,18 +19,18 @@ read -ra compile < <(sed 's/ -g1 -O[0-9s]/ -O1/; s/ -I\. / /' "$build/simt_flags
 # tests.  A sed command that stops changing anything fails, so a mutant follows its kernel.
 mutants() {
     sed 's/^ *//; /^#/d; /^$/d' <<'LIST'
-    missing_barrier        attention_forward.cuh@attention_forward.cu cuda_attention lengths:.around.64  /cp_wait<0>();/,/if (active)/{/barrier();/d}
-    missing_second_barrier attention_forward.cuh@attention_forward.cu cuda_attention lengths:.around.128 /strips_of(queries.group/,/if (!active)/{/barrier();/d}
-    missing_wait           attention_forward.cuh@attention_forward.cu cuda_attention lengths:.around.128 s/cp_wait<1>();//
+    missing_barrier        attention_forward.cu                       cuda_attention lengths:.around.64  /cp_wait<0>();/,/if (active)/{/barrier();/d}
+    missing_second_barrier attention_forward.cu                       cuda_attention lengths:.around.128 /strips_of(queries.group/,/if (!active)/{/barrier();/d}
+    missing_wait           attention_forward.cu                       cuda_attention lengths:.around.128 s/cp_wait<1>();//
     wrong_lane_map         attention.cuh@attention_forward.cu         cuda_attention lengths:.around.16  s/2 \* k + (lane() >> 4)/2 * k + 1 - (lane() >> 4)/
-    wrong_mask             attention_forward.cuh@attention_forward.cu cuda_attention lengths:.around.64  s/key_end - first/key_end - first + 1/
-    dropped_tail           softmax.cu  ops  simt.in.f32.*softmax    s/i < r.length; i += threads()/i < r.length - 1; i += threads()/
+    wrong_mask             attention_forward.cu                       cuda_attention lengths:.around.64  s/key_end - first/key_end - first + 1/
+    dropped_tail           reduce.cu   ops  simt.in.f32.*softmax    s/i < r.length; i += threads()/i < r.length - 1; i += threads()/
     off_by_one_tile        reduce.cu   ops  simt.in.f32.*mean       s/end = from + p.piece;/end = from + p.piece - 1;/
-    race_between_warps     order.cu    ops  simt.in.f32.*repeated   s/shared_at<int32_t>(warp() \* DIGITS \* 4, DIGITS)/shared_at<int32_t>(warp() \/ 2 * DIGITS * 4, DIGITS)/
-    race_between_lanes     order.cu    ops  simt.in.f32.*repeated   /int32_t at = next\[digit\]/{n;d}
-    uninitialised_shared   order.cu    ops  simt.in.f32.*repeated   /mine\[d\] = 0;/d
-    write_out_of_bounds    order.cu    ops  simt.in.f32.*repeated   s/sorted\[at\] = /sorted[at + 5 * r.count] = /
-    wrong_lane             order.cu    ops  simt.in.f32.*repeated   s/peers & ((1u << lane()) - 1);/peers \& ((2u << lane()) - 1);/
+    race_between_warps     sums.cu     ops  simt.in.f32.*repeated   s/shared_at<int32_t>(warp() \* DIGITS \* 4, DIGITS)/shared_at<int32_t>(warp() \/ 2 * DIGITS * 4, DIGITS)/
+    race_between_lanes     sums.cu     ops  simt.in.f32.*repeated   /int32_t at = next\[digit\]/{n;d}
+    uninitialised_shared   sums.cu     ops  simt.in.f32.*repeated   /mine\[d\] = 0;/d
+    write_out_of_bounds    sums.cu     ops  simt.in.f32.*repeated   s/sorted\[at\] = /sorted[at + 5 * r.count] = /
+    wrong_lane             sums.cu     ops  simt.in.f32.*repeated   s/peers & ((1u << lane()) - 1);/peers \& ((2u << lane()) - 1);/
     backward_barrier       attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.16 /put_statistic(statistics + ((x + 1)/{n;d}
     backward_mask          attention_backward.cuh@attention_backward.cu cuda_attention far.below.zero    s/strip.key_end - first - 16/strip.key_end - first + 1 - 16/
     backward_half_a_sum    attention_backward.cuh@attention_backward.cu cuda_attention lengths:.a.row     s/mask = LANES \/ 2/mask = LANES \/ 4/
@@ -39,16 +39,16 @@ mutants() {
     backward_lost_bias     attention_backward.cuh@attention_backward.cu cuda_attention sums.the.gradient s/r < end; r += STEP/r < end \&\& r < STEP; r += STEP/
     slack_dropped_tail     attention.cuh@attention_forward.cu cuda_attention writes.zeros s/item < s.count ?/item + 1 < s.count ?/
     split_wrong_job        attention_backward.cuh@attention_backward.cu cuda_attention same.bits.*of.32 s/block >= w.keys \&\& block < w.queries/block > w.keys \&\& block < w.queries/
-    columns_race           columns.cu   cuda_rows norms.on.simt:.more.rows.than s/room\[thread()\] = sum/room[thread() % 224] = sum/
-    dropout_wrong_mask     drop.cuh@dropout.cu cuda_rows dropout.on.simt s/(column >> 3 & 1) \* 16/(column >> 4 \& 1) * 16/
+    columns_race           sums.cu      cuda_rows norms.on.simt:.more.rows.than s/room\[thread()\] = sum/room[thread() % 224] = sum/
+    dropout_wrong_mask     drop.cuh@random.cu  cuda_rows dropout.on.simt s/(column >> 3 & 1) \* 16/(column >> 4 \& 1) * 16/
     norm_padding           norm.cuh@norm.cu      cuda_rows norms.on.simt:.rows.of.7$  s/if (team_column(t, k) + i < columns) squares/squares/
-    norm_race              norm_back.cuh@norm.cu cuda_rows norms.on.simt:.more.rows   s/parity ^= 1/parity ^= 0/
-    norm_missing_barrier   norm_back.cuh@norm.cu cuda_rows norms.on.simt:.rows.of.64  /int turn = 0/{n;d}
-    norm_dropped_row       norm_back.cuh@norm.cu cuda_rows norms.on.simt:.more.rows.of s/row >= a.rows ? -2/row >= a.rows - 1 ? -2/
+    norm_race              norm.cuh@norm.cu      cuda_rows norms.on.simt:.more.rows   s/parity ^= 1/parity ^= 0/
+    norm_missing_barrier   norm.cuh@norm.cu      cuda_rows norms.on.simt:.rows.of.64  /int turn = 0/{n;d}
+    norm_dropped_row       norm.cuh@norm.cu      cuda_rows norms.on.simt:.more.rows.of s/row >= a.rows ? -2/row >= a.rows - 1 ? -2/
     linear_adds_first      linear.cu             blank     whatever.they.were                s/p.add = !set_w;/p.add = true;/
-    norm_lost_bias         norm_back.cuh@norm.cu ops       simt.in.bf16.*two.layers          s/for (int i = 1; i < t.count/for (int i = 2; i < t.count/
+    norm_lost_bias         norm.cuh@norm.cu      ops       simt.in.bf16.*two.layers          s/for (int i = 1; i < t.count/for (int i = 2; i < t.count/
     act_dropped_row        activation.cu         ops       simt.in.f32.*linear               s/row + k \* step >= a.rows/row + k * step + 1 >= a.rows/
-    embed_lost_join        segments.cu           cuda_rows ids.that.fill              s/h < heads; h += AT_ONCE/h + 1 < heads; h += AT_ONCE/
+    embed_lost_join        sums.cu               cuda_rows ids.that.fill              s/h < heads; h += AT_ONCE/h + 1 < heads; h += AT_ONCE/
     loss_dropped_tail      loss.cu ops   simt.in.f32.*mlm_loss        s/if (i < left) sum +=/if (i < left - 1) sum +=/
     loss_label             loss.cu ops   simt.in.f32.*cross_entropy   s/c + i == label ?/c + i == label + 1 ?/
     loss_missing_barrier   loss.cu cuda_rows losses.on.simt:.vocab    /best\[warp()\] = s.best;/{n;n;d}
@@ -57,9 +57,9 @@ mutants() {
     optimizer_not_finite   optim.cu optim optim.on.simt.*non.finite    s/bool go = result\[1\] != 0.0f/bool go = true/
     group_capacity         group.cu              ops simt.in.f32.*group_rows      s/starts\[g\] < capacity/starts[g] <= capacity/
     group_slack            group.cu              ops simt.in.f32.*group_rows      s/owner\[i % rows\] < 0/owner[i % rows] < -1/
-    grouped_barrier        grouped.cu            ops simt.in.f32.*grouped         /move_tile<B, VECTOR>/,/multiply/{/barrier();/d}
-    grouped_lane_map       grouped.cuh@grouped.cu ops simt.in.bf16.*grouped       s/row + 8 \* odd + line, k + 8 \* half/row + 8 * half + line, k + 8 * odd/
-    grouped_neighbour      grouped.cu            ops simt.in.f32.*grouped         s/A ? a_left : rest, A ? rest : a_left/A ? a_left : rest + 1, A ? rest : a_left/
+    grouped_barrier        group.cu              ops simt.in.f32.*grouped         /move_tile<B, VECTOR>/,/multiply/{/barrier();/d}
+    grouped_lane_map       group.cu               ops simt.in.bf16.*grouped       s/row + 8 \* odd + line, k + 8 \* half/row + 8 * half + line, k + 8 * odd/
+    grouped_neighbour      group.cu              ops simt.in.f32.*grouped         s/A ? a_left : rest, A ? rest : a_left/A ? a_left : rest + 1, A ? rest : a_left/
 LIST
 }
 

@@ -6,12 +6,12 @@
  *           pass.  T = 16384, F = 3072: 67 and 101 us at 3.0 TB/s.
  * Grid      a warp for 256 columns of a row, 16 bytes per lane; a block walks over the rows of its
  *           stripe, two rows of a warp at once in the forward pass.  Sums of a stripe are combined
- * warp by warp, stripes by columns.cu, in order. Numerics  f32; the sums are those of dpre before
- * it is rounded.
+ *           warp by warp, stripes by sums.cu, in order.
+ * Numerics  f32; the sums are those of dpre before it is rounded.
  */
 #include "kernels/cuda/activation.h"
-#include "kernels/cuda/columns.h"
-#include "kernels/cuda/eight.cuh"
+#include "kernels/cuda/sums.h"
+#include "kernels/cuda/team.cuh"
 #include "kernels/cuda/functions.cuh"
 
 enum { ACT_WARPS = 8, ACT_THREADS = ACT_WARPS * 32, ACT_COLUMNS = 32 * EIGHT };

@@ -1,7 +1,7 @@
 /* attention.cu - the slots attention and attention_backward: which kernels take a call. */
 #include "kernels/cuda/activation.h"
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/gpu.h"
 
 using attention::FAR;
 

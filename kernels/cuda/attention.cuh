@@ -1,4 +1,4 @@
-/* attention.cuh - what the tensor-core kernels of attention share.
+/* attention.cuh - what the kernels of attention share, and their launches.
  *
  * A block of 4 warps works on one tile (core/batch/tiles.h) of one head, a warp on strips of 16
  * query rows against 64 keys at a time.  Products are made of m16n8k16 fragments: lane l holds the
@@ -12,7 +12,9 @@
 #define SR_CUDA_ATTENTION_CUH
 
 #include "core/batch/tiles.h"
-#include "kernels/cuda/philox.cuh"
+#include "core/tensor/layout_on.h"
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/drop.cuh"
 
 #ifdef SR_SIMT
 #define UNROLL
@@ -285,4 +287,53 @@ DEV bool is_kept(const sr_u32x4 &words, int n, int e, uint32_t keep) {
 }
 
 } // namespace attention
+
+/* ---- host ------------------------------------------------------------------------------------ */
+
+/* The tiles of a layout in device memory; made once for a layout and device. */
+struct attention_tiles {
+    sr_tiles *list;
+    sr_tensor *block;
+    const sr_tile *tile;  /* in device memory */
+    const int32_t *slack; /* in device memory */
+    struct {
+        int heads, kv_heads, slots;
+        int64_t reach;
+        sr_split split;
+    } known[2]; /* layers with a window may take turns with others */
+    int next;   /* of `known`, to be replaced */
+};
+
+sr_status attention_tiles_of(attention_tiles **out, const sr_layout *layout, sr_device *device);
+
+/* A call of the slot attention, or attention_backward where dqkv is set. */
+struct attention_job {
+    gpu *g;
+    attention::call call;
+    int d; /* head size */
+    const sr_layout *layout;
+    sr_tensor *out, *lse, *dqkv;
+    sr_tensor *dbias; /* += sums of dqkv over rows, by attention_backward() alone; or NULL */
+    const sr_tensor *qkv, *dout;
+};
+
+/* Whether rows do not see all others, or query heads share keys. */
+inline bool is_local(const attention::call &c) {
+    return c.before < attention::FAR || c.after < attention::FAR || c.kv_heads != c.heads;
+}
+
+/* The rows that no sequence owns, for a launch whose blocks from `from` on clear them. */
+attention::slack_rows attention_slack(const attention_tiles *tiles, size_t from);
+
+/* sr_tiles_split() of the job, computed once. */
+sr_status attention_split(sr_split *out, attention_tiles *tiles, const attention_job *job,
+                          int slots, int64_t reach);
+
+template <class T> sr_status attention_plain(const attention_job *job);
+/* Shared memory of a block of the kernels below. */
+size_t attention_shared_bytes(int d);
+/* For d = 32, 64 and 128, rows that begin at multiples of 16 bytes, and a scale above 0. */
+sr_status attention_forward(const attention_job *job);
+sr_status attention_backward(const attention_job *job);
+
 #endif

@@ -1,7 +1,7 @@
 /* attention_backward.cu - launches of the backward kernels on tensor cores. */
 #include "kernels/cuda/attention_backward.cuh"
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/columns.h"
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/sums.h"
 
 using namespace attention;
 

@@ -1,6 +1,236 @@
-/* attention_forward.cu - launches of the forward kernels on tensor cores. */
-#include "kernels/cuda/attention_forward.cuh"
-#include "kernels/cuda/attention.h"
+/* attention_forward.cu - packed self-attention on tensor cores, forward.
+ *
+ * Shapes    qkv (T, A + 2 K, D), out (T, A, D) in 16 bits; lse (A, T) f32, natural log
+ * Block     one tile of 64 M query rows and one head, 4 warps of 16 M rows; keys and values pass in
+ *           blocks of 64 rows through two stages of shared memory
+ * Local     kernels of windows, causal masks and shared key heads: a tile visits the blocks of keys
+ *           that its rows see, with a mask of their own for each row
+ * Work      4 D n^2 flops a head; per score element 1 FMA, 1 exp2, 1 max, 1 add and 5.5
+ *           instructions of dropout
+ * Traffic   8 D + 4 bytes per row and head, and every key block once per tile from the L2 cache
+ * Numerics  online softmax on unscaled scores, the scale folded into the exponent; sums exclude
+ *           dropout; exp is rounded to 16 bits before it meets the values; 1 / sum and 256 / keep
+ *           are applied once to a row
+ */
+#include "kernels/cuda/attention.cuh"
+
+namespace attention {
+
+/* Bytes of shared memory of a block. */
+template <int D, int M> constexpr int forward_bytes() {
+    return (BLOCK * M + 4 * BLOCK) * D * 2;
+}
+
+/* Running softmax of two rows of a lane: row l / 4 and l / 4 + 8 of a strip. */
+struct softmax {
+    float most[2], sum[2];
+};
+
+/* s (16, 64) = q k^T for M strips. */
+template <int D, int M>
+DEV void scores(float (&s)[M][8][4], const uint32_t (&q)[M][D / 16][4], shared<bf16> keys) {
+    UNROLL
+    for (int m = 0; m < M; m++) clear(s[m]);
+    UNROLL
+    for (int k = 0; k < D / 16; k++) {
+        UNROLL
+        for (int n = 0; n < 4; n++) {
+            uint32_t b[4];
+            load_b<D>(b, keys, 16 * n, k);
+            UNROLL
+            for (int m = 0; m < M; m++) multiply_pair(s[m][2 * n], s[m][2 * n + 1], q[m][k], b);
+        }
+    }
+}
+
+/* s = exp(s - maximum); rescales what was added up before.  LOCAL: a row may see nothing so far. */
+template <int D, bool LOCAL>
+DEV void exponentials(float (&s)[8][4], softmax &rows, float (&o)[D / 8][4], float factor) {
+    UNROLL
+    for (int r = 0; r < 2; r++) {
+        float most = rows.most[r];
+        UNROLL
+        for (int n = 0; n < 8; n++) most = fmaxf(most, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
+        most = fmaxf(most, shuffle_xor(most, 1));
+        most = fmaxf(most, shuffle_xor(most, 2));
+        const float base = LOCAL && most == -INFINITY ? 0.0f : most * factor;
+        const float fade = exp2_fast(fmaf(rows.most[r], factor, -base));
+        float sum = 0.0f;
+        UNROLL
+        for (int n = 0; n < 8; n++) {
+            s[n][2 * r] = exp2_fast(fmaf(s[n][2 * r], factor, -base));
+            s[n][2 * r + 1] = exp2_fast(fmaf(s[n][2 * r + 1], factor, -base));
+            sum += s[n][2 * r] + s[n][2 * r + 1];
+        }
+        rows.most[r] = most;
+        rows.sum[r] = fmaf(rows.sum[r], fade, sum);
+        UNROLL
+        for (int i = 0; i < D / 8; i++) {
+            o[i][2 * r] *= fade;
+            o[i][2 * r + 1] *= fade;
+        }
+    }
+}
+
+DEV void drop(float (&s)[8][4], const drop_site &site, const sr_strip &strip, int first, int head) {
+    UNROLL
+    for (int r = 0; r < 2; r++) {
+        const int row = strip.position + (lane() >> 2) + 8 * r;
+        const sr_u32x4 words = drop_words(site, strip, row, first, head);
+        UNROLL
+        for (int n = 0; n < 8; n++) {
+            UNROLL
+            for (int e = 0; e < 2; e++)
+                if (!is_kept(words, n, e, site.keep)) s[n][2 * r + e] = 0.0f;
+        }
+    }
+}
+
+/* o += s v, over the strips of values that hold the sequence. */
+template <int D, int M>
+DEV void add_values(float (&o)[M][D / 8][4], const float (&s)[M][8][4], shared<bf16> values,
+                    strip_range range) {
+    UNROLL
+    for (int k = 0; k < 4; k++) {
+        if (k < range.from || k >= range.to) continue;
+        uint32_t a[M][4];
+        UNROLL
+        for (int m = 0; m < M; m++) {
+            UNROLL
+            for (int i = 0; i < 4; i++)
+                a[m][i] = pack2_bf16(s[m][2 * k + i / 2][2 * (i % 2)],
+                                     s[m][2 * k + i / 2][2 * (i % 2) + 1]);
+        }
+        UNROLL
+        for (int n = 0; n < D / 16; n++) {
+            uint32_t b[4];
+            load_b_trans<D>(b, values, 16 * k, n);
+            UNROLL
+            for (int m = 0; m < M; m++) multiply_pair(o[m][2 * n], o[m][2 * n + 1], a[m], b);
+        }
+    }
+}
+
+/* Writes a strip of out and lse. */
+template <int D>
+DEV void finish(shared<bf16> room, const float (&o)[D / 8][4], softmax rows, const call &c,
+                const sr_strip &strip, int head, global<bf16> out, global<float> lse) {
+    float factor[2];
+    UNROLL
+    for (int r = 0; r < 2; r++) {
+        float sum = rows.sum[r];
+        sum += shuffle_xor(sum, 1);
+        sum += shuffle_xor(sum, 2);
+        factor[r] = c.drop.scale / sum;
+        const int row = (lane() >> 2) + 8 * r;
+        if ((lane() & 3) == 0 && row < strip.rows)
+            lse[(size_t)head * c.rows + (size_t)(strip.row + row)] =
+                fmaf(rows.most[r], c.scale, math_log(sum));
+    }
+    const size_t stride = (size_t)c.heads * D;
+    store_strip<D>(room, o, factor[0], factor[1],
+                   out + ((size_t)strip.row * stride + (size_t)(head * D)), stride, strip.rows);
+}
+
+/* A row of no sequence, where this warp has one: zeros, and infinity as its lse. */
+template <int D>
+DEV void clear_out(const call &c, const slack_rows &slack, global<bf16> out, global<float> lse) {
+    const int row = slack_row(slack, WARPS);
+    if (row < 0) return;
+    clear_row(out, row, c.heads * D);
+    for (int head = lane(); head < c.heads; head += 32)
+        lse[(size_t)head * c.rows + (size_t)row] = INFINITY;
+}
+
+/* M = 2 takes tiles of one sequence only. */
+template <int D, int M, bool DROP, bool LOCAL>
+KERNEL(THREADS, M == 2 || D > 64 ? 2 : 3)
+void forward(call c, work w, slack_rows slack, global<bf16> out, global<float> lse,
+             readonly<bf16> qkv) {
+    if (M == 1 && block_x() >= slack.from) {
+        clear_out<D>(c, slack, out, lse);
+        return;
+    }
+    shared<bf16> q = shared_at<bf16>(0, BLOCK * M * D);
+    shared<bf16> keys = shared_at<bf16>(BLOCK * M * D * 2, 2 * BLOCK * D);
+    shared<bf16> values = shared_at<bf16>(BLOCK * (M + 2) * D * 2, 2 * BLOCK * D);
+    const int head = block_x() % c.heads;
+    global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
+    const row_map queries = queries_of(tile), columns = keys_of(tile);
+    const size_t hidden = (size_t)c.heads * D;
+    const attention::columns at = LOCAL ? columns_of(c, head, D) : attention::columns{};
+    const size_t stride = LOCAL ? at.stride : 3 * hidden;
+    global<const bf16> from = qkv + (size_t)(head * D);
+    global<const bf16> from_k = LOCAL ? qkv + at.k : from + hidden;
+    global<const bf16> from_v = LOCAL ? qkv + at.v : from + 2 * hidden;
+    block_range range = {0, (columns.count + BLOCK - 1) / BLOCK};
+    if (LOCAL && !queries.group)
+        range = blocks_seen(tile[0].strip[0].position, queries.count, c.before, c.after, range.to);
+    const int begin = LOCAL ? range.from : 0, blocks = range.to;
+    sr_strip strip[M];
+    UNROLL
+    for (int m = 0; m < M; m++) strip[m] = strip_at(queries, (warp() * M + m) * STRIP);
+    const bool active = strip[0].rows > 0;
+
+    uint32_t a[M][D / 16][4];
+    float s[M][8][4], o[M][D / 8][4];
+    softmax rows[M];
+    UNROLL
+    for (int m = 0; m < M; m++) {
+        clear(o[m]);
+        rows[m] = softmax{{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+    }
+    copy_rows<D, BLOCK * M, THREADS>(q, from, stride, queries, 0);
+    const int entry = (begin & 1) * BLOCK * D;
+    copy_rows<D, BLOCK, THREADS>(keys + entry, from_k, stride, columns, begin * BLOCK);
+    copy_rows<D, BLOCK, THREADS>(values + entry, from_v, stride, columns, begin * BLOCK);
+    cp_commit();
+    for (int j = begin; j < blocks; j++) {
+        const int first = j * BLOCK, stage = (j & 1) * BLOCK * D;
+        if (j + 1 < blocks) {
+            const int next = ((j + 1) & 1) * BLOCK * D;
+            copy_rows<D, BLOCK, THREADS>(keys + next, from_k, stride, columns, first + BLOCK);
+            copy_rows<D, BLOCK, THREADS>(values + next, from_v, stride, columns, first + BLOCK);
+            cp_commit();
+            cp_wait<1>();
+        } else {
+            cp_wait<0>();
+        }
+        barrier();
+        if (active) {
+            if (j == begin) {
+                UNROLL
+                for (int m = 0; m < M; m++) {
+                    UNROLL
+                    for (int k = 0; k < D / 16; k++)
+                        load_a<D>(a[m][k], q, (warp() * M + m) * STRIP, k);
+                }
+            }
+            scores<D, M>(s, a, keys + stage);
+            UNROLL
+            for (int m = 0; m < M; m++) {
+                if (LOCAL)
+                    mask_unseen<4>(s[m], strip[m], c, first);
+                else
+                    mask_columns<4>(s[m], strip[m].key_begin - first, strip[m].key_end - first);
+                exponentials<D, LOCAL>(s[m], rows[m], o[m], c.scale * LOG2E);
+                if (DROP) drop(s[m], c.drop, strip[m], first, head);
+            }
+            add_values<D, M>(o, s, values + stage,
+                             strips_of(queries.group, strip[0], columns.count - first));
+        }
+        barrier();
+    }
+    if (!active) return;
+    UNROLL
+    for (int m = 0; m < M; m++)
+        if (strip[m].rows > 0)
+            finish<D>(q + (warp() * M + m) * STRIP * D, o[m], rows[m], c, strip[m], head, out, lse);
+}
+
+} // namespace attention
+
+/* ---- launches -------------------------------------------------------------------------------- */
 
 using namespace attention;
 

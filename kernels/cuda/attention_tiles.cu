@@ -2,7 +2,7 @@
  * backward pass is split. */
 #include "core/base/mem.h"
 #include "core/tensor/parcel.h"
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention.cuh"
 
 using namespace attention;
 

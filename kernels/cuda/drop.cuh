@@ -1,18 +1,58 @@
-/* drop.cuh - dropout in row-wise kernels.
+/* drop.cuh - dropout: the functions of core/base/rng.h for kernels, and for rows.
  *
- * A draw decides sixteen columns of a row, in pairs eight apart (core/base/rng.h), but a thread
- * owns eight consecutive ones.  So a team draws the words of its row into shared memory, one call
- * for every 16 columns, and each thread reads the 16 bytes that decide its run: words of the four
- * groups of a block of 64 columns at [block][word][group].  The words of blocks 2 apart are rotated
- * so that the writes of a warp meet no bank twice.
+ * A dropout decision depends on the seed, the sequence, and the row and column inside it, so every
+ * device gets the same mask.  One draw decides the 16 columns of one group: sr_drop_group() and
+ * sr_drop_byte().
+ *
+ * It decides them in pairs eight apart, but a thread of a row-wise kernel owns eight consecutive
+ * ones.  So a team draws the words of its row into shared memory, one call for every 16 columns,
+ * and each thread reads the 16 bytes that decide its run: words of the four groups of a block of 64
+ * columns at [block][word][group].  The words of blocks 2 apart are rotated so that the writes of a
+ * warp meet no bank twice.
  */
 #ifndef SR_CUDA_DROP_CUH
 #define SR_CUDA_DROP_CUH
 
+#include "core/base/rng.h"
 #include "core/tensor/layout_on.h"
 #include "kernels/cuda/gpu.h"
-#include "kernels/cuda/philox.cuh"
+#include "kernels/cuda/prim.cuh"
 #include "kernels/cuda/team.cuh"
+
+/* ---- one decision ---------------------------------------------------------------------------- */
+
+/* A site of dropout, as a kernel argument. */
+struct drop_site {
+    uint64_t seed;
+    uint32_t keep;  /* of 256 */
+    uint32_t third; /* purpose << 24 | layer << 12 */
+    float scale;    /* 256 / keep */
+};
+
+/* The 16 decisions of a group of columns in a row of a sequence. */
+DEV sr_u32x4 drop_draw(const drop_site &site, uint32_t row, uint32_t group, uint32_t uid,
+                       uint32_t head, uint32_t epoch) {
+    sr_u32x4 c;
+    c.w[0] = (row & 0xFFFFu) | group << 16;
+    c.w[1] = uid;
+    c.w[2] = site.third | (head & 0xFFFu);
+    c.w[3] = epoch;
+    return sr_philox(c, site.seed, SR_ROUNDS_DROPOUT);
+}
+
+/* sr_drop_byte(), with the word selected: an array of registers cannot be indexed. */
+DEV uint32_t drop_byte(const sr_u32x4 &draw, uint32_t col) {
+    const uint32_t low = col & 16 ? draw.w[1] : draw.w[0], high = col & 16 ? draw.w[3] : draw.w[2];
+    sr_u32x4 one;
+    one.w[0] = col & 32 ? high : low;
+    return sr_drop_byte(one, col & 15);
+}
+
+DEV bool drop_keeps(const drop_site &site, const sr_u32x4 &draw, uint32_t col) {
+    return drop_byte(draw, col) < site.keep;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* The rows of a layout and the site of a dropout; owner is NULL without a layout. */
 struct drop_rows {
@@ -69,5 +109,8 @@ DEV void drop_apply(float (&v)[EIGHT], shared<uint32_t> words, const drop_rows &
         v[i] = byte < d.site.keep ? v[i] * d.site.scale : 0.0f;
     }
 }
+
+/* y (T, H) = dropout(x), of f32 or bf16; slack becomes zero. */
+sr_status dropped_rows(global<float> y, const char *op, const sr_tensor *x, const drop_rows &drop);
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "kernels/cuda/functions.cuh"
-#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/gpu.h"
 #include "kernels/cuda/map.cuh"
 
 /* ---- fill, copy ------------------------------------------------------------------------------ */

@@ -6,14 +6,13 @@
  *           two: 6 T H bytes in bf16; backward reads dy and sum, writes and reads the gradient of
  *           the sum in f32, and reads and writes each row of a table that occurs once.
  * Order     rows with the same id, position or type are added in the order of the batch
- *           (segments.cu), so bits depend on the batch alone.
+ *           (sums.cu), so bits depend on the batch alone.
  * Numerics  f32; slack is zero.
  */
-#include "kernels/cuda/dropout.cuh"
-#include "kernels/cuda/gpu_ops.h"
-#include "kernels/cuda/norm_back.cuh"
-#include "kernels/cuda/order.h"
-#include "kernels/cuda/segments.h"
+#include "kernels/cuda/drop.cuh"
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/norm.cuh"
+#include "kernels/cuda/sums.h"
 
 enum { SCRATCH_DSUM = 0, SCRATCH_KEYS = 1 };
 

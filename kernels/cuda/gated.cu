@@ -6,10 +6,10 @@
  * Grid      a thread for eight columns of y.
  * Numerics  f32, rounded once.
  */
-#include "kernels/cuda/columns.h"
-#include "kernels/cuda/eight.cuh"
+#include "kernels/cuda/sums.h"
+#include "kernels/cuda/team.cuh"
 #include "kernels/cuda/functions.cuh"
-#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/gpu.h"
 
 namespace {
 

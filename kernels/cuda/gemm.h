@@ -68,7 +68,15 @@ static inline product product_of(matrix c, matrix a, matrix b) {
 /* Queues the product for `op`, which messages name.  C may not overlap A or B. */
 sr_status gemm(gpu *g, const char *op, const product *p);
 
-/* The same by a simple, slow kernel in matmul.cu, for what the library does not have; no bias. */
-sr_status plain_product(gpu *g, const char *op, const product *p);
+/* Batch dimensions around a product: their sizes, and the elements from one to the next. */
+enum { BATCH_DIMS = SR_MAX_DIMS - 2 };
+struct batch {
+    int dims;
+    int64_t size[BATCH_DIMS], y[BATCH_DIMS], a[BATCH_DIMS], b[BATCH_DIMS];
+};
+
+/* The products of a batch, instead of p->count of them, by a simple, slow kernel (gemm.cu): for
+ * what the library does not have, operands of two dtypes, and those of any strides; no bias. */
+sr_status plain_product(gpu *g, const char *op, const product *p, const batch *over);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "core/base/log.h"
 #include "kernels/cuda/activation.h"
-#include "kernels/cuda/gpu_cuda.h"
+#include "kernels/cuda/host_cuda.h"
 #include "kernels/cuda/lt_cuda.h"
 
 /* ---- a product as cuBLASLt sees it ----------------------------------------------------------- */
@@ -105,7 +105,8 @@ static sr_status product_without_lt(gpu *g, products *state, const lt_product *l
                "%s: cuBLASLt has no product of shape (%lld, %lld, %lld) (%s); a slow kernel "
                "computes it",
                op, (long long)l->n, (long long)l->m, (long long)l->k, why);
-    return plain_product(g, op, p);
+    const batch over = {1, {p->count}, {p->c_step}, {p->a_step}, {p->b_step}};
+    return plain_product(g, op, p, &over);
 }
 
 sr_status gemm(gpu *g, const char *op, const product *p) {

@@ -1,75 +1,16 @@
-/* gpu_cuda.cu - gpu.h on a GPU: a stream that the host waits for in gpu_wait and gpu_download only.
+/* gpu_cuda.cu - gpu.h on a GPU: a stream that the host waits for in gpu_wait and gpu_download only;
+ * the GPUs of this machine, and why one cannot be used.
  *
  * Errors of queued work appear at the next wait; bad data found by kernels is in the fault word, in
  * device memory, which every wait reads.
  */
-#include "kernels/cuda/gpu_cuda.h"
-
-#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/base/mem.h"
-#include "core/base/system.h"
-#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/host_cuda.h"
+#include "kernels/cuda/gpu.h"
 #include "kernels/cuda/lt_cuda.h"
-#include "kernels/cuda/ring_cuda.h"
-
-sr_status cuda_select(int number) {
-    static thread_local int now = -1;
-    if (now == number) return SR_OK;
-    SR_TRY(cuda_check(cudaSetDevice(number), "cannot select the device"));
-    now = number;
-    return SR_OK;
-}
-
-/* ---- errors ---------------------------------------------------------------------------------- */
-
-/* Whether a kernel failed, which every later call of the process reports. */
-static bool is_late(cudaError_t error) {
-    switch (error) {
-    case cudaErrorECCUncorrectable:
-    case cudaErrorNvlinkUncorrectable:
-    case cudaErrorContained:
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorAssert:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorLaunchFailure:
-        return true;
-    default:
-        return false;
-    }
-}
-
-sr_status cuda_check(cudaError_t error, const char *what) {
-    if (error == cudaSuccess) return SR_OK;
-    cudaGetLastError(); /* a recoverable error is reported once */
-    if (is_late(error))
-        return sr_fail(SR_EDEVICE,
-                       "cuda: an op that was queued before failed (seen at %s): %s; "
-                       "CUDA_LAUNCH_BLOCKING=1 names it",
-                       what, cudaGetErrorString(error));
-    sr_status st = error == cudaErrorMemoryAllocation ? SR_ENOMEM : SR_EDEVICE;
-    return sr_fail(st, "cuda: %s: %s", what, cudaGetErrorString(error));
-}
-
-sr_status cuda_failed_later(const cuda_host *h, cudaError_t error) {
-    if (error == cudaSuccess) return SR_OK;
-    char ops[256] = "";
-    size_t length = 0;
-    uint64_t first = h->launches > RECENT ? h->launches - RECENT : 0;
-    for (uint64_t i = first; i < h->launches && length < sizeof ops - 40; i++)
-        length += (size_t)snprintf(ops + length, sizeof ops - length, "%s%.32s",
-                                   i > first ? ", " : "", h->recent[i % RECENT]);
-    return sr_fail(
-        SR_EDEVICE,
-        "cuda: %s; the last ops were %s; CUDA_LAUNCH_BLOCKING=1 names the one that failed",
-        cudaGetErrorString(error), ops);
-}
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
@@ -99,40 +40,10 @@ sr_status gpu_launch(gpu *g, const char *op, const void *kernel, dim grid, int t
     SR_TRY(grant(g, op, kernel, shared_bytes));
     cudaError_t e = cudaLaunchKernel(kernel, dim3(grid.x, grid.y, grid.z), dim3((unsigned)threads),
                                      arguments, shared_bytes, h->stream);
-    return is_late(e) ? cuda_failed_later(h, e) : cuda_check(e, op);
+    return cuda_is_late(e) ? cuda_failed_later(h, e) : cuda_check(e, op);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
-
-static const double LOOK_SECONDS = 0.05;
-
-static cudaError_t state_of(const cuda_host *h, cudaEvent_t event) {
-    return event != nullptr ? cudaEventQuery(event) : cudaStreamQuery(h->stream);
-}
-
-/* What other machines do can hold the queue up, without end if one of them fails. */
-static sr_status finish_watched(const cuda_host *h, cudaEvent_t event) {
-    const sr_device *device = h->device;
-    double looked = sr_time_monotonic();
-    cudaError_t e;
-    while ((e = state_of(h, event)) == cudaErrorNotReady) {
-        double now = sr_time_monotonic();
-        if (now - looked < LOOK_SECONDS) {
-            sched_yield();
-            continue;
-        }
-        looked = now;
-        SR_TRY(device->watch(device->watcher, false));
-    }
-    SR_TRY(cuda_failed_later(h, e));
-    return device->watch(device->watcher, true);
-}
-
-sr_status cuda_finish(const cuda_host *h, cudaEvent_t event) {
-    if (h->device->watch != nullptr) return finish_watched(h, event);
-    return cuda_failed_later(h, event != nullptr ? cudaEventSynchronize(event)
-                                                 : cudaStreamSynchronize(h->stream));
-}
 
 /* Queues it: kernels that follow find no fault. */
 static sr_status clear_fault(gpu *g) {
@@ -203,6 +114,83 @@ void gpu_free(sr_device *device, void *data, size_t) {
     if (cuda_use(h) == SR_OK) cudaFree(data); /* waits for the device */
 }
 
+/* ---- the GPUs of this machine ---------------------------------------------------------------- */
+
+/* 13000 -> "13.0" */
+static void version_text(char *text, size_t size, int version) {
+    snprintf(text, size, "%d.%d", version / 1000, version % 1000 / 10);
+}
+
+/* cudaGetDeviceCount's error as a sentence with the way out. */
+static sr_status no_device(cudaError_t error) {
+    int driver = 0;
+    char has[16], needs[16];
+    cudaDriverGetVersion(&driver);
+    version_text(has, sizeof has, driver);
+    version_text(needs, sizeof needs, CUDART_VERSION);
+    if (driver == 0)
+        return sr_fail(SR_EDEVICE, "cuda: no NVIDIA driver was found; set device: cpu, or install "
+                                   "the NVIDIA driver");
+    if (error == cudaErrorInsufficientDriver)
+        return sr_fail(SR_EDEVICE,
+                       "cuda: the NVIDIA driver supports CUDA %s, but this program "
+                       "needs %s; set device: cpu, or update the driver",
+                       has, needs);
+    if (error == cudaErrorNoDevice)
+        return sr_fail(
+            SR_EDEVICE, "cuda: no NVIDIA GPU was found%s; set device: cpu",
+            getenv("CUDA_VISIBLE_DEVICES") != nullptr ? " (CUDA_VISIBLE_DEVICES hides some)" : "");
+    return sr_fail(SR_EDEVICE, "cuda: %s; set device: cpu, or see nvidia-smi",
+                   cudaGetErrorString(error));
+}
+
+sr_status gpu_count(int *devices) {
+    cudaError_t e = cudaGetDeviceCount(devices);
+    if (e == cudaSuccess && *devices > 0) return SR_OK;
+    cudaGetLastError();
+    *devices = 0;
+    return no_device(e == cudaSuccess ? cudaErrorNoDevice : e);
+}
+
+/* Why a device cannot be used, in one sentence; "" if it can. */
+static void problem_of(char *text, size_t size, const cudaDeviceProp *p) {
+    const lt_functions *lt;
+    text[0] = '\0';
+    if (p->major < 8)
+        snprintf(text, size,
+                 "%.120s is sm_%d%d, but sm_80 (A100) or later is needed; set device: cpu", p->name,
+                 p->major, p->minor);
+    else if (lt_load(&lt) != SR_OK)
+        snprintf(text, size, "%s", sr_message());
+}
+
+sr_status gpu_describe(sr_device_facts *facts, int number) {
+    cudaDeviceProp p;
+    int driver = 0, runtime = 0;
+    size_t unused = 0, total = 0;
+    *facts = sr_device_facts{};
+    SR_TRY(cuda_check(cudaGetDeviceProperties(&p, number), "cannot query the device"));
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    snprintf(facts->model, sizeof facts->model, "%.127s", p.name);
+    snprintf(facts->arch, sizeof facts->arch, "sm_%d%d", p.major, p.minor);
+    version_text(facts->driver, sizeof facts->driver, driver);
+    version_text(facts->runtime, sizeof facts->runtime, runtime);
+    facts->memory = (int64_t)p.totalGlobalMem;
+    facts->reserved = LT_WORKSPACE + RING_BYTES;
+    problem_of(facts->problem, sizeof facts->problem, &p);
+    if (facts->problem[0] != '\0') return SR_OK;
+    cudaError_t e = cuda_select(number) == SR_OK ? cudaMemGetInfo(&unused, &total)
+                                                 : cudaErrorDevicesUnavailable;
+    if (e == cudaSuccess)
+        facts->free = (int64_t)unused;
+    else
+        snprintf(facts->problem, sizeof facts->problem,
+                 "%.100s cannot be opened: %.100s; see nvidia-smi", p.name, cudaGetErrorString(e));
+    cudaGetLastError();
+    return SR_OK;
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
 static sr_status open_streams(gpu *g, cuda_host *h) {
@@ -221,7 +209,7 @@ static sr_status open_device(gpu *g, cuda_host *h) {
     cudaDeviceProp p;
     char problem[256];
     SR_TRY(cuda_check(cudaGetDeviceProperties(&p, h->number), "cannot query the device"));
-    cuda_problem(problem, sizeof problem, &p);
+    problem_of(problem, sizeof problem, &p);
     if (problem[0] != '\0')
         return sr_fail(SR_EDEVICE, "device '%s' cannot be used: %s", g->device->name, problem);
     SR_TRY(cuda_use(h));

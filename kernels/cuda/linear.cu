@@ -10,7 +10,6 @@
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gpu.h"
-#include "kernels/cuda/gpu_ops.h"
 
 sr_status gpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
                      const sr_tensor *b, sr_act act) {

@@ -9,11 +9,10 @@
  *           Logits are not rounded before the loss, whatever the dtype.
  */
 #include "kernels/cuda/activation.h"
-#include "kernels/cuda/block.cuh"
-#include "kernels/cuda/columns.h"
-#include "kernels/cuda/gemm.h"
-#include "kernels/cuda/gpu_ops.h"
 #include "kernels/cuda/team.cuh"
+#include "kernels/cuda/sums.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gpu.h"
 
 enum { TOTAL_THREADS = 512, SCRATCH_LOGITS = 0, LOGIT_BYTES = 64 << 20, CHUNK_ROWS = 128 };
 

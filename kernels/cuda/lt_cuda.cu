@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/mem.h"
-#include "kernels/cuda/gpu_cuda.h"
+#include "kernels/cuda/host_cuda.h"
 
 /* ---- the library ----------------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* lt_cuda.h - cuBLASLt, loaded at the first product: 600 MB that a run on the CPU never touches;
  * and products as it takes them.
  *
- * A product is computed by the first algorithm that cuBLASLt suggests for it and that runs.  What it
- * suggests follows from the product alone, so equal products are computed in the same way.
+ * A product is computed by the first algorithm that cuBLASLt suggests for it and that runs.  What
+ * it suggests follows from the product alone, so equal products are computed in the same way.
  */
 #ifndef SR_CUDA_LT_CUDA_H
 #define SR_CUDA_LT_CUDA_H

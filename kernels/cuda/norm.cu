@@ -7,8 +7,8 @@
  * Numerics  f32; mean and rstd are those of the sum before it is rounded; two-pass variance; the
  *           mask is drawn again in the backward pass.
  */
-#include "kernels/cuda/gpu_ops.h"
-#include "kernels/cuda/norm_back.cuh"
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/norm.cuh"
 
 namespace {
 

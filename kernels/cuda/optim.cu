@@ -1,15 +1,15 @@
 /* optim.cu - the global gradient norm, AdamW, LAMB, StableAdamW and Muon over the flat store.
  *
- * Traffic   norm 4 bytes per element; AdamW 28, and 2 for the bf16 copy; LAMB and StableAdamW 24
- * for moments and norms, then 16, and 2 for the copy; Muon 20, 8 and 12 besides its products; an
- * average 8 more. Grid
- * one block per chunk.  What depends on results on the device (clip, bias correction, trust ratios)
- * is computed there once, by a small kernel beforehand. Order     sums of a chunk in f64, in an
- * order that depends on its size; chunks in order. Numerics  f32, the same operations as on the
- * cpu.
+ * Traffic   bytes per element: norm 4; AdamW 28, and 2 for the bf16 copy; LAMB and StableAdamW 24
+ *           for moments and norms, then 16, and 2 for the copy; Muon 20, 8 and 12 besides its
+ *           products; an average 8 more.
+ * Grid      one block per chunk.  What depends on results on the device (clip, bias correction,
+ *           trust ratios) is computed there once, by a small kernel beforehand.
+ * Order     sums of a chunk in f64, in an order that depends on its size; chunks in order.
+ * Numerics  f32, the same operations as on the cpu.
  */
-#include "kernels/cuda/block.cuh"
-#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/team.cuh"
+#include "kernels/cuda/gpu.h"
 #include "kernels/cuda/map.cuh"
 
 enum { THREADS = 256, NORM_THREADS = 512, PREPARE_THREADS = 64 };

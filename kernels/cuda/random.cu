@@ -1,11 +1,14 @@
-/* random.cu - keyed random tensors.
+/* random.cu - keyed random tensors, and dropout of the rows of a layout; slack becomes zero.
  *
- * Traffic   writes y.
- * Work      a Philox call per thread and four elements; normals in f64, as on the cpu.
+ * Shapes    dropout: x, y (T, H) f32 or bf16
+ * Traffic   random writes y; dropout reads x and writes y, 4 T H bytes in bf16.
+ * Work      random: a Philox call per thread and four elements; normals in f64, as on the cpu.
+ * Grid      dropout: a team of warps for each row (norm.cuh).
  */
-#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/drop.cuh"
+#include "kernels/cuda/gpu.h"
 #include "kernels/cuda/map.cuh"
-#include "kernels/cuda/philox.cuh"
+#include "kernels/cuda/norm.cuh"
 
 namespace {
 
@@ -65,4 +68,68 @@ sr_status gpu_random(sr_tensor *y, sr_random kind, uint64_t seed, sr_purpose pur
     source s = {(int)kind, seed, uid, (uint32_t)purpose, epoch, a, b};
     return launch(gpu_of(y), "random", random_blocks, dim(map_grid((w.count + 3) / 4)), MAP_THREADS,
                   0, w, operand_of(y), s);
+}
+
+/* ---- dropout --------------------------------------------------------------------------------- */
+
+namespace {
+
+template <class T, class D> struct dropout_job {
+    global<D> y;
+    global<const T> x;
+    drop_rows drop;
+    int rows, columns, warps;
+};
+
+} // namespace
+
+template <class T, class D, bool VECTOR, int RUNS>
+KERNEL(TEAM_THREADS, RUNS == 1 ? 2 : 1)
+void dropout_rows(dropout_job<T, D> a) {
+    team t = team_of(a.warps);
+    int each = DROP_WORDS(a.columns), row = block_x() * t.count + t.index;
+    shared<uint32_t> words = shared_at<uint32_t>(0, t.count * each) + t.index * each;
+    int owner = row < a.rows ? a.drop.owner[row] : -1;
+    float v[RUNS][EIGHT];
+    for (int k = 0; k < RUNS; k++) {
+        int column = team_column(t, k), left = owner >= 0 ? a.columns - column : 0;
+        read8<VECTOR>(v[k], a.x, (size_t)row * a.columns + column, left);
+    }
+    if (drops(a.drop) && owner >= 0) drop_draw_row(words, a.drop, row, owner, t, a.columns);
+    if (drops(a.drop)) barrier();
+    for (int k = 0; k < RUNS; k++) {
+        int column = team_column(t, k), left = row < a.rows ? a.columns - column : 0;
+        if (left <= 0) continue;
+        if (drops(a.drop) && owner >= 0) drop_apply(v[k], words, a.drop, column);
+        write8<VECTOR>(a.y, (size_t)row * a.columns + column, v[k], left);
+    }
+}
+
+template <class T, class D, bool VECTOR, int RUNS>
+static sr_status launch_dropout(gpu *g, const char *op, const dropout_job<T, D> &a,
+                                const norm_shape &s) {
+    return launch(g, op, dropout_rows<T, D, VECTOR, RUNS>, dim(ceil_div(a.rows, s.teams)),
+                  s.threads, s.words_bytes, a);
+}
+
+template <class T, class D>
+static sr_status dropout(global<D> y, const char *op, const sr_tensor *x, const drop_rows &drop) {
+    int64_t columns = x->shape[1];
+    norm_shape s = {};
+    SR_TRY(norm_shape_of(&s, op, columns,
+                         in_vectors(raw(y), columns) && in_vectors(sr_tensor_data(x), columns)));
+    dropout_job<T, D> a = {y, in<T>(x), drop, (int)x->shape[0], (int)columns, s.warps};
+    return s.fast ? launch_dropout<T, D, true, 1>(gpu_of(x), op, a, s)
+                  : launch_dropout<T, D, false, NORM_RUNS>(gpu_of(x), op, a, s);
+}
+
+sr_status dropped_rows(global<float> y, const char *op, const sr_tensor *x, const drop_rows &drop) {
+    return (x->dtype == SR_BF16 ? dropout<bf16, float> : dropout<float, float>)(y, op, x, drop);
+}
+
+sr_status gpu_dropout(sr_tensor *y, const sr_tensor *x, const sr_layout *layout, sr_dropout drop) {
+    drop_rows d;
+    SR_TRY(drop_rows_of(&d, layout, drop, y->storage->device));
+    if (x->dtype == SR_BF16) return dropout<bf16>(out<bf16>(y), "dropout", x, d);
+    return dropout<float>(out<float>(y), "dropout", x, d);
 }

@@ -1,6 +1,14 @@
-#include "kernels/cuda/ring_cuda.h"
-
+/* ring_cuda.cu - uploads: a ring of pinned host memory.
+ *
+ * What is uploaded is copied into pinned memory at once; the device fetches it later.  Small pieces
+ * are fetched by the stream of the kernels.  Larger ones cross the bus on a stream of their own,
+ * into a staging ring on the device, while kernels run; the kernels' stream only moves them to
+ * their place, which queued kernels may still be using.
+ *
+ * The ring has segments; the host waits for a segment only when the device is a whole ring behind.
+ */
 #include "core/base/mem.h"
+#include "kernels/cuda/host_cuda.h"
 
 enum { SEGMENTS = 16, SEGMENT = RING_BYTES / SEGMENTS, ALIGN = 256, SMALL = 64 << 10 };
 

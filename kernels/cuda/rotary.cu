@@ -8,9 +8,9 @@
  * Numerics  f32, rounded once.
  */
 #include "core/tensor/layout_on.h"
-#include "kernels/cuda/columns.h"
-#include "kernels/cuda/eight.cuh"
-#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/sums.h"
+#include "kernels/cuda/team.cuh"
+#include "kernels/cuda/gpu.h"
 
 namespace {
 

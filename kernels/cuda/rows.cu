@@ -4,9 +4,9 @@
  * Order     scatter adds in the order of m: rows are sorted first, and a warp owns 128 columns of
  *           a row with all that is added to them.
  */
-#include "kernels/cuda/gpu_ops.h"
+#include "kernels/cuda/gpu.h"
 #include "kernels/cuda/map.cuh"
-#include "kernels/cuda/order.h"
+#include "kernels/cuda/sums.h"
 
 enum { ROWS_THREADS = 256, SLAB = 128 };
 

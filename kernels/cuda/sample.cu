@@ -8,9 +8,8 @@
  *           the stretches in order.
  */
 #include "core/base/rng.h"
-#include "kernels/cuda/block.cuh"
+#include "kernels/cuda/team.cuh"
 #include "kernels/cuda/gpu.h"
-#include "kernels/cuda/gpu_ops.h"
 
 enum { SAMPLE_THREADS = 128 };
 

@@ -6,8 +6,8 @@
  * Numerics  sums in f32, in the order of the rows, rounded once.
  */
 #include "core/tensor/layout_on.h"
-#include "kernels/cuda/gpu_ops.h"
-#include "kernels/cuda/strided.cuh"
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/map.cuh"
 
 enum { SEQUENCE_THREADS = 128, SPREAD_THREADS = 256 };
 

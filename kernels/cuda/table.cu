@@ -1,7 +1,6 @@
 /* table.cu - the backend `cuda`, or `simt` where the same sources run on a CPU, as a plug-in. */
 #include "core/tensor/plugin.h"
 #include "kernels/cuda/gpu.h"
-#include "kernels/cuda/gpu_ops.h"
 
 #ifdef SR_SIMT
 #define NAME "simt"

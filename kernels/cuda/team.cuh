@@ -1,13 +1,68 @@
-/* team.cuh - the warps of a block that share a row.
+/* team.cuh - how the threads of a block share rows.
+ *
+ * A thread of a row-wise kernel owns columns in runs of eight: 16 bytes of bf16, 32 of f32.  Rows
+ * that are aligned to 16 bytes and a multiple of eight columns long (VECTOR) move in vectors,
+ * others value by value.
  *
  * A block is cut into teams of as many warps as a row needs, one row each, and a thread owns the
  * runs of eight columns that begin at 8 (rank + k size).  All teams of a block go through the same
- * barriers.  Sums are taken in a fixed order, so they do not depend on which block has the row.
+ * barriers.  Sums are taken in a fixed order, so they do not depend on which block has the row;
+ * reductions over a whole block take an order that depends on its size only.
  */
 #ifndef SR_CUDA_TEAM_CUH
 #define SR_CUDA_TEAM_CUH
 
-#include "kernels/cuda/eight.cuh"
+#include "kernels/cuda/prim.cuh"
+
+/* ---- eight columns --------------------------------------------------------------------------- */
+
+enum { EIGHT = 8 };
+
+DEV void read8_vector(float (&v)[EIGHT], global<const bf16> x, size_t at) {
+    unpack(v, load16(x, at));
+}
+DEV void read8_vector(float (&v)[EIGHT], global<const float> x, size_t at) {
+    vec16 a = load16(x, at), b = load16(x, at + 4);
+    for (int i = 0; i < 4; i++) {
+        v[i] = bits_float(a.w[i]);
+        v[i + 4] = bits_float(b.w[i]);
+    }
+}
+DEV void write8_vector(global<bf16> y, size_t at, const float (&v)[EIGHT]) {
+    store16(y, at, pack(v));
+}
+DEV void write8_vector(global<float> y, size_t at, const float (&v)[EIGHT]) {
+    vec16 a, b;
+    for (int i = 0; i < 4; i++) {
+        a.w[i] = float_bits(v[i]);
+        b.w[i] = float_bits(v[i + 4]);
+    }
+    store16(y, at, a);
+    store16(y, at + 4, b);
+}
+
+/* v = x[at .. at + 7], of which the row has `left`; zeros beyond. */
+template <bool VECTOR, class T>
+DEV void read8(float (&v)[EIGHT], global<const T> x, size_t at, int left) {
+    for (int i = 0; i < EIGHT; i++) v[i] = 0.0f;
+    if (VECTOR && left > 0) read8_vector(v, x, at);
+    for (int i = 0; !VECTOR && i < EIGHT; i++)
+        if (i < left) v[i] = to_float(x[at + i]);
+}
+
+/* y[at .. at + 7] = v, no further than `left`. */
+template <bool VECTOR, class T>
+DEV void write8(global<T> y, size_t at, const float (&v)[EIGHT], int left) {
+    if (VECTOR && left > 0) write8_vector(y, at, v);
+    for (int i = 0; !VECTOR && i < EIGHT; i++)
+        if (i < left) y[at + i] = from_float<T>(v[i]);
+}
+
+DEV void zero8(float (&v)[EIGHT]) {
+    for (int i = 0; i < EIGHT; i++) v[i] = 0.0f;
+}
+
+/* ---- the warps that share a row -------------------------------------------------------------- */
 
 enum { TEAM_THREADS = 512, TEAM_WARPS = TEAM_THREADS / 32 }; /* of a block at most */
 
@@ -57,8 +112,6 @@ DEV void team_sum2(const team &t, float &a, float &b, shared<float> room) {
     b = warp_sum(lane() < t.warps ? room[from + 1] : 0.0f);
 }
 
-/* ---- host ------------------------------------------------------------------------------------ */
-
 /* Warps that a row of `columns` needs when a thread owns `runs` runs of eight. */
 static inline int team_warps(int64_t columns, int runs) {
     int64_t warps = (columns + 32 * EIGHT * runs - 1) / (32 * EIGHT * runs);
@@ -69,5 +122,42 @@ static inline int team_warps(int64_t columns, int runs) {
 static inline int team_block(int warps) {
     return TEAM_WARPS / warps * warps * 32;
 }
+
+/* ---- a block --------------------------------------------------------------------------------- */
+
+/* Joins slots [first, first + count) of `room` into the first of them, for all groups of `count`
+ * slots at once; count is a power of 2 and every thread of the block has filled its slot. */
+template <class A, class Join> DEV void join_slots(shared<A> room, int slot, int count, Join join) {
+    for (int half = count / 2; half > 0; half /= 2) {
+        barrier();
+        if (slot % count < half) {
+            A a = room[slot], b = room[slot + half];
+            join(a, b);
+            room[slot] = a;
+        }
+    }
+    barrier();
+}
+
+/* The join of every thread's value, for all of them; `room` has a slot per thread. */
+template <class A, class Join> DEV A join_block(shared<A> room, A mine, Join join) {
+    room[thread()] = mine;
+    join_slots(room, thread(), threads(), join);
+    A all = room[0];
+    barrier();
+    return all;
+}
+
+struct add_f64 {
+    DEV void operator()(double &a, double b) const {
+        a += b;
+    }
+};
+
+struct greater_f32 { /* NaN wins */
+    DEV void operator()(float &a, float b) const {
+        if (b > a || b != b) a = b;
+    }
+};
 
 #endif

@@ -10,7 +10,6 @@
 #include "core/base/mem.h"
 #include "core/base/thread.h"
 #include "kernels/cuda/gpu.h"
-#include "kernels/cuda/gpu_ops.h"
 #include "kernels/simt/arena.h"
 #include "kernels/simt/report.h"
 

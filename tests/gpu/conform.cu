@@ -15,7 +15,6 @@
 #include "core/base/mem.h"
 #include "core/tensor/plugin.h"
 #include "kernels/cuda/gpu.h"
-#include "kernels/cuda/gpu_ops.h"
 
 enum { LANES = 32, PER_LINE = 16, VALUES = 1024, MATRIX = 16 * 16 };
 

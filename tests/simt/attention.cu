@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "core/tensor/plugin.h"
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention.cuh"
 #include "kernels/simt/arena.h"
 #include "tests/support/check.h"
 

@@ -7,9 +7,9 @@
 #include "core/tensor/ops.h"
 #include "core/tensor/plugin.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/gpu_ops.h"
-#include "kernels/cuda/order.h"
-#include "kernels/cuda/strided.cuh"
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/sums.h"
+#include "kernels/cuda/map.cuh"
 #include "tests/support/check.h"
 #include "tests/support/fail.h"
 

@@ -252,7 +252,7 @@ end
 
 -- ---- traffic -----------------------------------------------------------------------------------------
 
----Places of a file whose text contains `words`, such as "eight.cuh:15".
+---Places of a file whose text contains `words`, such as "team.cuh:15".
 local function place_of(file, words)
   local number = 0
   for line in io.lines("kernels/cuda/" .. file) do
@@ -280,8 +280,8 @@ describe("row-wise ops on simt", function()
       sr.synchronize()
     ]])
     local vector = {
-      read = place_of("eight.cuh", "unpack(v, load16(x, at))"),
-      write = place_of("eight.cuh", "store16(y, at, pack(v))"),
+      read = place_of("team.cuh", "unpack(v, load16(x, at))"),
+      write = place_of("team.cuh", "store16(y, at, pack(v))"),
     }
     local moved = {}
     for _, line in ipairs(lines) do

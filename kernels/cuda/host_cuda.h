@@ -1,12 +1,12 @@
-/* gpu_cuda.h - what gpu.h is on a GPU; private to the files *_cuda.cu. */
-#ifndef SR_CUDA_GPU_CUDA_H
-#define SR_CUDA_GPU_CUDA_H
+/* host_cuda.h - what gpu.h is on a GPU; private to the files *_cuda.cu. */
+#ifndef SR_CUDA_HOST_CUDA_H
+#define SR_CUDA_HOST_CUDA_H
 
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/gpu.h"
 
-struct ring;     /* ring_cuda.h */
+struct ring;     /* below */
 struct products; /* lt_cuda.h */
 
 enum { RECENT = 8, GRANTED = 256 };
@@ -34,6 +34,8 @@ static inline sr_status cuda_use(const cuda_host *h) {
     return cuda_select(h->number);
 }
 
+/* Whether a kernel failed, which every later call of the process reports. */
+bool cuda_is_late(cudaError_t error);
 /* SR_OK, or SR_EDEVICE (SR_ENOMEM): "cuda: WHAT: the error". */
 sr_status cuda_check(cudaError_t error, const char *what);
 
@@ -43,7 +45,14 @@ sr_status cuda_finish(const cuda_host *h, cudaEvent_t event);
 /* For errors of work that was queued: names the ops launched last. */
 sr_status cuda_failed_later(const cuda_host *h, cudaError_t error);
 
-/* Why a device cannot be used, in one sentence; "" if it can. */
-void cuda_problem(char *text, size_t size, const cudaDeviceProp *p);
+/* ---- uploads: ring_cuda.cu ------------------------------------------------------------------- */
+
+enum { RING_BYTES = 32 << 20 }; /* of host memory, and as much of device memory */
+
+sr_status ring_new(ring **out);
+void ring_free(ring *r); /* call it once the device is done; may be NULL */
+
+/* Queues the copy of host memory to device memory; `from` may be reused at once. */
+sr_status ring_send(ring *r, cuda_host *h, void *to, const void *from, size_t bytes);
 
 #endif
