@@ -18,8 +18,8 @@
  * Order     dQ is the sum over blocks of 64 keys, in order, of products that start at zero, in both
  *           modes: they give the same bits.
  * Bias      where it is wanted, and no heads share keys, a block at last reads its rows of dQ, dK
- * and dV again, from the L2 cache, and leaves their sums, which columns.cu adds up in order: while
- * it computes, registers are too few.
+ *           and dV again, from the L2 cache, and leaves their sums, which sums.cu adds up in order:
+ *           while it computes, registers are too few.
  */
 #ifndef SR_CUDA_ATTENTION_BACKWARD_CUH
 #define SR_CUDA_ATTENTION_BACKWARD_CUH

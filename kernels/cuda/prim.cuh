@@ -4,20 +4,30 @@
  * with -DSR_SIMT compiles the same files for the CPU, where kernels/simt/simt.h gives the same
  * names and checks every access (docs/reference/kernels.md).
  *
- *   KERNEL(threads, min_blocks) void name(...)     a kernel; DEV: a device function
- *   thread() lane() warp() threads() block_x() ... coordinates
- *   barrier() warp_barrier() shuffle_xor() vote()  called by all threads of the block or warp
- *   global<T>, shared<T>                           pointers: g[i], g + n; T may be const
- *   readonly<T>                                    a global<const T> that is a kernel's parameter
- *                                                  and that nothing in the launch writes through
- *                                                  another pointer: loads may be cached and moved
- *   shared_at<T>(byte_offset, count)               a part of the launch's shared memory
- *   recast<U>(p)                                   the same memory as elements of another type
- *   load16<T>(p, i), store16<T>(p, i, v), 8, 4     vectors of bytes from element i, aligned
- *   cp_async16, cp_commit, cp_wait<N>              copies of 16 bytes into shared memory
- *   ldmatrix4, ldmatrix4_trans, mma_bf16           m8n8.x4 and m16n8k16 with f32 accumulation
- *   exp2_fast ...                                  approximations; math_exp ...: within an ulp
- *   fault(at, code, row, value, limit)             reports bad data: gpu.h
+ *   here                              in CUDA
+ *   KERNEL(threads, min_blocks)       static __global__ __launch_bounds__(threads, min_blocks)
+ *   DEV                               __device__ __forceinline__
+ *   thread() threads()                threadIdx.x, blockDim.x
+ *   lane() warp() warps()             threadIdx.x % 32, threadIdx.x / 32, blockDim.x / 32
+ *   block_x() ... blocks_x() ...      blockIdx.x, y, z; gridDim.x, y, z
+ *   barrier() warp_barrier()          __syncthreads, __syncwarp
+ *   shuffle() shuffle_xor()           __shfl_sync, __shfl_xor_sync,
+ *   shuffle_down() vote()             __shfl_down_sync, __ballot_sync, of all lanes of a warp
+ *   global<T>, shared<T>              T *: g[i], g + n; T may be const
+ *   readonly<T>                       const T *__restrict__, a kernel's parameter that nothing in
+ *                                     the launch writes by another pointer: loads may be cached
+ *   shared_at<T>(byte, count)         extern __shared__: a part of the launch's shared memory
+ *   recast<U>(p)                      reinterpret_cast<U *>
+ *   load16<T>(p, i), store16, 8, 4    uint4, uint2, uint32_t from element i, aligned
+ *   cp_async16, cp_commit, cp_wait    cp.async.cg, cp.async.commit_group, cp.async.wait_group
+ *   ldmatrix4, ldmatrix4_trans        ldmatrix.m8n8.x4, .trans
+ *   mma_bf16                          mma.m16n8k16 of bf16 with f32 accumulation
+ *   mulhi, float_bits, bits_float     __umulhi, __float_as_uint, __uint_as_float
+ *   pack2_bf16, exp2_fast, log2_fast  cvt.rn.bf16x2, ex2.approx, lg2.approx (ftz)
+ *   rcp_fast, rsqrt_fast              rcp.approx, rsqrt.approx (ftz)
+ *   math_exp, math_erf ...            expf, erff ...: within an ulp
+ *   exact_add, exact_mul              __dadd_rn, __dmul_rn: never fused into a multiply-add
+ *   fault(at, code, row, value, limit)  reports bad data (gpu.h), by atomicCAS on a lock
  */
 #ifndef SR_CUDA_PRIM_CUH
 #define SR_CUDA_PRIM_CUH
