@@ -31,14 +31,14 @@ mutants() {
     uninitialised_shared   sums.cu     ops  simt.in.f32.*repeated   /mine\[d\] = 0;/d
     write_out_of_bounds    sums.cu     ops  simt.in.f32.*repeated   s/sorted\[at\] = /sorted[at + 5 * r.count] = /
     wrong_lane             sums.cu     ops  simt.in.f32.*repeated   s/peers & ((1u << lane()) - 1);/peers \& ((2u << lane()) - 1);/
-    backward_barrier       attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.16 /put_statistic(statistics + ((x + 1)/{n;d}
-    backward_mask          attention_backward.cuh@attention_backward.cu cuda_attention far.below.zero    s/strip.key_end - first - 16/strip.key_end - first + 1 - 16/
-    backward_half_a_sum    attention_backward.cuh@attention_backward.cu cuda_attention lengths:.a.row     s/mask = LANES \/ 2/mask = LANES \/ 4/
-    backward_wait          attention_backward.cuh@attention_backward.cu cuda_attention lengths:.around.64 s/cp_wait<0>();//
+    backward_barrier       attention_backward.cu cuda_attention lengths:.around.16 /put_statistic(statistics + ((x + 1)/{n;d}
+    backward_mask          attention_backward.cu cuda_attention far.below.zero    s/strip.key_end - first - 16/strip.key_end - first + 1 - 16/
+    backward_half_a_sum    attention_backward.cu cuda_attention lengths:.a.row     s/mask = LANES \/ 2/mask = LANES \/ 4/
+    backward_wait          attention_backward.cu cuda_attention lengths:.around.64 s/cp_wait<0>();//
     backward_lane_map      attention.cuh@attention_backward.cu cuda_attention lengths:.around.16 s/2 \* m + (lane() >> 3 & 1)/2 * m + (lane() >> 4)/
-    backward_lost_bias     attention_backward.cuh@attention_backward.cu cuda_attention sums.the.gradient s/r < end; r += STEP/r < end \&\& r < STEP; r += STEP/
+    backward_lost_bias     attention.cuh@attention_backward.cu cuda_attention sums.the.gradient s/r < end; r += STEP/r < end \&\& r < STEP; r += STEP/
     slack_dropped_tail     attention.cuh@attention_forward.cu cuda_attention writes.zeros s/item < s.count ?/item + 1 < s.count ?/
-    split_wrong_job        attention_backward.cuh@attention_backward.cu cuda_attention same.bits.*of.32 s/block >= w.keys \&\& block < w.queries/block > w.keys \&\& block < w.queries/
+    split_wrong_job        attention_backward.cu cuda_attention same.bits.*of.32 s/block >= w.keys \&\& block < w.queries/block > w.keys \&\& block < w.queries/
     columns_race           sums.cu      cuda_rows norms.on.simt:.more.rows.than s/room\[thread()\] = sum/room[thread() % 224] = sum/
     dropout_wrong_mask     drop.cuh@random.cu  cuda_rows dropout.on.simt s/(column >> 3 & 1) \* 16/(column >> 4 \& 1) * 16/
     norm_padding           norm.cuh@norm.cu      cuda_rows norms.on.simt:.rows.of.7$  s/if (team_column(t, k) + i < columns) squares/squares/

@@ -286,6 +286,51 @@ DEV bool is_kept(const sr_u32x4 &words, int n, int e, uint32_t keep) {
     return (words.w[n >> 1] >> 8 * ((n & 1) * 2 + e) & 255u) < keep;
 }
 
+/* ---- sums over rows, for the gradient of a bias ---------------------------------------------- */
+
+/* part[c] = the sum of column c over the rows first .. end - 1 of the map, which this block has
+ * written, for D columns from each of N on.  A thread has 8 columns of every STEP-th row; the
+ * halves of what it adds are apart in shared memory, so that no bank is met twice. */
+template <int D, int N, int THREADS>
+DEV void write_sums(global<float> part, global<bf16> x, const size_t (&from)[N], size_t stride,
+                    const row_map &map, int first, int end) {
+    constexpr int CHUNKS = D / 8, STEP = THREADS / CHUNKS, HALF = (STEP + 1) * (D / 2);
+    const int chunk = thread() % CHUNKS, own = thread() / CHUNKS;
+    shared<float> room = shared_at<float>(0, N * 2 * HALF);
+    float sum[N][8] = {};
+    barrier();
+    for (int r = first + own; r < end; r += STEP) {
+        bool valid;
+        const size_t row = row_of(map, r, valid);
+        if (!valid) continue;
+        UNROLL
+        for (int n = 0; n < N; n++) {
+            const vec16 v = load16(x, row * stride + from[n] + (size_t)(chunk * 8));
+            UNROLL
+            for (int i = 0; i < 4; i++) {
+                sum[n][2 * i] += low_bf16(v.w[i]);
+                sum[n][2 * i + 1] += high_bf16(v.w[i]);
+            }
+        }
+    }
+    UNROLL
+    for (int i = 0; i < 2 * N; i++) {
+        const float(&s)[8] = sum[i / 2];
+        const int e = i % 2 * 4;
+        const float four[4] = {s[e], s[e + 1], s[e + 2], s[e + 3]};
+        store16(room, (size_t)(i * HALF + own * (D / 2) + chunk * 4), pack(four));
+    }
+    barrier();
+    const int half = thread() / (D / 2), at = thread() % (D / 2);
+    if (half > 1) return;
+    UNROLL
+    for (int n = 0; n < N; n++) {
+        float total = 0.0f;
+        for (int r = 0; r < STEP; r++) total += room[(2 * n + half) * HALF + r * (D / 2) + at];
+        part[from[n] + (size_t)(at / 4 * 8 + half * 4 + at % 4)] = total;
+    }
+}
+
 } // namespace attention
 
 /* ---- host ------------------------------------------------------------------------------------ */
