@@ -24,7 +24,7 @@
  *   mma_bf16                          mma.m16n8k16 of bf16 with f32 accumulation
  *   mulhi, float_bits, bits_float     __umulhi, __float_as_uint, __uint_as_float
  *   pack2_bf16, exp2_fast, log2_fast  cvt.rn.bf16x2, ex2.approx, lg2.approx (ftz)
- *   rcp_fast, rsqrt_fast              rcp.approx, rsqrt.approx (ftz)
+ *   rcp_fast                          rcp.approx (ftz)
  *   math_exp, math_erf ...            expf, erff ...: within an ulp
  *   exact_add, exact_mul              __dadd_rn, __dmul_rn: never fused into a multiply-add
  *   fault(at, code, row, value, limit)  reports bad data (gpu.h), by atomicCAS on a lock
@@ -125,9 +125,6 @@ DEV int blocks_x() {
 }
 DEV int blocks_y() {
     return (int)gridDim.y;
-}
-DEV int blocks_z() {
-    return (int)gridDim.z;
 }
 
 /* ---- block and warp -------------------------------------------------------------------------- */
@@ -261,11 +258,6 @@ DEV float rcp_fast(float x) {
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
     return r;
 }
-DEV float rsqrt_fast(float x) {
-    float r;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
-}
 
 /* Each rounded: never fused into a multiply-add. */
 DEV double exact_add(double a, double b) {
@@ -359,9 +351,6 @@ DEV float math_exp(float x) {
 DEV float math_log(float x) {
     return logf(x);
 }
-DEV float math_log1p(float x) {
-    return log1pf(x);
-}
 DEV float math_erf(float x) {
     return erff(x);
 }
@@ -370,9 +359,6 @@ DEV float math_tanh(float x) {
 }
 DEV float math_sqrt(float x) {
     return sqrtf(x);
-}
-DEV float math_rsqrt(float x) {
-    return 1.0f / sqrtf(x);
 }
 DEV float math_sin(float x) {
     return sinf(x);

@@ -342,9 +342,6 @@ DEV int blocks_x() {
 DEV int blocks_y() {
     return simt::mc->blocks[1];
 }
-DEV int blocks_z() {
-    return simt::mc->blocks[2];
-}
 
 DEV void barrier(SR_HERE) {
     simt::block_barrier({file, line});
@@ -466,9 +463,6 @@ DEV float log2_fast(float x) {
 }
 DEV float rcp_fast(float x) {
     return 1.0f / x;
-}
-DEV float rsqrt_fast(float x) {
-    return 1.0f / sqrtf(x);
 }
 DEV void fault(fault_at at, fault_code code, size_t row, int64_t value, int64_t limit) {
     simt::record_fault(at, code, row, value, limit);

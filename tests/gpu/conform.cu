@@ -70,7 +70,7 @@ static uint32_t draw(uint32_t i, uint32_t salt) {
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-enum function { TO_BF16, EXP2, LOG2, RCP, RSQRT };
+enum function { TO_BF16, EXP2, LOG2, RCP };
 
 KERNEL(256, 1) void apply(global<uint32_t> y, global<const uint32_t> x, int which) {
     int i = block_x() * threads() + thread();
@@ -88,9 +88,6 @@ KERNEL(256, 1) void apply(global<uint32_t> y, global<const uint32_t> x, int whic
         break;
     case RCP:
         r = float_bits(rcp_fast(v));
-        break;
-    case RSQRT:
-        r = float_bits(rsqrt_fast(v));
         break;
     }
     y[i] = r;
@@ -125,7 +122,6 @@ static void approximations() {
     for (uint32_t i = 0; i < VALUES; i++) given[i] = (draw(i, 3) & 0x3FFFFFFF) | 0x20000000;
     table_of("lg2", LOG2, given);
     table_of("rcp", RCP, given);
-    table_of("rsqrt", RSQRT, given);
 }
 
 /* ---- matrices -------------------------------------------------------------------------------- */
