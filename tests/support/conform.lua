@@ -3,12 +3,11 @@
 local conform = {}
 
 ---Words whose every bit is defined; the others are f32.
-local EXACT = { ["cvt.bf16x2"] = true, ["cvt.f16x2"] = true, ["cvt.f32.f16"] = true, ldmatrix = true,
-  ["mma.bf16 integers"] = true, ["mma.f16 integers"] = true }
+local EXACT = { ["cvt.bf16x2"] = true, ldmatrix = true, ["mma.bf16 integers"] = true }
 
----Units in the last place that an approximation may be off, as PTX documents it (ex2, lg2, rcp, rsqrt: about 2^-22
+---Units in the last place that an approximation may be off, as PTX documents it (ex2, lg2, rcp: about 2^-22
 ---relative), and that the order of 16 products may cost.
-local ULPS = { ex2 = 4, lg2 = 4, rcp = 2, rsqrt = 4, ["mma.bf16"] = 16, ["mma.f16"] = 16 }
+local ULPS = { ex2 = 4, lg2 = 4, rcp = 2, ["mma.bf16"] = 16 }
 
 ---The number of an f32 among all, in order; denormals count as zero, as the approximations flush them.
 local function place(word)
