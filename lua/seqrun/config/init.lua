@@ -323,7 +323,9 @@ local function idle_notes(idle, root, given)
   for name, usual in pairs(idle) do
     local entry = root.by_name[name]
     local value = given[name] or entry and tostring(entry.value.value)
-    if value and value ~= usual then notes[#notes + 1] = ("%s=%s has no effect any more; remove it"):format(name, value) end
+    if value and value ~= usual then
+      notes[#notes + 1] = ("%s=%s has no effect any more; remove it"):format(name, value)
+    end
   end
   table.sort(notes)
   return notes

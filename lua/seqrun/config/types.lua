@@ -12,7 +12,7 @@
 --   scalar       of an optional map: a single value is read as a map with this key
 --   others       of a map: the type of all keys that it does not name
 --   variants     of a map: { by = key, maps = { value = map } }: where this key has this value, the map has those keys
---   idle         of a map: { key = text }: keys of earlier versions that have no effect, and the value that says nothing
+--   idle         of a map: { key = text }: keys of earlier versions without effect, and the value that needs no note
 --   changeable   a resumed run may change the value
 --   same_bits    a training has the same bits whatever the value
 --   runs         the value is a command or names a file of code: run/load_config.lua says whose values count
