@@ -200,7 +200,8 @@ static void plain_products() {
         p.b_step = K * N;
         p.add = true;
         p.alpha_at = SR_DATA(const float, factor);
-        CHECK_OK((k == 0 ? gemm : plain_product)(g(), "test", &p));
+        const batch over = {1, {p.count}, {p.c_step}, {p.a_step}, {p.b_step}};
+        CHECK_OK(k == 0 ? gemm(g(), "test", &p) : plain_product(g(), "test", &p, &over));
         CHECK_OK(sr_device_download(device, read[k], sr_tensor_data(c[k]), sizeof read[k]));
         sr_tensor_release(c[k]);
     }
