@@ -69,8 +69,8 @@ for _, device in ipairs(sr.devices()) do
         for i, dtype in ipairs { "f32", "bf16", "i32", "bool" } do
           for _, n in ipairs { 1, 7, 16, 33, 100 } do
             local x = sr.zeros(n, 3, { dtype = dtype })
-            local whole = dtype == "i32"
-            list[#list + 1] = bytes(sr.full({ n }, whole and 2 or 1.7, { dtype = dtype }), x:fill_(whole and -3 or -2.3))
+            local high, low = table.unpack(dtype == "i32" and { 2, -3 } or { 1.7, -2.3 })
+            list[#list + 1] = bytes(sr.full({ n }, high, { dtype = dtype }), x:fill_(low))
             x:narrow(2, 2, 1):fill_(i)
             list[#list + 1] = bytes(x, x:t(), x:t():contiguous():clone())
           end
