@@ -242,7 +242,7 @@ describe("the prompt", function()
   end)
 
   it("stops a long matrix product", function()
-    -- 10 PFLOP, longer than a test may take, over operands of one element in blocks of 6 GFLOP
-    interrupt("x = sr.zeros(1, 1):expand(64, 1 << 28):matmul(sr.zeros(1, 1):expand(1 << 28, 307200))")
+    -- 10 TFLOP over operands of one element, in blocks of 6 GFLOP: the flag is read between blocks
+    interrupt("x = sr.zeros(1, 1):expand(64, 1 << 18):matmul(sr.zeros(1, 1):expand(1 << 18, 307200))")
   end)
 end)

@@ -66,7 +66,7 @@ it("fine-tuning refuses the dropout keys of another family, and poolings that th
     assert.equal(2, code, err)
     return err
   end
-  assert.matches("model.hidden_dropout_prob: the model of init.from is a modernbert",
+  assert.matches("model.hidden_dropout_prob: not a key of the model of init.from, a modernbert model",
     refused "model.hidden_dropout_prob=0.1")
   assert.matches("model.classifier_pooling is 'late'; with modernbert choose cls, mean",
     refused "model.classifier_pooling=late")
