@@ -266,7 +266,7 @@ describe("the command compare", function()
     refused(2, "no run has 'mlm_los' by step; did you mean 'mlm_loss'", folder .. "/a", "--key", "mlm_los")
     local listed = refused(2, "", folder .. "/a", "--key", "zzz")
     local seen = {}
-    for name in listed:match("there are (.*)"):gmatch("[%w_]+") do
+    for name in listed:match("choose (.*)"):gmatch("[%w_]+") do
       assert.is_nil(seen[name], name)
       seen[name] = true
     end
