@@ -1,8 +1,7 @@
 /* attention_op.h - the op of attention on bf16 over a pack of sequences, with the kernels of any
  * class: the same bits on any number of threads and whatever a neighbour holds; allocation failure.
  */
-#ifndef SR_TESTS_ATTENTION_OP_H
-#define SR_TESTS_ATTENTION_OP_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -176,5 +175,3 @@ static void test_memory(const sr_simd *simd, int variant) {
     CHECK(n > 1);
     free(o);
 }
-
-#endif

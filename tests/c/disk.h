@@ -12,8 +12,7 @@
  * This is harsher than real file systems, but allowed by POSIX.  Optionally the n-th fsync is
  * skipped while the caller sees a success.
  */
-#ifndef SR_TESTS_DISK_H
-#define SR_TESTS_DISK_H
+#pragma once
 
 #include <assert.h>
 #include <errno.h>
@@ -391,5 +390,3 @@ static int64_t disk_crash(const char *to, int k, int mode, uint64_t seed) {
     }
     return promise;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* layer.h - linear in bf16, forward and backward, against sums in double; the same bits on any
  * number of threads and beside any rows. */
-#ifndef SR_TEST_LAYER_H
-#define SR_TEST_LAYER_H
+#pragma once
 
 #include <math.h>
 #include <stdlib.h>
@@ -252,5 +251,3 @@ static void test_layers(const sr_simd *simd) {
     test_place();
     test_layer_memory();
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* optimizing.h - parameters of several kinds and how they are optimized, for tests of one update by
  * several optimizers. */
-#ifndef SR_TESTS_OPTIMIZING_H
-#define SR_TESTS_OPTIMIZING_H
+#pragma once
 
 #include <string.h>
 
@@ -45,5 +44,3 @@ static inline sr_status draw_all(sr_params *p, int step) {
                                           (uint32_t)i, (uint32_t)step, 0, 0.1));
     return SR_OK;
 }
-
-#endif

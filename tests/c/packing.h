@@ -1,6 +1,5 @@
 /* packing.h - helpers of the tests of core/pack: reference tables and random histograms. */
-#ifndef SR_TESTS_PACKING_H
-#define SR_TESTS_PACKING_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -70,5 +69,3 @@ static inline sr_status load_set(sr_histogram *h, const char *set) {
     snprintf(path, sizeof path, PACKING_DATA "%s.hist", set);
     return sr_histogram_load(h, path, 0, SR_LONG_ERROR);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* sample.h - synthetic data sets for tests: token number i of the text has the id 5 + i, so that
  * the origin of every token of an example is known. */
-#ifndef SR_TESTS_SAMPLE_H
-#define SR_TESTS_SAMPLE_H
+#pragma once
 
 #include <stdio.h>
 #include <string.h>
@@ -115,5 +114,3 @@ static inline sr_dataset *sample_open_fixed(const char *path, uint32_t count, bo
     CHECK_OK(sample_examples(path, a, b, (int)count));
     return sample_open(path, 0);
 }
-
-#endif

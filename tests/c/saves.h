@@ -1,7 +1,6 @@
 /* saves.h - a small checkpoint whose bytes are a function of its step: helpers to save, find and
  * compare it. */
-#ifndef SR_TESTS_SAVES_H
-#define SR_TESTS_SAVES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -114,5 +113,3 @@ static inline void empty(const char *name) {
     sr_file_remove_tree(at("%s", name));
     mkdir(at("%s", name), 0700);
 }
-
-#endif

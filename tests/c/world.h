@@ -7,8 +7,7 @@
  * when its receive has taken the data, so an order of calls that could block on some engine does
  * not end here.  A failed check ends nothing: the others continue.
  */
-#ifndef SR_TESTS_WORLD_H
-#define SR_TESTS_WORLD_H
+#pragma once
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -209,5 +208,3 @@ static inline void world_run(int ranks, const sr_backend *backend,
     pthread_mutex_destroy(&w->lock);
     free(w);
 }
-
-#endif

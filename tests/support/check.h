@@ -2,8 +2,7 @@
  *
  * The last line is `NAME: N passed, N failed`; the exit code is 1 if any check failed.
  */
-#ifndef SR_TESTS_CHECK_H
-#define SR_TESTS_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -57,5 +56,3 @@ static int check_passed, check_failed;
 static inline bool file_exists(const char *path) {
     return access(path, F_OK) == 0;
 }
-
-#endif

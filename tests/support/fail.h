@@ -1,6 +1,5 @@
 /* fail.h - allocations that fail on demand, over the hook of core/base/mem.h. */
-#ifndef SR_TESTS_FAIL_H
-#define SR_TESTS_FAIL_H
+#pragma once
 
 #include "core/base/mem.h"
 #include "tests/support/check.h"
@@ -58,5 +57,3 @@ static inline bool fail_ended(sr_status st, int64_t n, bool may) {
 #define CHECK_STARVED_BUT(sticky, call, left) CHECK_STARVED_ANY(false, sticky, call, left)
 #define CHECK_STARVED(sticky, call) CHECK_STARVED_ANY(false, sticky, call, sr_mem_live())
 #define CHECK_SPARED(sticky, call) CHECK_STARVED_ANY(true, sticky, call, sr_mem_live())
-
-#endif

@@ -2,8 +2,7 @@
  *
  *     io_fail(n, EIO, NULL); ... io_faults.calls ...; io_sound();
  */
-#ifndef SR_TESTS_IO_FAULTS_H
-#define SR_TESTS_IO_FAULTS_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -119,5 +118,3 @@ static inline void io_fail(int64_t n, int error, const char *only) {
     sr_io_now.flock = io_fault_flock;
     sr_io_now.space = io_fault_space;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* scratch.h - a folder of a test program for its files, in memory if possible. */
-#ifndef SR_TESTS_SCRATCH_H
-#define SR_TESTS_SCRATCH_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -52,5 +51,3 @@ static inline bool file_is(const char *path, const char *text) {
     sr_free(bytes);
     return same;
 }
-
-#endif
