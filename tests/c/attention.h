@@ -6,10 +6,6 @@
 #define SR_EMULATE 1
 #endif
 
-#include <stdlib.h>
-
-#include "core/base/mem.h"
-#include "core/tensor/dtype.h"
 #include "kernels/cpu/simd/attention_bf16.c"
 #include "kernels/cpu/simd/bf16.c"
 #include "tests/c/attention_op.h"

@@ -5,11 +5,9 @@
 
 #include <stdlib.h>
 
-#include "core/base/mem.h"
 #include "core/base/thread.h"
 #include "core/tensor/dtype.h"
 #include "kernels/cpu/cpu.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 
 enum { LENGTHS = 8, HEADS = 3, SIZE = 20, ROWS = 384, WIDTH = HEADS * SIZE };

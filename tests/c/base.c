@@ -1,21 +1,15 @@
 /* base.c - the parts of core/base that Lua cannot test: failing allocations, failing file
  * operations, threads. */
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/base/draft.h"
-#include "core/base/io.h"
 #include "core/base/log.h"
 #include "core/base/reader.h"
 #include "core/base/rng.h"
-#include "core/base/status.h"
 #include "core/base/thread.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/support/io_faults.h"
 #include "tests/support/scratch.h"

@@ -5,15 +5,9 @@
 #define SR_EMULATE 1
 #endif
 
-#include <stdlib.h>
-
-#include "core/base/mem.h"
-#include "core/tensor/dtype.h"
-#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/simd/act.c"
 #include "kernels/cpu/simd/bf16.c"
 #include "kernels/cpu/simd/strips.c"
-#include "tests/support/check.h"
 #include "tests/c/layer.h"
 
 void SR_SIMD(gemm_bf16)(const sr_gemm *g);

@@ -3,9 +3,6 @@
  * CRASH_STATES sets the number of power cuts tried at each operation (default 24). */
 #include "tests/c/disk.h"
 
-#include "core/base/directory.h"
-#include "core/base/io.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/support/io_faults.h"
 #include "tests/c/saves.h"
@@ -15,17 +12,14 @@
 /* Five saves with retention; the last one repeats an earlier step. */
 static sr_status scenario(const char *run) {
     static const int64_t steps[] = {10, 20, 30, 40, 40};
-    sr_run_dir *dir;
+    OWNED(sr_run_dir) *dir = NULL;
     SR_TRY(sr_run_dir_open(&dir, run));
-    sr_status st = SR_OK;
-    for (size_t i = 0; i < sizeof steps / sizeof *steps && st == SR_OK; i++) {
-        st = save(run, steps[i]);
-        if (st != SR_OK) break;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        SR_TRY(save(run, steps[i]));
         disk_promise(steps[i]);
-        st = sr_checkpoint_retain(run, steps[i], 2, 0);
+        SR_TRY(sr_checkpoint_retain(run, steps[i], 2, 0));
     }
-    sr_run_dir_close(dir);
-    return st;
+    return SR_OK;
 }
 
 static sr_status record(int drop) {
@@ -187,7 +181,7 @@ static void test_failing_start(void) {
 }
 
 static void test_failing_memory(void) {
-    sr_run_dir *dir;
+    OWNED(sr_run_dir) *dir;
     char *run = at("crash/runs/a");
     empty("crash");
     CHECK_OK(sr_run_dir_open(&dir, run));
@@ -196,7 +190,6 @@ static void test_failing_memory(void) {
     int64_t live = sr_mem_live();
     STARVE(st, false, save(run, 20))
     CHECK(sr_mem_live() == live && survives(run, st == SR_OK ? 20 : 10));
-    sr_run_dir_close(dir);
 }
 
 int main(void) {

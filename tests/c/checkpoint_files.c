@@ -2,14 +2,9 @@
  */
 #include <fcntl.h>
 
-#include "core/base/directory.h"
-#include "core/base/file.h"
 #include "core/base/log.h"
 #include "core/store/manifest.h"
-#include "tests/support/check.h"
 #include "tests/c/saves.h"
-
-OWNER(sr_run_dir, sr_run_dir_close)
 
 /* ---- damage ---------------------------------------------------------------------------------- */
 
@@ -204,7 +199,7 @@ static void test_planted(void) {
     CHECK(file_exists(at("crash/runs/a/.x.tmp-notahexx")));
     CHECK(file_exists(at("crash/elsewhere/file")) && file_exists(at("crash/victim")));
     CHECK(!file_exists(at("crash/runs/a/.trash-x")));
-    sr_saving *saving;
+    OWNED(sr_saving) *saving;
     CHECK_FAILS(sr_saving_begin(&saving, run, 1, UINT64_MAX / 4), SR_EIO, "are needed");
     CHECK_OK(sr_saving_begin(&saving, run, 1, 100));
     CHECK_FAILS(sr_saving_file(saving, "../x", "x", 1), SR_EINVAL, "is not a valid file name");
@@ -212,7 +207,6 @@ static void test_planted(void) {
                                                         : SR_OK,
                 SR_EINTERNAL, "more bytes");
     CHECK_FAILS(sr_saving_close(saving), SR_EINTERNAL, "fewer bytes");
-    sr_saving_end(saving);
 }
 
 int main(void) {

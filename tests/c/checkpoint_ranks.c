@@ -2,7 +2,6 @@
  */
 #include "tests/c/disk.h"
 
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/support/io_faults.h"
 #include "tests/c/saves.h"
@@ -18,12 +17,10 @@ static sr_status write_file(sr_saving *s, int64_t step, int i) {
 
 /* The report of a process that joins, freed by the caller. */
 static sr_status join_and_write(char **report, size_t *size, const char *draft, int64_t step) {
-    sr_saving *s;
+    OWNED(sr_saving) *s = NULL;
     SR_TRY(sr_saving_join(&s, draft, step));
-    sr_status st = write_file(s, step, THEIRS);
-    if (st == SR_OK) st = sr_saving_report(report, size, s);
-    sr_saving_end(s);
-    return st;
+    SR_TRY(write_file(s, step, THEIRS));
+    return sr_saving_report(report, size, s);
 }
 
 static sr_status write_together(sr_saving *s, int64_t step) {
@@ -38,11 +35,9 @@ static sr_status write_together(sr_saving *s, int64_t step) {
 }
 
 static sr_status save_together(const char *run, int64_t step) {
-    sr_saving *s;
+    OWNED(sr_saving) *s = NULL;
     SR_TRY(sr_saving_begin(&s, run, step, 6000));
-    sr_status st = write_together(s, step);
-    sr_saving_end(s);
-    return st;
+    return write_together(s, step);
 }
 
 static void test_together(const char *run) {

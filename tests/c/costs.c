@@ -1,10 +1,6 @@
 /* Costs: the micro-batches of an update, and the shares of each rank, cost about the same. */
 #include <math.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "core/loader/loader.h"
-#include "tests/support/check.h"
 #include "tests/c/sample.h"
 
 static const char *path;

@@ -3,10 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/base/mem.h"
 #include "core/base/thread.h"
 #include "kernels/cpu/cpu.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 
 /* ---- tensors by hand ------------------------------------------------------------------------- */

@@ -1,15 +1,7 @@
 /* Samplers and windows of updates: what is unlocked and drawn, how tightly batches are filled, and
  * memory that runs out anywhere. */
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "core/base/mem.h"
-#include "core/base/rng.h"
-#include "core/loader/window.h"
-#include "core/loader/loader.h"
 #include "core/loader/sampler.h"
 #include "core/loader/window.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
@@ -175,28 +167,25 @@ static sr_status push(sr_loader *l, int64_t update, int64_t each, int64_t update
 
 static sr_status run(const sr_dataset *d, int threads, bool pieces) {
     sr_loader_opts o = usual();
-    sr_loader *l = NULL;
+    OWNED(sr_loader) *l = NULL;
     o.threads = threads;
     o.prefetch = 2;
-    sr_status st = sr_loader_open(&l, d, &o, NULL);
-    if (st == SR_OK) st = push(l, 0, 90, 3, 20, pieces, 0);
-    if (st == SR_OK) st = push(l, 3, 50, 2, 0, pieces, 0);
-    for (int64_t i = 0; st == SR_OK && i < 4; i++) { /* the last stays pending */
-        sr_update *u;
-        st = sr_loader_next(&u, l);
-        if (st != SR_OK) break;
+    SR_TRY(sr_loader_open(&l, d, &o, NULL));
+    SR_TRY(push(l, 0, 90, 3, 20, pieces, 0));
+    SR_TRY(push(l, 3, 50, 2, 0, pieces, 0));
+    for (int64_t i = 0; i < 4; i++) { /* the last stays pending */
+        OWNED(sr_update) *u = NULL;
+        SR_TRY(sr_loader_next(&u, l));
         CHECK(u->index == i && u->end.drawn.sequences - u->begin.drawn.sequences == u->sequences);
         CHECK(u->batch[0]->layout->epoch[0] % 65536 == (uint32_t)i);
-        sr_update_free(u);
     }
-    sr_loader_close(l);
-    return st;
+    return SR_OK;
 }
 
 static void windows_continue_anywhere(void) {
     OWNED(sr_dataset) *d = sample_open_fixed(path, EXAMPLES, true);
     sr_loader_opts o = usual();
-    sr_loader *l;
+    OWNED(sr_loader) *l;
     CHECK_OK(run(d, 0, false));
     CHECK_OK(run(d, 3, false));
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
@@ -206,11 +195,9 @@ static void windows_continue_anywhere(void) {
     CHECK_FAILS(push(l, 0, 9, 3, 20, true, 0), SR_EINVAL, "is a pair");
     CHECK_OK(sr_loader_seek(l, &(sr_cursor){.packs = 1, .drawn = {.updates = 7}}));
     CHECK_OK(push(l, 5, 9, 3, 0, false, 2));
-    sr_update *u;
+    OWNED(sr_update) *u;
     CHECK_OK(sr_loader_next(&u, l));
     CHECK(u->index == 7 && u->end.drawn.updates == 8);
-    sr_update_free(u);
-    sr_loader_close(l);
 }
 
 static void memory_runs_out(void) {

@@ -1,11 +1,6 @@
 /* exchange.c - several ranks compute the bits that one rank computes, whatever their number. */
-#include "core/loader/update.h"
 #include "tests/support/fail.h"
 #include "tests/c/world.h"
-
-OWNER(sr_params, sr_params_free)
-OWNER(sr_shares, sr_shares_free)
-OWNER(sr_exchange, sr_exchange_free)
 
 enum { SIZES = 5, MOST_SHARES = 33, MOST_RANKS = 9 };
 
@@ -130,8 +125,8 @@ static void work(sr_comm *comm, void *context) {
 
 /* The gradient of one rank alone, by shares.h. */
 static float *alone(sr_device *d, int64_t total) {
-    sr_params *p;
-    sr_shares *s;
+    OWNED(sr_params) *p;
+    OWNED(sr_shares) *s;
     CHECK_OK(sr_params_new(&p, d, specs, SIZES, SR_F32));
     CHECK_OK(sr_shares_new(&s, p));
     CHECK_OK(sr_shares_begin(s, total));
@@ -142,8 +137,6 @@ static float *alone(sr_device *d, int64_t total) {
     size_t bytes = (size_t)p->stored * sizeof(float);
     float *sum = malloc(bytes);
     memcpy(sum, SR_DATA(float, p->grad), bytes);
-    sr_shares_free(s);
-    sr_params_free(p);
     return sum;
 }
 
@@ -211,22 +204,18 @@ static sr_status whole_life(sr_device *d, bool early, fault fault) {
     sr_comm comm = {.engine = &engine, .device = d, .rank = 1, .ranks = 3};
     job j = {.total = 11, .gather = true, .overlap = true, .bucket = 1, .fault = fault};
     sr_exchange_opts opts = {.overlap = true, .bucket = 1};
-    sr_params *p = NULL;
-    sr_shares *s = NULL;
-    sr_exchange *x = NULL;
-    sr_status st = sr_params_new(&p, d, specs, SIZES, SR_F32);
-    if (st == SR_OK) st = sr_shares_new(&s, p);
-    if (st == SR_OK) st = sr_exchange_new(&x, s, &comm, &opts);
-    if (st == SR_OK && early) {
-        st = sr_shares_begin(s, 11);
-        if (st == SR_OK) st = sr_exchange_reduce(x, 11);
-    } else if (st == SR_OK) {
-        for (int i = 0; i < 2 && st == SR_OK; i++) st = update(p, s, x, &comm, &j);
+    OWNED(sr_params) *p = NULL;
+    OWNED(sr_shares) *s = NULL;
+    OWNED(sr_exchange) *x = NULL;
+    SR_TRY(sr_params_new(&p, d, specs, SIZES, SR_F32));
+    SR_TRY(sr_shares_new(&s, p));
+    SR_TRY(sr_exchange_new(&x, s, &comm, &opts));
+    if (early) {
+        SR_TRY(sr_shares_begin(s, 11));
+        return sr_exchange_reduce(x, 11);
     }
-    sr_exchange_free(x);
-    sr_shares_free(s);
-    sr_params_free(p);
-    return st;
+    for (int i = 0; i < 2; i++) SR_TRY(update(p, s, x, &comm, &j));
+    return SR_OK;
 }
 
 static void test_memory(sr_device *d) {

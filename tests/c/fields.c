@@ -2,11 +2,6 @@
  * of them survive every failure of memory. */
 #include "core/data/field.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "core/loader/loader.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
@@ -163,19 +158,16 @@ static sr_loader_opts with(const sr_target_opts *target, int targets) {
 
 static sr_status take_one(const sr_dataset *d, const sr_target_opts *target, int targets) {
     sr_loader_opts o = with(target, targets);
-    sr_loader *l;
-    sr_update *u = NULL;
+    OWNED(sr_loader) *l = NULL;
+    OWNED(sr_update) *u = NULL;
     SR_TRY(sr_loader_open(&l, d, &o, NULL));
-    sr_status st = sr_loader_next(&u, l);
-    for (int64_t b = 0; st == SR_OK && b < u->batches && targets == 3; b++) {
+    SR_TRY(sr_loader_next(&u, l));
+    for (int64_t b = 0; b < u->batches && targets == 3; b++) {
         sr_batch *batch = u->batch[b];
         int32_t labels[64] = {7};
-        st = sr_batch_set_target(batch, 2, batch->sequences, batch->layout->start, labels);
+        SR_TRY(sr_batch_set_target(batch, 2, batch->sequences, batch->layout->start, labels));
     }
-    if (st == SR_OK) st = sr_update_finish(u);
-    sr_update_free(u);
-    sr_loader_close(l);
-    return st;
+    return sr_update_finish(u);
 }
 
 static void bad_labels_name_their_example(void) {
@@ -183,13 +175,12 @@ static void bad_labels_name_their_example(void) {
     sr_target_opts wide = {.name = "wide"}, span = {.name = "span", .reads = "spans"};
     for (int i = 0; i < 2; i++) { /* whichever update has the bad example */
         sr_loader_opts o = with(i == 0 ? &wide : &span, 1);
-        sr_loader *l;
+        OWNED(sr_loader) *l;
         sr_update *u = NULL;
         o.packs = 1000, o.epochs = 1;
         CHECK_OK(sr_loader_open(&l, d, &o, NULL));
         CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA,
                     i == 0 ? "value 3 of column 'wide' is 8589934592" : "example 5 has the span");
-        sr_loader_close(l);
     }
 }
 
@@ -217,11 +208,9 @@ static void late_targets_are_checked(void) {
 }
 
 static sr_status open_and_close(void) {
-    sr_dataset *d;
+    OWNED(sr_dataset) *d = NULL;
     sr_dataset_opts none = {0};
-    sr_status st = sr_dataset_open(&d, path, &none);
-    sr_dataset_close(d);
-    return st;
+    return sr_dataset_open(&d, path, &none);
 }
 
 static void memory_runs_out(void) {

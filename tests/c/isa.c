@@ -1,6 +1,5 @@
 /* isa.c - which instruction set is chosen, on machines that are made up, and on this one. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels/cpu/cpu.h"
 #include "tests/support/check.h"

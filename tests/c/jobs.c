@@ -1,8 +1,6 @@
 /* jobs.c - recording the tasks of jobs. */
-#include "core/base/mem.h"
 #include "core/base/thread.h"
 #include "kernels/cpu/cpu.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 
 typedef struct work {

@@ -2,11 +2,8 @@
 #include "core/base/json.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/limit.h"
-#include "core/base/mem.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 
 /* Strings that are longer than those before make jansson's buffer grow, at their last byte too. */

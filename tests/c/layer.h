@@ -5,12 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "core/base/thread.h"
 #include "core/tensor/dtype.h"
 #include "kernels/cpu/cpu.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 
 static sr_bf16 *random_bf16(int64_t n, uint32_t key) {

@@ -2,13 +2,10 @@
 #include "core/loader/loader.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
@@ -68,8 +65,7 @@ static void every_example_once(void) {
     OWNED(sr_dataset) *d = open_sample(0.05);
     for (int i = 0; i < 6; i++) {
         sr_loader_opts o = usual();
-        sr_loader *l;
-        sr_epoch *e;
+        OWNED(sr_loader) *l;
         o.epochs = 2;
         o.arrange = (sr_arrange)(i % 3);
         o.packs = i < 3 ? 7 : 100000; /* fewer packs than an update, more than all epochs */
@@ -77,11 +73,11 @@ static void every_example_once(void) {
         int64_t count[2], wrong = 0, sequences = 0, tokens = 0;
         uint8_t *seen[2];
         for (uint32_t k = 0; k < 2; k++) {
+            OWNED(sr_epoch) *e;
             CHECK_OK(sr_loader_epoch(&e, l, k));
             count[k] = e->examples->count;
             tokens -= e->examples->tokens;
             seen[k] = calloc((size_t)count[k], 1);
-            sr_epoch_release(e);
         }
         for (sr_update *u;; sr_update_free(u)) {
             CHECK_OK(sr_loader_next(&u, l));
@@ -100,7 +96,6 @@ static void every_example_once(void) {
         CHECK(wrong == 0 && sequences == count[0] + count[1] && tokens == 0);
         free(seen[0]);
         free(seen[1]);
-        sr_loader_close(l);
     }
 }
 
@@ -138,7 +133,7 @@ static void seeking_equals_never_having_stopped(void) {
     uint64_t want[MANY], got[MANY];
     sr_cursor cursor[MANY];
     sr_loader_opts o = usual();
-    sr_loader *l, *other;
+    OWNED(sr_loader) *l, *other;
     o.packs = 0;
     o.sequences = 16;
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
@@ -159,8 +154,6 @@ static void seeking_equals_never_having_stopped(void) {
     sr_cursor nowhere = cursor[1];
     nowhere.position = 1 << 30;
     CHECK_FAILS(sr_loader_seek(other, &nowhere), SR_EINVAL, "its options have changed");
-    sr_loader_close(other);
-    sr_loader_close(l);
 }
 
 /* One sequence of a batch as a number: tokens, types, masks, labels, wherever it stands. */
@@ -442,50 +435,41 @@ static void a_stop_is_no_end(void) {
     }
 }
 
+/* The usual options with another value of one. */
+#define CHECK_REFUSED(d, option, value, status, words)                                             \
+    do {                                                                                           \
+        sr_loader *l_;                                                                             \
+        sr_loader_opts o_ = usual();                                                               \
+        o_.option = value;                                                                         \
+        CHECK_FAILS(sr_loader_open(&l_, d, &o_, NULL), status, words);                             \
+    } while (0)
+
 static void bad_options_are_refused(void) {
     OWNED(sr_dataset) *d = open_sample(0);
-    sr_loader *l;
-    sr_loader_opts o = usual();
-    o.packs = 0;
-    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "at least 1");
-    o = usual();
-    o.examples.max_len = 4;
-    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "max_len is 4");
-    o = usual();
-    o.mask_prob = 0;
-    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "prob");
-    o = usual();
-    o.mask_rate = (sr_schedule){SR_SCHEDULE_STEP, 2, (int64_t[]){0, 0}, (double[]){0.1, 0.15}};
-    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "must ascend from 0; number 2 is 0");
-    o.mask_rate = (sr_schedule){SR_SCHEDULE_STEP, 1, (int64_t[]){0}, (double[]){0.2}};
-    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL,
-                "is 0.2; must be above 0 and at most 0.15");
-    o = usual();
-    o.solve.solver = "magic";
-    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "magic");
-    o = usual();
-    o.examples.part = SR_PART_HELD;
-    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EDATA, "empty");
-    o = usual();
-    o.threads = 65;
-    CHECK_FAILS(sr_loader_open(&l, d, &o, NULL), SR_EINVAL, "threads");
+    sr_schedule twice = {SR_SCHEDULE_STEP, 2, (int64_t[]){0, 0}, (double[]){0.1, 0.15}};
+    sr_schedule much = {SR_SCHEDULE_STEP, 1, (int64_t[]){0}, (double[]){0.2}};
+    CHECK_REFUSED(d, packs, 0, SR_EINVAL, "at least 1");
+    CHECK_REFUSED(d, examples.max_len, 4, SR_EINVAL, "max_len is 4");
+    CHECK_REFUSED(d, mask_prob, 0, SR_EINVAL, "prob");
+    CHECK_REFUSED(d, mask_rate, twice, SR_EINVAL, "must ascend from 0; number 2 is 0");
+    CHECK_REFUSED(d, mask_rate, much, SR_EINVAL, "is 0.2; must be above 0 and at most 0.15");
+    CHECK_REFUSED(d, solve.solver, "magic", SR_EINVAL, "magic");
+    CHECK_REFUSED(d, examples.part, SR_PART_HELD, SR_EDATA, "empty");
+    CHECK_REFUSED(d, threads, 65, SR_EINVAL, "threads");
 }
 
 static sr_status open_and_take(const sr_dataset *d, int threads) {
     sr_loader_opts o = usual();
-    sr_loader *l;
-    sr_update *u = NULL;
+    OWNED(sr_loader) *l = NULL;
     o.threads = threads;
     o.prefetch = 2;
     o.mask_rate = (sr_schedule){SR_SCHEDULE_STEP, 2, (int64_t[]){0, 2}, (double[]){0.1, 0.15}};
     SR_TRY(sr_loader_open(&l, d, &o, NULL));
-    sr_status st = SR_OK;
-    for (int i = 0; st == SR_OK && i < 3; i++) {
-        st = sr_loader_next(&u, l);
-        sr_update_free(u);
+    for (int i = 0; i < 3; i++) {
+        OWNED(sr_update) *u = NULL;
+        SR_TRY(sr_loader_next(&u, l));
     }
-    sr_loader_close(l);
-    return st;
+    return SR_OK;
 }
 
 static void memory_runs_out(void) {

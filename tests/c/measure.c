@@ -3,13 +3,15 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "core/base/mem.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
+
+/* Values, not pointers. */
+#define sr_stream_owned sr_stream_close
+#define sr_stream_part_owned sr_stream_part_close
+#define sr_measure_owned sr_measure_free
+#define sr_measuring_owned sr_measuring_close
 
 static const char *text_path, *long_path, *fixed_path, *part_path;
 
@@ -30,8 +32,8 @@ static bool same_tokens(const sr_segments *t, const int32_t *ids) {
 static void stream(const sr_dataset *d, const sr_examples_opts *opts) {
     static int32_t ids[SR_EXAMPLES_MOST], types[SR_EXAMPLES_MOST];
     OWNED(sr_examples) *all;
-    sr_stream s;
-    sr_stream_part w = {0};
+    OWNED(sr_stream) s = {0};
+    OWNED(sr_stream_part) w = {0};
     int64_t uid = 0, wrong = 0;
     CHECK_OK(sr_examples_build(&all, d, opts, NULL));
     CHECK_OK(sr_stream_open(&s, d, opts));
@@ -46,8 +48,6 @@ static void stream(const sr_dataset *d, const sr_examples_opts *opts) {
         }
     }
     CHECK(uid == all->count && wrong == 0);
-    sr_stream_part_close(&w);
-    sr_stream_close(&s);
 }
 
 /* The counts are those of a loop over all sequences, on any number of threads. */
@@ -56,7 +56,7 @@ static void counts(const sr_dataset *d, const sr_examples_opts *opts) {
     int32_t size = sr_tokenizer_size(d->tokenizer);
     uint64_t *want, *got;
     OWNED(sr_examples) *all;
-    sr_stream s;
+    OWNED(sr_stream) s = {0};
     sr_threads *threads;
     int64_t sequences, tokens;
     CHECK_OK(sr_new(&want, size));
@@ -76,7 +76,6 @@ static void counts(const sr_dataset *d, const sr_examples_opts *opts) {
         sr_free(got);
     }
     sr_free(want);
-    sr_stream_close(&s);
 }
 
 /* ---- measures ---- */
@@ -95,10 +94,10 @@ static void rarity(const sr_dataset *d, const sr_examples_opts *opts) {
     int32_t size = sr_tokenizer_size(d->tokenizer);
     uint64_t *count;
     int64_t sequences, tokens;
-    sr_stream s;
-    sr_stream_part w = {0};
-    sr_measure m, whole, both;
-    sr_measuring scratch = {0};
+    OWNED(sr_stream) s = {0};
+    OWNED(sr_stream_part) w = {0};
+    OWNED(sr_measure) m = {0}, whole = {0}, both = {0};
+    OWNED(sr_measuring) scratch = {0};
     CHECK_OK(sr_new(&count, size));
     CHECK_OK(sr_stream_open(&s, d, opts));
     CHECK_OK(sr_stream_counts(count, &sequences, &tokens, &s, NULL));
@@ -122,18 +121,13 @@ static void rarity(const sr_dataset *d, const sr_examples_opts *opts) {
     sr_measure bad = {0};
     CHECK_FAILS(sr_measure_rarity(&bad, SR_MEASURE_RARITY, d, count, size - 1, 128), SR_EINVAL,
                 "slots");
-    sr_measure_free(&m);
-    sr_measure_free(&whole);
-    sr_measure_free(&both);
-    sr_stream_part_close(&w);
-    sr_stream_close(&s);
     sr_free(count);
 }
 
 /* The distance of a corpus of one document to itself is 0; words of its own count for more. */
 static void distance(const sr_dataset *d) {
-    sr_measure m;
-    sr_measuring scratch = {0};
+    OWNED(sr_measure) m = {0};
+    OWNED(sr_measuring) scratch = {0};
     double x, y;
     CHECK_OK(sr_measure_tfidf(&m, d, d, SR_PART_TRAIN));
     int64_t n = d->part[SR_PART_TRAIN].count;
@@ -149,14 +143,12 @@ static void distance(const sr_dataset *d) {
     CHECK(x >= 0 && x < 1e-12 && y > 0.5 && y <= 1);
     CHECK_OK(sr_measure_of(&x, &m, &scratch, &few)); /* the scratch is clean again */
     CHECK(x == y);
-    sr_measuring_close(&scratch);
-    sr_measure_free(&m);
     sr_free(ids);
 }
 
 static void compressibility(const sr_dataset *d) {
     sr_measure m;
-    sr_measuring scratch = {0};
+    OWNED(sr_measuring) scratch = {0};
     int32_t same[400], varied[400];
     double x, y;
     for (int i = 0; i < 400; i++) same[i] = 9, varied[i] = 5 + i % 490;
@@ -166,7 +158,6 @@ static void compressibility(const sr_dataset *d) {
     CHECK_OK(sr_measure_of(&x, &m, &scratch, &a));
     CHECK_OK(sr_measure_of(&y, &m, &scratch, &b));
     CHECK(x > 0 && x < 0.05 && y > 0.2 && y < 1);
-    sr_measuring_close(&scratch);
 }
 
 /* ---- steps and progress ---- */
@@ -186,10 +177,10 @@ static sr_status take(void *context, const double *value, int64_t count) {
 
 /* Computes lengths, closing and reopening after each step and tearing the file's end. */
 static void stops(const sr_dataset *d, const sr_examples_opts *opts, bool stop) {
-    sr_stream s;
+    OWNED(sr_stream) s = {0};
     sr_measure m;
     sr_progress *p;
-    sr_examples *all;
+    OWNED(sr_examples) *all;
     bool done = false;
     CHECK_OK(sr_examples_build(&all, d, opts, NULL));
     CHECK_OK(sr_stream_open(&s, d, opts));
@@ -214,8 +205,6 @@ static void stops(const sr_dataset *d, const sr_examples_opts *opts, bool stop) 
     sr_free(v.value);
     sr_progress_remove(p);
     CHECK(access(part_path, F_OK) != 0);
-    sr_stream_close(&s);
-    sr_examples_free(all);
 }
 
 static void progress_rejects(void) {
@@ -237,8 +226,9 @@ static sr_status everything(const sr_dataset *d) {
     sr_examples_opts opts = {.max_len = 64, .nsp = true, .short_seq_prob = 0.1};
     uint64_t count[500] = {0};
     int64_t sequences, tokens;
-    sr_stream s;
-    sr_measure m = {0}, other = {0}, plain;
+    OWNED(sr_stream) s = {0};
+    OWNED(sr_measure) m = {0}, other = {0};
+    sr_measure plain;
     sr_progress *p = NULL;
     bool done = false;
     sr_status st = sr_stream_open(&s, d, &opts);
@@ -251,9 +241,6 @@ static sr_status everything(const sr_dataset *d) {
     if (st == SR_OK) st = sr_measure_plain(&plain, SR_MEASURE_COMPRESSIBILITY, d);
     if (st == SR_OK) p->next = 0, st = sr_measure_step(&done, &plain, &s, p, NULL);
     sr_progress_remove(p);
-    sr_measure_free(&m);
-    sr_measure_free(&other);
-    sr_stream_close(&s);
     return st;
 }
 
@@ -284,14 +271,12 @@ int main(void) {
         stops(d, &pairs, true);
         stops(d, &single, false);
     }
-    sr_dataset *d = open_data(fixed_path, 0, false);
-    stream(d, &fixed);
-    counts(d, &fixed);
-    sr_dataset_close(d);
-    d = open_data(text_path, 0, false);
-    distance(d);
-    compressibility(d);
-    sr_dataset_close(d);
+    OWNED(sr_dataset) *given = open_data(fixed_path, 0, false);
+    stream(given, &fixed);
+    counts(given, &fixed);
+    OWNED(sr_dataset) *plain = open_data(text_path, 0, false);
+    distance(plain);
+    compressibility(plain);
     progress_rejects();
     failing_memory();
     scratch_end();

@@ -2,16 +2,13 @@
 #include "core/data/metric.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "core/base/mem.h"
 #include "core/data/ranking.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
 OWNER(sr_metric, sr_metric_close)
+OWNER(sr_ranking, sr_ranking_free)
 
 enum { COUNT = 1000 };
 
@@ -31,7 +28,7 @@ static void ranking(int64_t run) {
     static double value[COUNT];
     static bool seen[COUNT];
     sr_ranked got[64], last = {-INFINITY, 0};
-    sr_ranking *r;
+    OWNED(sr_ranking) *r;
     int64_t n = 1, total = 0;
     fill(value, COUNT);
     memset(seen, 0, sizeof seen);
@@ -51,15 +48,13 @@ static void ranking(int64_t run) {
     }
     CHECK(total == COUNT);
     CHECK(access(sorted, F_OK) != 0);
-    sr_ranking_free(r);
 }
 
 static void ranking_rejects(void) {
     double nan = NAN;
-    sr_ranking *r;
+    OWNED(sr_ranking) *r;
     CHECK_OK(sr_ranking_new(&r, sorted, 4));
     CHECK_FAILS(sr_ranking_add(r, &nan, 1), SR_EINVAL, "NaN");
-    sr_ranking_free(r);
 }
 
 static void memory(void) {
@@ -141,22 +136,18 @@ static void integers(sr_column_type type, double largest) {
 static sr_status everything(const sr_dataset *d) {
     double value[20];
     sr_examples_opts opts = {.max_len = 128};
-    sr_metric *m, *twin = NULL;
-    sr_ranking *r = NULL;
+    OWNED(sr_metric) *m = NULL, *twin = NULL;
+    OWNED(sr_ranking) *r = NULL;
+    sr_ranked first;
     int64_t n;
     fill(value, 20);
     SR_TRY(write_metric(d, &opts, SR_COLUMN_F64, value, 20));
     SR_TRY(sr_metric_open(&m, metric_path));
-    sr_status st = sr_metric_upto(&n, m, 0);
-    if (st == SR_OK) st = sr_metric_of(&twin, value, 20);
-    if (st == SR_OK) st = sr_ranking_new(&r, sorted, 8);
-    if (st == SR_OK) st = sr_ranking_add(r, value, 20);
-    sr_ranked first;
-    if (st == SR_OK) st = sr_ranking_next(&n, r, &first, 1);
-    sr_ranking_free(r);
-    sr_metric_close(m);
-    sr_metric_close(twin);
-    return st;
+    SR_TRY(sr_metric_upto(&n, m, 0));
+    SR_TRY(sr_metric_of(&twin, value, 20));
+    SR_TRY(sr_ranking_new(&r, sorted, 8));
+    SR_TRY(sr_ranking_add(r, value, 20));
+    return sr_ranking_next(&n, r, &first, 1);
 }
 
 static void failing_memory(void) {

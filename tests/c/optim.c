@@ -2,11 +2,7 @@
  * bit. */
 #include <math.h>
 
-#include "tests/support/check.h"
 #include "tests/c/optimizing.h"
-
-OWNER(sr_device, sr_device_close)
-OWNER(sr_params, sr_params_free)
 
 enum { MOST = 4, STEPS = 3 };
 
@@ -21,13 +17,11 @@ static void mark_matrices(sr_params *p, sr_segment segments[COUNT]) {
 
 /* Copies the elements that one optimizer has worked out to another, as an exchange would. */
 static void send(sr_tensor *to, const sr_tensor *from, int64_t first, int64_t n) {
-    sr_tensor *a, *b;
+    OWNED(sr_tensor) *a = NULL, *b = NULL;
     if (n == 0) return;
     CHECK_OK(sr_tensor_view(&a, from, 1, &n, (int64_t[]){1}, first));
     CHECK_OK(sr_tensor_view(&b, to, 1, &n, (int64_t[]){1}, first));
     CHECK_OK(to->storage->device->backend->copy(b, a));
-    sr_tensor_release(a);
-    sr_tensor_release(b);
 }
 
 static void exchange(sr_optim **o, int parts, bool norms) {
@@ -55,7 +49,7 @@ static void step_together(sr_optim **o, int parts) {
 
 /* The values after some steps of `parts` optimizers. */
 static float *train(sr_device *d, sr_method method, int parts) {
-    sr_params *p;
+    OWNED(sr_params) *p;
     sr_optim *o[MOST];
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(method);
@@ -85,7 +79,6 @@ static float *train(sr_device *d, sr_method method, int parts) {
     CHECK_OK(sr_new(&values, p->stored));
     CHECK_OK(sr_tensor_read(p->value, values, SR_F32));
     for (int i = 0; i < parts; i++) sr_optim_free(o[i]);
-    sr_params_free(p);
     return values;
 }
 
@@ -104,27 +97,24 @@ static void test_parts(sr_device *d, sr_method method) {
 /* What a range holds of each parameter; all ranges together hold each element once. */
 static void test_pieces(sr_device *d) {
     OWNED(sr_params) *p;
-    sr_optim *o;
     sr_segment segments[COUNT];
     int64_t held[COUNT] = {0};
     fill_segments(segments);
     CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
     for (int part = 0; part < 3; part++) {
+        OWNED(sr_optim) *o;
         sr_optim_opts opts = opts_of(SR_LAMB);
         opts.range = sr_optim_cut(p, part, 3);
         CHECK_OK(sr_optim_new(&o, p, segments, &opts));
         for (int i = 0; i < COUNT; i++) {
-            sr_tensor *m, *v;
+            OWNED(sr_tensor) *m, *v;
             sr_range range;
             CHECK_OK(sr_optim_moments_of(&m, &v, &range, o, i));
             CHECK((m != NULL) == (range.last > range.first));
             CHECK(m == NULL || (range.first == held[i] && m->shape[0] == range.last - range.first));
             held[i] += range.last - range.first;
-            sr_tensor_release(m);
-            sr_tensor_release(v);
         }
         CHECK_FAILS(sr_optim_step(o, 0.1, 0, NULL), SR_EINVAL, "needs the norms of the other");
-        sr_optim_free(o);
     }
     for (int i = 0; i < COUNT; i++) CHECK(held[i] == p->list[i].size);
 }

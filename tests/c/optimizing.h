@@ -2,9 +2,7 @@
  * several optimizers. */
 #pragma once
 
-#include <string.h>
-
-#include "core/seqrun.h"
+#include "tests/c/owners.h"
 
 enum { WORD, QUERY, KEY, NORM, FROZEN, BIAS, COUNT };
 

@@ -1,11 +1,6 @@
 /* Orders apart from making: exact numbers of sequences, groups, stages, shares of somebody else; a
  * stop loses no pushed order, and memory may run out anywhere. */
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "core/base/thread.h"
-#include "core/loader/loader.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
@@ -187,18 +182,15 @@ static void groups_follow_the_balance(void) {
 /* ---- memory ---- */
 
 static sr_status draw(const sr_dataset *d, const sr_loader_opts *o) {
-    sr_loader *l = NULL;
-    sr_update *u = NULL;
+    OWNED(sr_loader) *l = NULL;
     static const uint32_t uid[6] = {9, 2, 40, 41, 42, 3};
-    sr_status st = sr_loader_open(&l, d, o, NULL);
-    for (int i = 0; st == SR_OK && i < 3; i++) {
-        if (o->by == SR_BY_ORDER) st = push(l, uid, 6, 1 + i, 20);
-        if (st == SR_OK) st = sr_loader_next(&u, l);
-        sr_update_free(u);
-        u = NULL;
+    SR_TRY(sr_loader_open(&l, d, o, NULL));
+    for (int i = 0; i < 3; i++) {
+        OWNED(sr_update) *u = NULL;
+        if (o->by == SR_BY_ORDER) SR_TRY(push(l, uid, 6, 1 + i, 20));
+        SR_TRY(sr_loader_next(&u, l));
     }
-    sr_loader_close(l);
-    return st;
+    return SR_OK;
 }
 
 static void memory_runs_out(void) {

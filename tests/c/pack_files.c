@@ -1,23 +1,15 @@
 /* Histogram and plan files: round trips; damaged files are rejected with the line.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/base/mem.h"
-#include "core/pack/pack.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/packing.h"
 
 static sr_status parse(const char *text, int64_t capacity, sr_long_policy policy) {
-    sr_histogram h;
-    sr_status st = sr_histogram_parse(&h, text, strlen(text), "x.hist", capacity, policy);
-    sr_histogram_free(&h);
-    return st;
+    OWNED(sr_histogram) h;
+    return sr_histogram_parse(&h, text, strlen(text), "x.hist", capacity, policy);
 }
 
 static void histograms(void) {
@@ -85,8 +77,9 @@ static void damage(const char *text, size_t size) {
 }
 
 static void plans(void) {
-    sr_histogram h;
-    sr_plan *plan = NULL, *again = NULL;
+    OWNED(sr_histogram) h;
+    OWNED(sr_plan) *plan = NULL;
+    sr_plan *again = NULL;
     CHECK_OK(sr_histogram_parse(&h, "9\n0\n3\n1\n0\n2\n1\n", 14, "x", 0, SR_LONG_ERROR));
     CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
     char *text, *second;
@@ -106,17 +99,15 @@ static void plans(void) {
     CHECK_OK(sr_plan_load(&again, path));
     remove(path);
     CHECK(again->strategies == plan->strategies);
-    sr_plan_free(plan);
     sr_plan_free(again);
     CHECK_FAILS(sr_plan_parse(&again, "seqrun plan 2\n", 14, "p"), SR_EDATA,
                 "p:1: unsupported version");
-    sr_histogram_free(&h);
 }
 
 /* A plan of packs of 5 tokens, with any content and a valid checksum. */
 static sr_status forged(const char *max_seqs, const char *rest) {
     char text[512];
-    sr_plan *plan;
+    OWNED(sr_plan) *plan = NULL;
     int n = snprintf(text, sizeof text,
                      "seqrun plan 1\nsolver lpfhp\ncapacity 5\nmax_seqs %s\nlonger 0\nlost 0\n"
                      "bound 1 tokens\nmilliseconds 1\n%s",
@@ -124,9 +115,7 @@ static sr_status forged(const char *max_seqs, const char *rest) {
     XXH128_hash_t sum = XXH3_128bits(text, (size_t)n);
     n += snprintf(text + n, sizeof text - (size_t)n, "checksum %016" PRIx64 "%016" PRIx64 "\n",
                   (uint64_t)sum.high64, (uint64_t)sum.low64);
-    sr_status st = sr_plan_parse(&plan, text, (size_t)n, "p");
-    if (st == SR_OK) sr_plan_free(plan);
-    return st;
+    return sr_plan_parse(&plan, text, (size_t)n, "p");
 }
 
 static void contradictions(void) {

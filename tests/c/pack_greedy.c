@@ -2,8 +2,6 @@
  * sequences one by one. */
 #include "core/base/mem.h"
 #include "core/pack/bounds.h"
-#include "core/pack/pack.h"
-#include "tests/support/check.h"
 #include "tests/c/packing.h"
 
 /* reference_packing.tsv: every row of spfhp and lpfhp. */

@@ -2,14 +2,11 @@
  * follow them are valid, deterministic, and close to the bound. */
 #include <math.h>
 
-#include "core/base/mem.h"
 #include "core/pack/bounds.h"
-#include "core/pack/certificate.h"
 #include "core/pack/depth.h"
 #include "core/pack/grid.h"
 #include "core/pack/imitate.h"
 #include "core/pack/prove.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/packing.h"
 

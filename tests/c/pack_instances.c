@@ -1,8 +1,6 @@
 /* Instances: every sequence once per epoch, in packs that fit, regrouped in each epoch. */
 #include "core/base/mem.h"
 #include "core/pack/instances.h"
-#include "core/pack/pack.h"
-#include "tests/support/check.h"
 #include "tests/c/packing.h"
 
 OWNER(sr_packing, sr_packing_free)
@@ -95,7 +93,7 @@ static int64_t position_of(const sr_packing *k, uint32_t epoch, uint32_t uid, ui
 static void epochs_differ(void) {
     OWNED(sr_histogram) h;
     OWNED(sr_plan) *plan = NULL;
-    sr_packing *k, *other;
+    OWNED(sr_packing) *k, *other;
     test_rng r = {5, 0};
     CHECK_OK(sr_histogram_new(&h, 64));
     CHECK_OK(sr_histogram_add(&h, 40, 500, SR_LONG_ERROR));
@@ -113,8 +111,6 @@ static void epochs_differ(void) {
         moved += (i != j) + (i != o);
     }
     CHECK(same <= 2 && moved >= 38);
-    sr_packing_free(k);
-    sr_packing_free(other);
 }
 
 /* The position of a sequence in the epoch is uniform: chi-square over 10 intervals. */

@@ -1,15 +1,14 @@
 /* Streams, ranks and least squares, which the reference tables do not cover. */
 #include <math.h>
 
-#include "core/base/mem.h"
 #include "core/pack/assign.h"
 #include "core/pack/lp/draw.h"
 #include "core/pack/lp/nnls.h"
 #include "core/pack/online.h"
-#include "core/pack/pack.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/packing.h"
+
+OWNER(sr_online, sr_online_free)
 
 /* ---- online ---- */
 
@@ -57,7 +56,7 @@ static void streams(void) {
         /* distinct free spaces, so that ties do not matter; no limit of depth */
         for (int64_t k = 0; k < n; k++)
             length[k] = (uint16_t)(1 + test_below(&r, (uint32_t)capacity));
-        sr_online *o;
+        OWNED(sr_online) *o;
         sr_online_pack left;
         CHECK_OK(sr_online_new(&o, capacity, 0, open));
         bool fits = true;
@@ -82,11 +81,9 @@ static void streams(void) {
         int64_t plain = plain_online(length, n, capacity, capacity, open);
         CHECK(packs >= plain - plain / 50 - 2 && packs <= plain + plain / 50 + 2);
         sr_lengths view = {length, 2, n};
-        sr_plan *plan;
+        OWNED(sr_plan) *plan;
         CHECK_OK(sr_online_plan(&plan, &view, capacity, 0, open, SR_LONG_ERROR));
         CHECK(plan->packs == packs && sr_plan_check(plan) == SR_OK);
-        sr_plan_free(plan);
-        sr_online_free(o);
     }
 }
 
@@ -341,7 +338,7 @@ static sr_status own_solver(sr_plan **out, const sr_histogram *hist, const sr_pa
 }
 
 static void own_solvers(void) {
-    sr_histogram h = {0};
+    OWNED(sr_histogram) h = {0};
     sr_plan *plan = NULL;
     int calls = 0;
     sr_pack_opts opts = {.solver = "unknown", .own = own_solver, .own_context = &calls};
@@ -352,7 +349,6 @@ static void own_solvers(void) {
     sr_plan_free(plan);
     CHECK_FAILS(sr_pack_solve(&plan, &h, &opts), SR_EDATA, "no plan today");
     CHECK(plan == NULL);
-    sr_histogram_free(&h);
 }
 
 int main(void) {

@@ -2,12 +2,9 @@
  * exceed the true optimum, and its proofs pass an independent check. */
 #include <math.h>
 
-#include "core/base/mem.h"
-#include "core/pack/certificate.h"
 #include "core/pack/bounds.h"
 #include "core/pack/depth.h"
 #include "core/pack/prove.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/packing.h"
 
@@ -57,7 +54,7 @@ static void published_certificates(void) {
     for (int i = 0; i < 6; i++) {
         char path[128];
         OWNED(sr_histogram) h;
-        sr_certificate c;
+        OWNED(sr_certificate) c = {0};
         snprintf(path, sizeof path, PACKING_DATA "cert_%s_k%s.tsv", sets[i / 3], depths[i % 3]);
         CHECK_OK(load_set(&h, sets[i / 3]));
         CHECK_OK(sr_certificate_load(&c, path));
@@ -74,7 +71,6 @@ static void published_certificates(void) {
             CHECK_FAILS(sr_certificate_check(&c, &h), SR_EDATA, "the bound");
             c.bound -= by;
         }
-        sr_certificate_free(&c);
     }
 }
 
@@ -114,7 +110,7 @@ static void against_brute_force(void) {
     int proven = 0, all = 0;
     for (int i = 0; i < 3000; i++) {
         OWNED(sr_histogram) h;
-        sr_certificate c;
+        OWNED(sr_certificate) c = {0};
         uint32_t capacity = 2 + test_below(&r, i % 2 == 0 ? 12 : 60);
         CHECK_OK(sr_histogram_new(&h, capacity));
         for (uint32_t n = 1 + test_below(&r, 10); n > 0; n--)
@@ -127,7 +123,6 @@ static void against_brute_force(void) {
         CHECK(c.bound <= best && c.bound >= plan->bound.packs);
         CHECK_OK(sr_certificate_check(&c, &h));
         proven += c.bound == best, all++;
-        sr_certificate_free(&c);
     }
     CHECK(proven * 100 >= all * 95);
 }
@@ -140,7 +135,6 @@ static void against_greedy(void) {
     int64_t gap = 0;
     for (int i = 0; i < 2000; i++) {
         OWNED(sr_histogram) h;
-        sr_certificate c;
         CHECK_OK(random_histogram(&h, &r, 2 + test_below(&r, 300), i % 4 == 0 ? 4 : 3000));
         int32_t depth = i % 3 == 0 ? 0 : 1 + (int32_t)test_below(&r, 8);
         OWNED(sr_plan) *best = pack(&h, "optimal", depth);
@@ -152,10 +146,10 @@ static void against_greedy(void) {
         }
         gap += sr_plan_gap(best);
         if (i % 10 == 0) {
+            OWNED(sr_certificate) c = {0};
             CHECK_OK(sr_pack_prove(&c, &h, &(sr_pack_opts){.max_seqs = depth}));
             CHECK_OK(sr_certificate_check(&c, &h));
             CHECK(c.bound >= best->bound.packs && c.bound <= best->packs);
-            sr_certificate_free(&c);
         }
     }
     CHECK(gap < 2000); /* less than one pack each */
@@ -222,7 +216,7 @@ static void limits(void) {
 static void many_lengths(void) {
     enum { L = 1500 };
     OWNED(sr_histogram) h;
-    sr_certificate c;
+    OWNED(sr_certificate) c = {0};
     test_rng r = {23, 0};
     CHECK_OK(sr_histogram_new(&h, L));
     for (int32_t l = 1; l <= L; l++)
@@ -232,7 +226,6 @@ static void many_lengths(void) {
     CHECK_OK(sr_pack_prove(&c, &h, &(sr_pack_opts){.max_seqs = 6}));
     CHECK(c.bound >= plan->bound.packs);
     CHECK_OK(sr_certificate_check(&c, &h));
-    sr_certificate_free(&c);
 }
 
 /* Very many full patterns and a limit that nearly binds: log-normal counts of every length, 3.8
@@ -278,13 +271,12 @@ static void depth_by_itself(void) {
         CHECK_OK(sr_pack_choose_depth(&c, &h, &(sr_pack_opts){.solver = "optimal"}, 0.0005));
         CHECK(c.max_seqs == wanted[i].depth && strstr(c.reason, "above the bound") != NULL);
     }
-    sr_histogram h; /* out of time at once: returns the depth that never limits a pack */
+    OWNED(sr_histogram) h; /* out of time at once: returns the depth that never limits a pack */
     sr_depth_choice c;
     CHECK_OK(load_set(&h, "wikipedia_512"));
     CHECK_OK(sr_pack_choose_depth(&c, &h, &(sr_pack_opts){.seconds = 1e-9}, 0.0005));
     CHECK(c.max_seqs == 102 && c.packs >= c.bound && c.packs_below == 0);
     CHECK(strstr(c.reason, "no time to try fewer") != NULL);
-    sr_histogram_free(&h);
 }
 
 /* The chosen depth is the smallest that packs as well as any, by exhaustive search. */

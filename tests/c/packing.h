@@ -3,11 +3,10 @@
 
 #include <inttypes.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/base/rng.h"
+#include "core/pack/certificate.h"
 #include "core/pack/histogram.h"
 #include "core/pack/pack.h"
 #include "core/pack/plan.h"
@@ -15,6 +14,7 @@
 
 OWNER(sr_plan, sr_plan_free)
 #define sr_histogram_owned sr_histogram_free /* a value, not a pointer */
+#define sr_certificate_owned sr_certificate_free
 
 #define PACKING_DATA "tests/data/packing/"
 

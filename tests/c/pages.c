@@ -1,9 +1,5 @@
 /* pages.c - blocks in huge pages: aligned, writable to the end, counted, and refused like others.
  */
-#include <string.h>
-
-#include "core/base/mem.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 
 enum { HUGE = 2 << 20 };

@@ -2,10 +2,7 @@
 #include "core/data/examples.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 
@@ -358,15 +355,12 @@ static void another_vocabulary_is_refused(void) {
 }
 
 static sr_status open_and_draw(bool nsp) {
-    sr_dataset *d;
-    sr_examples *t = NULL;
+    OWNED(sr_dataset) *d = NULL;
+    OWNED(sr_examples) *t = NULL;
     sr_dataset_opts opts = {.held = 0.1};
     sr_examples_opts examples = {.max_len = 32, .nsp = nsp};
     SR_TRY(sr_dataset_open(&d, path, &opts));
-    sr_status st = sr_examples_build(&t, d, &examples, NULL);
-    sr_examples_free(t);
-    sr_dataset_close(d);
-    return st;
+    return sr_examples_build(&t, d, &examples, NULL);
 }
 
 static void memory_runs_out(void) {

@@ -1,10 +1,5 @@
 /* precision.c - parameters that ops read in bf16, and the layouts that a device keeps of them. */
-#include <string.h>
-
-#include "core/seqrun.h"
-#include "core/train/optim.h"
-#include "core/train/params.h"
-#include "tests/support/check.h"
+#include "tests/c/owners.h"
 #include "tests/support/fail.h"
 
 enum { ROWS = 3, HIDDEN = 8, COUNT = 4 };
@@ -41,20 +36,15 @@ static sr_status prepare(setup *s, sr_dtype precision) {
 
 /* A micro-batch: x through the fused matrix, its bias and the norm, and all the way back. */
 static sr_status go(setup *s) {
-    sr_tensor *y = NULL, *z = NULL, *sum = NULL;
+    OWNED(sr_tensor) *y = NULL, *z = NULL, *sum = NULL;
     sr_dropout none = {.keep = 256};
-    sr_params *p = s->p;
-    sr_status st = sr_op_linear(&y, s->x, p->fused[0].leaf, p->list[2].leaf, SR_ACT_GELU);
-    if (st == SR_OK)
-        st = sr_op_residual_norm(&z, NULL, y, NULL, p->list[3].leaf, p->list[3].leaf, NULL,
-                                 (sr_norm){1e-5, false}, none);
-    if (st == SR_OK) st = sr_op_reduce(&sum, z, SR_SUM, SR_ALL_DIMS, false);
     sr_backward pass = {0};
-    if (st == SR_OK) st = sr_grad_backward(1, &sum, NULL, &pass);
-    sr_tensor_release(y);
-    sr_tensor_release(z);
-    sr_tensor_release(sum);
-    return st;
+    sr_params *p = s->p;
+    SR_TRY(sr_op_linear(&y, s->x, p->fused[0].leaf, p->list[2].leaf, SR_ACT_GELU));
+    SR_TRY(sr_op_residual_norm(&z, NULL, y, NULL, p->list[3].leaf, p->list[3].leaf, NULL,
+                               (sr_norm){1e-5, false}, none));
+    SR_TRY(sr_op_reduce(&sum, z, SR_SUM, SR_ALL_DIMS, false));
+    return sr_grad_backward(1, &sum, NULL, &pass);
 }
 
 static sr_status update(setup *s, int micro_batches) {
@@ -107,7 +97,7 @@ static void test_bf16(void) {
 }
 
 static void test_refusals(void) {
-    sr_device *ref, *cpu;
+    OWNED(sr_device) *ref, *cpu;
     sr_params *p;
     CHECK_OK(sr_device_open(&ref, &sr_backend_ref, 0, NULL));
     CHECK_OK(sr_device_open(&cpu, &sr_backend_cpu, 0, NULL));
@@ -116,8 +106,6 @@ static void test_refusals(void) {
     sr_param_spec mixed[2] = {specs[0], specs[1]};
     mixed[1].keep_f32 = true;
     CHECK(sr_params_new(&p, cpu, mixed, 2, SR_BF16) == SR_EINVAL);
-    sr_device_close(ref);
-    sr_device_close(cpu);
 }
 
 /* ---- a device that keeps its weights transposed ---------------------------------------------- */

@@ -4,11 +4,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "core/base/io.h"
-#include "core/base/mem.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 
 static const char *given;

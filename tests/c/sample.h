@@ -2,10 +2,6 @@
  * the origin of every token of an example is known. */
 #pragma once
 
-#include <stdio.h>
-#include <string.h>
-
-#include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "core/data/dataset.h"
 #include "core/data/shard.h"

@@ -2,16 +2,14 @@
  * compare it. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/store/checkpoint.h"
 #include "core/store/saving.h"
 #include "tests/support/scratch.h"
+
+OWNER(sr_run_dir, sr_run_dir_close)
+OWNER(sr_saving, sr_saving_end)
 
 /* ---- a small checkpoint ---------------------------------------------------------------------- */
 
@@ -52,11 +50,9 @@ static inline sr_status fill(sr_saving *saving, int64_t step) {
 }
 
 static inline sr_status save(const char *run, int64_t step) {
-    sr_saving *saving;
+    OWNED(sr_saving) *saving = NULL;
     SR_TRY(sr_saving_begin(&saving, run, step, 6000));
-    sr_status st = fill(saving, step);
-    sr_saving_end(saving);
-    return st;
+    return fill(saving, step);
 }
 
 /* True if a checkpoint is valid and has the saved content. */

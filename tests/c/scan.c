@@ -1,11 +1,6 @@
 /* scan.c - what two data sets share, and which examples are too long; with failing memory. */
 #include "core/data/scan.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "core/base/mem.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/sample.h"
 

@@ -3,14 +3,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "core/base/draft.h"
 #include "core/base/io.h"
 #include "core/data/shard_format.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/support/scratch.h"
 
@@ -40,7 +36,7 @@ static sr_status write_sample(const char *to, uint64_t n) {
 
 /* Opens and reads everything; returns the first error. */
 static sr_status read_sample(const char *from, uint64_t n) {
-    sr_shard *s;
+    OWNED(sr_shard) *s = NULL;
     SR_TRY(sr_shard_open(&s, from, 1));
     const sr_column *ids, *ends;
     sr_status st = sr_shard_verify(s);
@@ -59,7 +55,6 @@ static sr_status read_sample(const char *from, uint64_t n) {
         if (all[i] != i * 10 + 9) st = SR_EINTERNAL;
     if (st == SR_OK && strcmp(sr_shard_meta(s, "kind"), "sample") != 0) st = SR_EINTERNAL;
     sr_free(all);
-    sr_shard_close(s);
     return st;
 }
 

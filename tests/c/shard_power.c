@@ -1,8 +1,5 @@
 /* Power cuts while a data set is written: either the old or the new file is intact, and every fsync
  * of the protocol is needed for that. */
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "core/data/shard.h"
 #include "tests/support/scratch.h"
 #include "tests/c/disk.h"

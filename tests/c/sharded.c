@@ -1,7 +1,6 @@
 /* sharded.c - an optimizer sharded over ranks equals one optimizer bit for bit. */
 #include <math.h>
 
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/c/optimizing.h"
 #include "tests/c/world.h"
@@ -42,8 +41,8 @@ static sr_status read_all(const sr_params *p, float *values, float *bf16, float 
 /* ---- one optimizer --------------------------------------------------------------------------- */
 
 static void train_whole(sr_device *d, task *t) {
-    sr_params *p;
-    sr_optim *o;
+    OWNED(sr_params) *p;
+    OWNED(sr_optim) *o;
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(t->method);
     fill_segments(segments);
@@ -51,11 +50,10 @@ static void train_whole(sr_device *d, task *t) {
     CHECK_OK(sr_params_initialise(p, 3));
     CHECK_OK(sr_optim_new(&o, p, segments, &opts));
     for (int s = 0; s < STEPS; s++) {
-        sr_tensor *loss;
+        OWNED(sr_tensor) *loss = NULL;
         CHECK_OK(draw_gradients(p, s, (sr_range){0, p->stored}));
         CHECK_OK(loss_of(&loss, d, s == BAD));
         CHECK_OK(sr_optim_step(o, 0.01, 1.0, loss));
-        sr_tensor_release(loss);
     }
     CHECK_OK(sr_optim_read_results(o));
     t->last = sr_optim_result_of(o, STEPS);
@@ -65,8 +63,6 @@ static void train_whole(sr_device *d, task *t) {
     CHECK_OK(sr_new(&t->bf16, p->stored));
     CHECK_OK(sr_new(&t->kept, p->stored));
     CHECK_OK(read_all(p, t->values, t->bf16, t->kept));
-    sr_optim_free(o);
-    sr_params_free(p);
 }
 
 /* ---- the same on ranks ----------------------------------------------------------------------- */
@@ -110,13 +106,11 @@ static sr_status compare(sr_sharded *s, const task *t, float *buffer) {
 static sr_status steps(sr_sharded *s) {
     sr_optim *o = s->optim;
     for (int n = 0; n < STEPS; n++) {
-        sr_tensor *loss = NULL;
+        OWNED(sr_tensor) *loss = NULL;
         bool bad = n == BAD && s->comm->rank == s->comm->ranks - 1;
         SR_TRY(draw_gradients(o->params, n, o->range));
         if (bad || s->comm->rank != 0) SR_TRY(loss_of(&loss, s->comm->device, bad));
-        sr_status st = sr_sharded_step(s, 0.01, 1.0, loss);
-        sr_tensor_release(loss);
-        SR_TRY(st);
+        SR_TRY(sr_sharded_step(s, 0.01, 1.0, loss));
     }
     return sr_optim_read_results(o);
 }
@@ -129,32 +123,28 @@ static sr_status check_result(const sr_optim *o, const task *t) {
 }
 
 static sr_status train_on(sr_comm *comm, sr_params *p, const task *t, float *buffer) {
-    sr_optim *o = NULL;
-    sr_sharded *s = NULL;
+    OWNED(sr_optim) *o = NULL;
+    OWNED(sr_sharded) *s = NULL;
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(t->method);
     fill_segments(segments);
     opts.range = sr_optim_cut(p, comm->rank, comm->ranks);
-    sr_status st = sr_params_initialise(p, 3);
-    if (st == SR_OK) st = sr_optim_new(&o, p, segments, &opts);
-    if (st == SR_OK) st = sr_sharded_new(&s, comm, o);
-    if (st == SR_OK) st = steps(s);
-    if (st == SR_OK) st = check_result(o, t);
-    if (st == SR_OK) st = compare(s, t, buffer);
-    sr_sharded_free(s);
-    sr_optim_free(o);
-    return st;
+    SR_TRY(sr_params_initialise(p, 3));
+    SR_TRY(sr_optim_new(&o, p, segments, &opts));
+    SR_TRY(sr_sharded_new(&s, comm, o));
+    SR_TRY(steps(s));
+    SR_TRY(check_result(o, t));
+    return compare(s, t, buffer);
 }
 
 static sr_status train_rank(sr_comm *comm, void *context) {
     const task *t = context;
-    sr_params *p;
+    OWNED(sr_params) *p = NULL;
     float *buffer;
     SR_TRY(sr_params_new(&p, comm->device, specs, COUNT, t->precision));
     sr_status st = sr_new(&buffer, 3 * t->stored);
     if (st == SR_OK) st = train_on(comm, p, t, buffer);
     sr_free(buffer);
-    sr_params_free(p);
     return st;
 }
 
@@ -163,7 +153,7 @@ static void train_part(sr_comm *comm, void *context) {
 }
 
 static void test_ranks(const sr_backend *backend, bool lamb, bool bf16) {
-    sr_device *d;
+    OWNED(sr_device) *d;
     CHECK_OK(sr_device_open(&d, backend, 0, NULL));
     task t = {.method = lamb ? SR_LAMB : SR_ADAMW, .precision = bf16 ? SR_BF16 : d->real};
     if (sr_device_computes(d, t.precision)) {
@@ -174,13 +164,12 @@ static void test_ranks(const sr_backend *backend, bool lamb, bool bf16) {
     sr_free(t.values);
     sr_free(t.bf16);
     sr_free(t.kept);
-    sr_device_close(d);
 }
 
 /* ---- memory and mistakes --------------------------------------------------------------------- */
 
 static void look_at_memory(sr_comm *comm, void *context) {
-    sr_params *p;
+    OWNED(sr_params) *p;
     sr_optim *o;
     sr_sharded *s;
     sr_segment segments[COUNT];
@@ -195,7 +184,6 @@ static void look_at_memory(sr_comm *comm, void *context) {
     CHECK_OK(sr_optim_new(&o, p, segments, &opts));
     CHECK(llabs(sr_tensor_elements(o->m) - p->stored / comm->ranks) <= SR_CHUNK);
     sr_optim_free(o);
-    sr_params_free(p);
 }
 
 static sr_status build_alone(sr_device *d) {
@@ -219,7 +207,7 @@ static sr_status build_alone(sr_device *d) {
 }
 
 static void test_allocations(void) {
-    sr_device *d;
+    OWNED(sr_device) *d;
     CHECK_OK(sr_device_open(&d, &sr_backend_cpu, 0, NULL));
     CHECK_OK(build_alone(d));
     sr_device_trim(d);
@@ -229,7 +217,6 @@ static void test_allocations(void) {
         sr_device_trim(d);
         CHECK(sr_mem_live() <= live);
     }
-    sr_device_close(d);
 }
 
 int main(void) {

@@ -1,10 +1,6 @@
 /* shares.c - the sum over shares is the binary tree by index, whoever computes which part of it. */
-#include "core/seqrun.h"
-#include "tests/support/check.h"
+#include "tests/c/owners.h"
 #include "tests/support/fail.h"
-
-OWNER(sr_params, sr_params_free)
-OWNER(sr_shares, sr_shares_free)
 
 enum { N = 100, MOST = 19 };
 
@@ -48,12 +44,10 @@ static bool grad_is(const sr_params *p, const float wanted[N]) {
 }
 
 static sr_status accumulate(sr_params *p, const float g[N]) {
-    sr_tensor *more = NULL;
+    OWNED(sr_tensor) *more = NULL;
     SR_TRY(sr_tensor_full(&more, p->device, SR_F32, 1, (int64_t[]){N}, 0));
-    sr_status st = sr_tensor_write(more, g, SR_F32);
-    if (st == SR_OK) st = p->device->backend->axpby(p->list[0].leaf->grad, more, 1, 1);
-    sr_tensor_release(more);
-    return st;
+    SR_TRY(sr_tensor_write(more, g, SR_F32));
+    return p->device->backend->axpby(p->list[0].leaf->grad, more, 1, 1);
 }
 
 static sr_status add_share(sr_shares *s, int index) {
@@ -136,15 +130,13 @@ static void test_unfinished(sr_device *d) {
 }
 
 static sr_status whole_life(sr_device *d) {
-    sr_params *p = NULL;
-    sr_shares *s = NULL;
-    sr_status st = sr_params_new(&p, d, &spec, 1, d->real);
-    if (st == SR_OK) st = sr_shares_new(&s, p);
-    if (st == SR_OK) st = sr_shares_begin(s, 8);
-    for (int i = 0; i < 8 && st == SR_OK; i++) st = add_share(s, i);
-    sr_shares_free(s);
-    sr_params_free(p);
-    return st;
+    OWNED(sr_params) *p = NULL;
+    OWNED(sr_shares) *s = NULL;
+    SR_TRY(sr_params_new(&p, d, &spec, 1, d->real));
+    SR_TRY(sr_shares_new(&s, p));
+    SR_TRY(sr_shares_begin(s, 8));
+    for (int i = 0; i < 8; i++) SR_TRY(add_share(s, i));
+    return SR_OK;
 }
 
 static void test_memory(sr_device *d) {

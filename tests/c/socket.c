@@ -1,16 +1,13 @@
 /* socket.c - local sockets, the watch that ends work early, and the limit on allocations. */
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/base/limit.h"
 #include "core/base/socket.h"
 #include "core/base/system.h"
 #include "core/base/thread.h"
 #include "core/base/watch.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 #include "tests/support/scratch.h"
 

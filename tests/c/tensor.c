@@ -1,16 +1,9 @@
 /* tensor.c - storages, scopes, layouts and the tape where Lua cannot test them: failing
  * allocations, devices closed while tensors are alive, blocks of the pool. */
 #include <math.h>
-#include <string.h>
 
-#include "core/base/mem.h"
-#include "core/tensor/backend.h"
-#include "core/tensor/grad.h"
-#include "core/tensor/ops.h"
-#include "core/tensor/plugin.h"
 #include "core/tensor/pool.h"
-#include "core/tensor/scope.h"
-#include "tests/support/check.h"
+#include "tests/c/owners.h"
 #include "tests/support/fail.h"
 
 /* ---- memory that runs out -------------------------------------------------------------------- */
@@ -131,12 +124,10 @@ done:
 }
 
 static sr_status pass_on_new_device(const sr_backend *backend) {
-    sr_device *d = NULL;
+    OWNED(sr_device) *d = NULL;
     SR_TRY(sr_device_open(&d, backend, 0, NULL));
-    sr_status st = pass(d);
-    if (st == SR_OK) st = pass(d); /* again, with memory from the pool */
-    sr_device_close(d);
-    return st;
+    SR_TRY(pass(d));
+    return pass(d); /* again, with memory from the pool */
 }
 
 /* ---- devices, scopes, tensors ---------------------------------------------------------------- */
@@ -167,8 +158,8 @@ static void test_close_under_tensors(void) {
 }
 
 static void test_views_stay_inside(void) {
-    sr_device *d = open_ref();
-    sr_tensor *t = NULL, *v = NULL;
+    OWNED(sr_device) *d = open_ref();
+    OWNED(sr_tensor) *t = NULL, *v = NULL;
     CHECK_OK(sr_tensor_full(&t, d, SR_F64, 1, (int64_t[]){10}, 0.0));
     CHECK_FAILS(sr_tensor_view(&v, t, 1, (int64_t[]){11}, (int64_t[]){1}, 0), SR_EINVAL, "view");
     CHECK_FAILS(sr_tensor_view(&v, t, 1, (int64_t[]){2}, (int64_t[]){1}, 9), SR_EINVAL, "view");
@@ -178,9 +169,6 @@ static void test_views_stay_inside(void) {
     CHECK_FAILS(sr_tensor_new(&v, d, SR_F64, 7, (int64_t[]){1, 1, 1, 1, 1, 1, 1}), SR_EINVAL, "6");
     CHECK_FAILS(sr_tensor_new(&v, d, SR_F64, 2, (int64_t[]){INT64_MAX, 64}), SR_ENOMEM, "memory");
     CHECK_OK(sr_tensor_view(&v, t, 1, (int64_t[]){10}, (int64_t[]){-1}, 9));
-    sr_tensor_release(v);
-    sr_tensor_release(t);
-    sr_device_close(d);
 }
 
 /* What a block of this many bytes takes. */
@@ -194,7 +182,7 @@ static size_t held_for(sr_device *d, size_t bytes) {
 }
 
 static void test_pool(void) {
-    sr_device *d = open_ref();
+    OWNED(sr_device) *d = open_ref();
     bool fits = true, tight = true, rising = true;
     size_t last = 0;
     for (size_t bytes = 1; bytes < 1000000; bytes += 1 + bytes / 37) {
@@ -220,7 +208,6 @@ static void test_pool(void) {
     sr_device_trim(d);
     CHECK(d->bytes_held == 0);
     CHECK_FAILS(sr_device_take(d, &a, (size_t)1 << 62), SR_ENOMEM, "cannot allocate a tensor");
-    sr_device_close(d);
 }
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */
@@ -288,9 +275,9 @@ static void test_missing_op(void) {
     poor.name = "poor";
     poor.attention = NULL;
     poor.softmax_backward = NULL;
-    sr_device *d = NULL;
-    sr_tensor *x = NULL, *y = NULL, *sum = NULL;
-    sr_layout *l = NULL;
+    OWNED(sr_device) *d = NULL;
+    OWNED(sr_tensor) *x = NULL, *y = NULL, *sum = NULL;
+    OWNED(sr_layout) *l = NULL;
     sr_backward how = {.retain = false};
     CHECK_OK(sr_device_open(&d, &poor, 0, NULL));
     CHECK_OK(sr_layout_new(&l, 1, NULL, (int32_t[]){2}, NULL, NULL, 0, 0));
@@ -301,11 +288,6 @@ static void test_missing_op(void) {
     CHECK_OK(sr_op_softmax(&y, x, 1, false));
     CHECK_OK(sr_op_reduce(&sum, y, SR_SUM, SR_ALL_DIMS, false));
     CHECK_FAILS(sr_grad_backward(1, &sum, NULL, &how), SR_EDEVICE, "softmax_backward");
-    sr_tensor_release(sum);
-    sr_tensor_release(y);
-    sr_tensor_release(x);
-    sr_layout_release(l);
-    sr_device_close(d);
 }
 
 /* A stop requested at the prompt ends a slow op with an error and without leaks. */
@@ -320,8 +302,8 @@ static void test_stop(const sr_backend *backend) {
 
 /* A world of one rank: sums and gathers are the rank's own. */
 static void test_world_of_one(void) {
-    sr_device *device;
-    sr_tensor *x, *y;
+    OWNED(sr_device) *device;
+    OWNED(sr_tensor) *x, *y;
     sr_comm comm;
     int64_t n = 3;
     float values[3] = {1, 2, 3}, back[3];
@@ -342,9 +324,6 @@ static void test_world_of_one(void) {
     CHECK_FAILS(sr_comm_receive(&comm, x, 1), SR_EINVAL, "no rank 1 in a world of 1");
     CHECK_FAILS(sr_comm_broadcast(&comm, x, 2), SR_EINVAL, "no rank 2");
     sr_comm_close(&comm);
-    sr_tensor_release(x);
-    sr_tensor_release(y);
-    sr_device_close(device);
 }
 
 int main(void) {

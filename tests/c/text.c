@@ -1,16 +1,13 @@
 /* text.c - malformed vocabularies, failing allocations, tokenizers shared by threads. */
 #include <pthread.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
-#include "core/base/mem.h"
 #include "core/unicode/chars.h"
 #include "core/tokenizer/encode.h"
 #include "core/text/sentence.h"
 #include "core/tokenizer/train.h"
 #include "core/unicode/utf8.h"
-#include "tests/support/check.h"
 #include "tests/support/fail.h"
 
 OWNER(sr_vocab, sr_vocab_release)
@@ -62,7 +59,7 @@ static void too_many_lines(void) {
 }
 
 static void lookups(void) {
-    sr_vocab *v;
+    OWNED(sr_vocab) *v, *again = NULL;
     CHECK_OK(sr_vocab_load(&v, GOLDEN "vocab.txt"));
     CHECK(sr_vocab_size(v) == 30522);
     long wrong = 0;
@@ -76,12 +73,9 @@ static void lookups(void) {
     CHECK(sr_vocab_special(v, SR_TOKEN_MASK) == 103);
     char path[] = "/tmp/seqrun-vocab-XXXXXX";
     int fd = mkstemp(path);
-    sr_vocab *again = NULL;
     CHECK_OK(sr_vocab_save(v, path));
     CHECK_OK(sr_vocab_load(&again, path));
     CHECK(sr_vocab_fingerprint(again) == sr_vocab_fingerprint(v));
-    sr_vocab_release(again);
-    sr_vocab_release(v);
     close(fd);
     unlink(path);
 }
@@ -94,7 +88,7 @@ static sr_status tokenize_twice(sr_vocab *v, bool spans) {
         "and one of more than a hundred characters: "
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-    sr_tokenizer *t;
+    OWNED(sr_tokenizer) *t = NULL;
     sr_tokens k = {.want_spans = spans};
     SR_TRY(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true, .specials = true}));
     sr_status st = SR_OK;
@@ -104,7 +98,6 @@ static sr_status tokenize_twice(sr_vocab *v, bool spans) {
         if (st != SR_OK && k.count != before) st = SR_EINTERNAL;
     }
     sr_tokens_free(&k);
-    sr_tokenizer_release(t);
     return st;
 }
 
@@ -132,14 +125,13 @@ static sr_status scenario_train(void) {
 }
 
 static sr_status scenario_sentences(void) {
-    sr_source *s;
+    OWNED(sr_source) *s = NULL;
     sr_sentences *q = NULL;
     SR_TRY(open_gz(&s));
     sr_sentence one = {.event = SR_TEXT_SENTENCE};
     sr_status st = sr_sentences_new(&q, s, NULL);
     while (st == SR_OK && one.event != SR_TEXT_END) st = sr_sentences_next(q, &one);
     sr_sentences_free(q);
-    sr_source_close(s);
     return st;
 }
 
@@ -157,7 +149,7 @@ static sr_status scenario_records(void) {
                             .number = 0.5};
     sr_condition both = {.kind = SR_WHERE_AND, .left = &is_english, .right = &is_good};
     sr_source_opts opts = {.line_limit = 16, .records = {.field = "text", .where = &both}};
-    sr_source *s;
+    OWNED(sr_source) *s = NULL;
     sr_line line = {.ends = true};
     size_t size = 0;
     SR_TRY(sr_source_open(&s, &records_path, 1, &opts));
@@ -168,7 +160,6 @@ static sr_status scenario_records(void) {
     } while (st == SR_OK && line.bytes != NULL);
     sr_source_counts c = sr_source_count(s);
     if (st == SR_OK && (size != 50 || c.records != 3 || c.left_out != 1)) st = SR_EINTERNAL;
-    sr_source_close(s);
     return st;
 }
 
@@ -213,8 +204,8 @@ static void every_character(void) {
         if (cp % 50 == 0) fputc('\n', f);
     }
     CHECK(fclose(f) == 0);
-    sr_source *s;
-    sr_vocab *v = NULL;
+    OWNED(sr_source) *s;
+    OWNED(sr_vocab) *v = NULL;
     sr_vocab_train_counts counts;
     sr_vocab_train_opts opts = {.size = 2100, .alphabet = 1000};
     CHECK_OK(sr_source_open(&s, (const char *[]){path}, 1, NULL));
@@ -222,8 +213,6 @@ static void every_character(void) {
     CHECK(counts.words > 20000 && counts.out_of_reach > 10000);
     CHECK(sr_vocab_id(v, "!", 1) == SR_TOKEN_SPECIALS && sr_vocab_id(v, "z", 1) > 0);
     CHECK(sr_vocab_id(v, "\xF0\x9F\x98\x80", 4) == -1);
-    sr_vocab_release(v);
-    sr_source_close(s);
     unlink(path);
 }
 
@@ -342,10 +331,9 @@ int main(void) {
     CHECK_SPARED(false, scenario_sentences());
     CHECK_SPARED(false, scenario_records());
     CHECK_SPARED(false, scenario_train());
-    sr_vocab *v; /* loading it has its own scenario */
+    OWNED(sr_vocab) *v; /* loading it has its own scenario */
     CHECK_OK(sr_vocab_load(&v, GOLDEN "vocab.txt"));
     CHECK_SPARED(false, scenario_encode(v));
-    sr_vocab_release(v);
     every_character();
     ideographs_stand_alone();
     unknown_marks_are_counted();

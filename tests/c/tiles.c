@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-#include "core/base/mem.h"
-#include "core/base/rng.h"
-#include "tests/support/check.h"
+#include "tests/c/owners.h"
 #include "tests/support/fail.h"
+
+OWNER(sr_tiles, sr_tiles_free)
 
 enum { SETS = 10000, MOST = 64 };
 
@@ -124,7 +124,7 @@ static bool owners_hold_blocks(const sr_tiles *t) {
 }
 
 static void check_layout(const sr_layout *l) {
-    sr_tiles *t = NULL;
+    OWNED(sr_tiles) *t = NULL;
     CHECK_OK(sr_tiles_new(&t, l));
     sr_tile_run both[] = {t->wide, t->narrow};
     CHECK(covers(l, t, both, 2, SR_GROUP_LIMIT + 1, INT32_MAX, SR_TILE_WIDE));
@@ -137,23 +137,20 @@ static void check_layout(const sr_layout *l) {
     CHECK(t->count == t->groups.first + t->groups.count);
     for (int32_t i = 0; i < t->wide.count; i++)
         if (t->tile[t->wide.first + i].rows <= SR_TILE_ROWS) CHECK(!"a wide tile is half empty");
-    sr_tiles_free(t);
 }
 
 static void test_random_sets(void) {
     for (uint32_t set = 0; set < SETS; set++) {
-        sr_layout *l = draw(set);
+        OWNED(sr_layout) *l = draw(set);
         check_layout(l);
-        sr_layout_release(l);
     }
 }
 
 static sr_tiles *tiles_of(int32_t n, const int32_t *len) {
-    sr_layout *l = NULL;
+    OWNED(sr_layout) *l = NULL;
     sr_tiles *t = NULL;
     CHECK_OK(sr_layout_new(&l, n, NULL, len, NULL, NULL, 0, 1));
     CHECK_OK(sr_tiles_new(&t, l));
-    sr_layout_release(l);
     return t;
 }
 
@@ -164,20 +161,18 @@ static void test_lengths(void) {
                 {64, 0, 1, 1, 0},  {65, 1, 0, 2, 0},  {128, 1, 0, 2, 0}, {129, 1, 1, 3, 0},
                 {192, 1, 1, 3, 0}, {193, 2, 0, 4, 0}, {512, 4, 0, 8, 0}, {8192, 64, 0, 128, 0}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-        sr_tiles *t = tiles_of(1, &want[i].len);
+        OWNED(sr_tiles) *t = tiles_of(1, &want[i].len);
         CHECK(t->wide.count == want[i].wide && t->narrow.count == want[i].narrow);
         CHECK(t->blocks.count == want[i].blocks && t->groups.count == want[i].groups);
         CHECK(t->owners.count == (want[i].blocks > 0));
-        sr_tiles_free(t);
     }
-    sr_tiles *none = tiles_of(0, NULL);
+    OWNED(sr_tiles) *none = tiles_of(0, NULL);
     CHECK(none->count == 0 && none->slack_count == 0);
-    sr_tiles_free(none);
 }
 
 /* The split of n sequences. */
 static sr_split split_of(int32_t n, const int32_t *len, int heads, int kv_heads, int64_t reach) {
-    sr_tiles *t = tiles_of(n, len);
+    OWNED(sr_tiles) *t = tiles_of(n, len);
     sr_split split;
     CHECK_OK(sr_tiles_split(&split, t, heads, kv_heads, 264, reach));
     int32_t blocks = 0;
@@ -185,7 +180,6 @@ static sr_split split_of(int32_t n, const int32_t *len, int heads, int kv_heads,
         blocks += (t->tile[t->owners.first + i].rows + SR_TILE_ROWS - 1) / SR_TILE_ROWS;
     CHECK(blocks == split.blocks && split.sequences + split.before <= t->owners.count);
     CHECK(split.sequences > 0 || split.before == 0);
-    sr_tiles_free(t);
     return split;
 }
 
@@ -209,7 +203,7 @@ static void test_split(void) {
 }
 
 static void test_memory(void) {
-    sr_layout *l = draw(5);
+    OWNED(sr_layout) *l = draw(5);
     int64_t before = sr_mem_live();
     sr_tiles *t;
     sr_status st;
@@ -217,7 +211,6 @@ static void test_memory(void) {
         sr_tiles_free(t);
         CHECK(sr_mem_live() == before);
     }
-    sr_layout_release(l);
 }
 
 int main(void) {

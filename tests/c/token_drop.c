@@ -2,8 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/seqrun.h"
-#include "tests/support/check.h"
+#include "tests/c/owners.h"
 #include "tests/support/fail.h"
 
 enum { SEQUENCES = 40, LONGEST = 200, ROWS = 128 * 64 };
@@ -58,12 +57,11 @@ static void test_alone(const sr_layout *l) {
     memset(keep, 0, sizeof keep);
     CHECK_OK(sr_token_drop_mark(keep, l, &o));
     for (int s = 0; s < l->sequences; s++) {
-        sr_layout *alone;
+        OWNED(sr_layout) *alone;
         memset(own, 0, sizeof own);
         CHECK_OK(sr_layout_new(&alone, 1, NULL, &l->len[s], &l->uid[s], &l->epoch[s], 0, l->seed));
         CHECK_OK(sr_token_drop_mark(own, alone, &o));
         CHECK(memcmp(own, keep + l->start[s], (size_t)l->len[s]) == 0);
-        sr_layout_release(alone);
     }
 }
 
@@ -72,14 +70,13 @@ static void test_even(void) {
     enum { N = 20, DRAWS = 4000 };
     int hits[N] = {0}, same = 0;
     for (uint32_t u = 0; u < DRAWS; u++) {
-        sr_layout *l;
+        OWNED(sr_layout) *l;
         uint8_t a[N] = {0}, b[N] = {0};
         sr_token_drop_opts o = {0.5, 1, false, false}, other = {0.5, 2, false, false};
         CHECK_OK(sr_layout_new(&l, 1, NULL, (int32_t[]){N}, &u, NULL, 0, 5));
         CHECK_OK(sr_token_drop_mark(a, l, &o));
         CHECK_OK(sr_token_drop_mark(b, l, &other));
         for (int i = 0; i < N; i++) hits[i] += a[i], same += a[i] == b[i];
-        sr_layout_release(l);
     }
     /* five deviations of a fair coin */
     for (int i = 0; i < N; i++) CHECK(abs(hits[i] - DRAWS / 2) < 5 * sqrt(DRAWS) / 2);

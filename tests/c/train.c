@@ -2,16 +2,10 @@
  * disk errors. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
 
-#include "core/seqrun.h"
-#include "tests/support/check.h"
+#include "tests/c/owners.h"
 #include "tests/support/fail.h"
 #include "tests/support/scratch.h"
-
-OWNER(sr_device, sr_device_close)
-OWNER(sr_params, sr_params_free)
 
 static const sr_param_spec specs[] = {
     {.name = "word", .ndim = 2, .shape = {5, 3}, .std = 0.02, .pad_rows_to = 8},
@@ -50,8 +44,8 @@ static sr_status round_trip(sr_params *p, const char *path) {
 }
 
 static sr_status whole_life(sr_device *device, bool lamb) {
-    sr_params *p = NULL;
-    sr_optim *o = NULL;
+    OWNED(sr_params) *p = NULL;
+    OWNED(sr_optim) *o = NULL;
     sr_segment segments[COUNT] = {{0}};
     for (int i = 0; i < COUNT; i++) segments[i].rate = 1;
     sr_optim_opts opts = {.method = lamb ? SR_LAMB : SR_ADAMW,
@@ -60,15 +54,12 @@ static sr_status whole_life(sr_device *device, bool lamb) {
                           .eps = 1e-6,
                           .power = 1,
                           .max_skipped = 3};
-    sr_status st = sr_params_new(&p, device, specs, COUNT, device->real);
-    if (st == SR_OK) st = sr_params_initialise(p, 3);
-    if (st == SR_OK) st = sr_optim_new(&o, p, segments, &opts);
-    if (st == SR_OK) st = sr_optim_step(o, 0.1, 1.0, NULL);
-    if (st == SR_OK) st = sr_optim_read_results(o);
-    if (st == SR_OK) st = round_trip(p, at("params"));
-    sr_optim_free(o);
-    sr_params_free(p);
-    return st;
+    SR_TRY(sr_params_new(&p, device, specs, COUNT, device->real));
+    SR_TRY(sr_params_initialise(p, 3));
+    SR_TRY(sr_optim_new(&o, p, segments, &opts));
+    SR_TRY(sr_optim_step(o, 0.1, 1.0, NULL));
+    SR_TRY(sr_optim_read_results(o));
+    return round_trip(p, at("params"));
 }
 
 /* If any allocation fails, there is a clean error, and no memory is leaked. */
@@ -96,7 +87,8 @@ static void test_layout(void) {
 static void test_bf16(const sr_backend *backend, bool lamb) {
     enum { N = 6 };
     OWNED(sr_device) *d;
-    sr_tensor *t[5], *low, *norms; /* t: value, grad, m, v, result */
+    OWNED(sr_tensor) *low, *norms;
+    sr_tensor *t[5]; /* value, grad, m, v, result */
     double start[N] = {1, -2, 3, 0.1, 5, 6}, gradient[N] = {1, -1, 2, 0.5, 7, 7};
     double result[5] = {1, 1}, value[N], copy[N];
     const sr_segment segments[] = {{.size = 4, .rate = 1, .trust = true},
@@ -136,8 +128,6 @@ static void test_bf16(const sr_backend *backend, bool lamb) {
         CHECK(copy[i] == (frozen ? 9 : sr_bf16_to_f32(sr_bf16_from_f32((float)value[i]))));
     }
     for (int i = 0; i < 5; i++) sr_tensor_release(t[i]);
-    sr_tensor_release(low);
-    sr_tensor_release(norms);
 }
 
 /* ---- growing files --------------------------------------------------------------------------- */

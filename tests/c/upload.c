@@ -1,16 +1,7 @@
 /* upload.c - batches and layouts on a device: one upload, every array whole, nothing left behind.
  */
-#include <string.h>
-
-#include "core/base/mem.h"
-#include "core/tensor/backend.h"
-#include "core/tensor/batch_on.h"
-#include "core/tensor/layout_on.h"
-#include "core/tensor/scope.h"
-#include "tests/support/check.h"
+#include "tests/c/owners.h"
 #include "tests/support/fail.h"
-
-OWNER(sr_device, sr_device_close)
 
 enum { ROWS = 128, ITEMS = 3, WIDE = 2 };
 

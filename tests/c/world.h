@@ -12,8 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "core/seqrun.h"
-#include "tests/support/check.h"
+#include "tests/c/owners.h"
 
 enum { WORLD_MOST = 16 };
 
