@@ -4,9 +4,6 @@
  * articles, has single spaces between its words only, and is its own normal form. */
 #include "core/text/answer.h"
 
-#include <stdbool.h>
-#include <string.h>
-
 #include "core/unicode/utf8.h"
 #include "tests/fuzz/fuzz.h"
 

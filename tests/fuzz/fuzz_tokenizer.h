@@ -1,11 +1,9 @@
 /* fuzz_tokenizer.h - small tokenizer.json files drawn from bytes, and what holds for all of them.
  */
-#ifndef SR_TESTS_FUZZ_TOKENIZER_H
-#define SR_TESTS_FUZZ_TOKENIZER_H
+#pragma once
 
 #include <jansson.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include "core/tokenizer/tokenizer.h"
 #include "core/unicode/text_run.h"
@@ -261,5 +259,3 @@ static inline void fuzz_pretokenizer_step(fuzz_maker *m) {
         fuzz_put(m, "{\"type\":\"Punctuation\",\"behavior\":\"%s\"}", behaviors[fuzz_draw(m, 5)]);
     }
 }
-
-#endif

@@ -2,11 +2,6 @@
  * makes a data set that opens.
  *
  * The first byte is the number of bytes of .bin, which stand at the end. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "core/data/carried.h"
 #include "core/data/dataset.h"
 #include "core/data/indexed.h"
@@ -21,7 +16,8 @@ static void clean(void) {
     sr_tokenizer_release(tokenizer);
 }
 
-static void begin(void) {
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    (void)argc, (void)argv;
     fuzz_folder(folder);
     snprintf(idx, sizeof idx, "%s/a.idx", folder);
     snprintf(bin, sizeof bin, "%s/a.bin", folder);
@@ -29,11 +25,6 @@ static void begin(void) {
     FUZZ_CHECK(sr_tokenizer_load(&tokenizer, "tests/data/inputs/vocab.txt",
                                  &(sr_tokenizer_opts){.lowercase = true}) == SR_OK);
     atexit(clean);
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv) {
-    (void)argc, (void)argv;
-    begin();
     return 0;
 }
 

@@ -2,8 +2,6 @@
  *
  * The result is UTF-8 and does not depend on whether places are kept, places lie in the text, and a
  * normal form stays as it is. */
-#include <string.h>
-
 #include "core/tokenizer/normalizer.h"
 #include "tests/fuzz/fuzz_tokenizer.h"
 

@@ -3,8 +3,6 @@
  *
  * Pieces lie in the text in order, whole characters before ByteLevel, and do not depend on whether
  * places are kept.  The programs of known patterns find what PCRE2 finds. */
-#include <string.h>
-
 #include "core/tokenizer/pretokenizer.h"
 #include "tests/fuzz/fuzz_tokenizer.h"
 

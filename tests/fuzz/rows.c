@@ -4,22 +4,7 @@
  * larger than its limit, lines count upwards, and cells written as CSV read back as they were. */
 #include "core/text/rows.h"
 
-#include <string.h>
-
-#include "core/base/io.h"
 #include "tests/fuzz/fuzz.h"
-
-static const uint8_t *input;
-static size_t input_left, step;
-
-static ssize_t feed(int fd, void *bytes, size_t size) {
-    (void)fd;
-    size_t n = input_left < size ? input_left : size;
-    if (n > step) n = step;
-    memcpy(bytes, input, n);
-    input += n, input_left -= n;
-    return (ssize_t)n;
-}
 
 static sr_rows *open_rows(const sr_rows_opts *opts) {
     sr_rows *r;
@@ -45,9 +30,9 @@ static size_t write_quoted(uint8_t *out, const sr_row *row) {
 static void check_round_trip(const sr_row *row, size_t size) {
     size_t room = 2 * size + 3 * row->count + 16;
     uint8_t *text = malloc(room);
-    const uint8_t *before = input;
-    size_t left = input_left;
-    input = text, input_left = write_quoted(text, row);
+    const uint8_t *before = fuzz_input;
+    size_t left = fuzz_left;
+    fuzz_input = text, fuzz_left = write_quoted(text, row);
     sr_rows *r = open_rows(&(sr_rows_opts){.format = SR_ROWS_QUOTED, .limit = room});
     sr_row again;
     FUZZ_CHECK(sr_rows_next(r, &again) == SR_OK && again.count == row->count);
@@ -56,7 +41,7 @@ static void check_round_trip(const sr_row *row, size_t size) {
                    memcmp(again.cells[i].bytes, row->cells[i].bytes, row->cells[i].size) == 0);
     sr_rows_close(r);
     free(text);
-    input = before, input_left = left;
+    fuzz_input = before, fuzz_left = left;
 }
 
 static size_t check_row(const sr_row *row, size_t limit) {
@@ -73,10 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     sr_rows_opts opts = {.format = (sr_rows_format)(bytes[0] & 3),
                          .delimiter = bytes[0] & 4 ? ';' : 0,
                          .limit = bytes[0] & 8 ? 4096 : 16 + (size_t)(bytes[0] >> 4)};
-    step = 1 + (size_t)bytes[1];
-    input = bytes + 2, input_left = size - 2;
+    fuzz_most = 1 + (size_t)bytes[1];
+    fuzz_input = bytes + 2, fuzz_left = size - 2;
     sr_io saved = sr_io_now;
-    sr_io_now.read = feed;
+    sr_io_now.read = fuzz_feed;
     sr_rows *r = open_rows(&opts);
     sr_row row;
     sr_status st;

@@ -2,23 +2,8 @@
  *
  * The first byte chooses limits and format, the second the size of reads.  No sentence is longer
  * than its limit, none is empty or has white space at its ends, and the bytes add up. */
-#include <string.h>
-
-#include "core/base/io.h"
 #include "core/text/sentence.h"
 #include "tests/fuzz/fuzz.h"
-
-static const uint8_t *input;
-static size_t input_left, step;
-
-static ssize_t feed(int fd, void *bytes, size_t size) {
-    (void)fd;
-    size_t n = input_left < size ? input_left : size;
-    if (n > step) n = step;
-    memcpy(bytes, input, n);
-    input += n, input_left -= n;
-    return (ssize_t)n;
-}
 
 static bool is_blank(uint8_t byte) {
     return byte == ' ' || (byte >= '\t' && byte <= '\r');
@@ -36,13 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
                              .any_bytes = (bytes[0] & 16) != 0};
     sr_sentences_opts opts = {bytes[0] & 32 ? SR_TEXT_LINES : SR_TEXT_PROSE,
                               16 + (size_t)(bytes[0] >> 6) * 50};
-    step = 1 + (size_t)bytes[1];
-    input = bytes + 2, input_left = size - 2;
+    fuzz_most = 1 + (size_t)bytes[1];
+    fuzz_input = bytes + 2, fuzz_left = size - 2;
     sr_source *s;
     sr_sentences *q;
     sr_sentence one = {.event = SR_TEXT_SENTENCE};
     sr_io saved = sr_io_now;
-    sr_io_now.read = feed;
+    sr_io_now.read = fuzz_feed;
     FUZZ_CHECK(sr_source_open(&s, (const char *[]){"/dev/null"}, 1, &source) == SR_OK);
     FUZZ_CHECK(sr_sentences_new(&q, s, &opts) == SR_OK);
     size_t given = 0;

@@ -2,8 +2,6 @@
  *
  * The first byte chooses the options; the ids with and without offsets, and those of a slow greedy
  * match over sr_words(), must be the same. */
-#include <string.h>
-
 #include "core/tokenizer/tokenizer.h"
 #include "tests/fuzz/fuzz.h"
 

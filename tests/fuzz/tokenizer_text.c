@@ -1,7 +1,5 @@
 /* tokenizer_text.c - a text for a tokenizer that stays: the first byte chooses one of those in the
  * corpus of tokenizer_json, with special tokens read or as text. */
-#include <string.h>
-
 #include "core/base/directory.h"
 #include "core/base/file.h"
 #include "tests/fuzz/fuzz_tokenizer.h"

@@ -3,8 +3,6 @@
 #include "lua/bind/lcheck.c"
 #include "lua/bind/lyaml.c"
 
-#include <stdlib.h>
-
 #include "tests/fuzz/fuzz.h"
 
 static void check_node(lua_State *L, int depth) {
