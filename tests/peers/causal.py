@@ -8,11 +8,10 @@ Numbers are computed in f64 with SDPA attention, one sequence at a time; gradien
 import copy
 import json
 import pathlib
-import tempfile
 
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from tokenizers import AddedToken, decoders, pre_tokenizers, processors
 
 import family_models as families
@@ -59,17 +58,6 @@ def compute(model, sequences):
     return loss, torch.cat(logits), torch.cat(hidden)
 
 
-def gradients(model):
-    zero = {n: p.grad for n, p in model.named_parameters()}
-    model = copy.deepcopy(model)
-    with torch.no_grad():
-        for name, p in model.named_parameters():
-            p.copy_(zero[name])
-    with tempfile.TemporaryDirectory() as folder:
-        model.save_pretrained(folder)
-        return load_file(folder + "/model.safetensors")
-
-
 def tokenizer(folder):
     tok, _ = families.bpe([], ["<|endoftext|>"], families.V - 1)
     while tok.get_vocab_size() < families.V:
@@ -96,7 +84,8 @@ def write(name, more):
     exact = copy.deepcopy(model).double()
     loss, logits, hidden = compute(exact, sequences)
     loss.backward()
-    tensors = {"logits": logits, "hidden": hidden} | {"grad." + k: v for k, v in gradients(exact).items()}
+    gradients = families.as_written(exact, {n: p.grad for n, p in exact.named_parameters()})
+    tensors = {"logits": logits, "hidden": hidden} | {"grad." + k: v for k, v in gradients.items()}
     save_file({k: v.float().contiguous() for k, v in tensors.items()}, folder / "golden.safetensors",
               metadata={"format": "pt"})
     exact.zero_grad()

@@ -95,20 +95,9 @@ def replaced(model, sequences):
     return loss, torch.cat(logits), torch.cat(hidden)
 
 
-def as_written(model, values):
-    """Tensors by the names of the file that Transformers writes; values by the model's own names."""
-    model = copy.deepcopy(model)
-    with torch.no_grad():
-        for name, p in model.named_parameters():
-            p.copy_(values[name])
-    with tempfile.TemporaryDirectory() as folder:
-        model.save_pretrained(folder)
-        return load_file(folder + "/model.safetensors")
-
-
 def gradients(model):
     zero = {n: p.grad if p.grad is not None else torch.zeros_like(p) for n, p in model.named_parameters()}
-    return as_written(model, zero)
+    return families.as_written(model, zero)
 
 
 def error(found, wanted):
@@ -129,7 +118,7 @@ def task_of(name, task, model, sequences):
         one.save_pretrained(folder)
         written = load_file(folder + "/model.safetensors")
         config = json.loads(pathlib.Path(folder, "config.json").read_text())
-    base = as_written(model, dict(model.named_parameters()))
+    base = families.as_written(model, dict(model.named_parameters()))
     tensors = {f"task.{task}.{key}": value for key, value in written.items()
                if key not in base or not torch.equal(base[key], value)}
     one = one.double()

@@ -1,11 +1,13 @@
-"""Small random models of every family with a tokenizer, for families.py and families_roundtrip.py.
+"""Small random models of every family with a tokenizer, for families.py, families_roundtrip.py and causal.py.
 
 Weights are so large that attention is far from flat, norms and biases far from 1 and 0: errors show.
 """
 import copy
+import tempfile
 
 import torch
 import transformers
+from safetensors.torch import load_file
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 V = 64
@@ -218,6 +220,17 @@ def write_tokenizer(name, folder):
     assert tok.get_vocab_size() == V
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tok, **names)
     fast.save_pretrained(folder)
+
+
+def as_written(model, values):
+    """Tensors by the names of the file that Transformers writes; values by the model's own names."""
+    model = copy.deepcopy(model)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(values[name])
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        return load_file(folder + "/model.safetensors")
 
 
 def follow(model, compute, sequences):
