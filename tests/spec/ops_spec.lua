@@ -365,3 +365,13 @@ describe("topk", function()
     end)
   end
 end)
+
+each_device("sample is keyed by all 32 bits of a sequence and of an epoch", function()
+  local logits, seen, high = sr.zeros(1, 100000), {}, 1 << 31
+  for _, key in ipairs { { high, 0 }, { high + 1, 0 }, { 2 * high - 1, 0 }, { 3, high }, { 3, 2 * high - 1 } } do
+    local layout = sr.layout { lens = { 1 }, uids = { key[1] }, epochs = { key[2] }, seed = 4 }
+    local id = sr.ops.sample(logits, { 0 }, layout):totable()[1]
+    assert.is_nil(seen[id])
+    seen[id] = true
+  end
+end)

@@ -219,6 +219,9 @@ function ops.cross_entropy(logits, labels, weights)
   return coarse.cross_entropy(logits, labels, weights)
 end
 
+---The bits of a number of 32 bits as i32, whose upper half is negative.
+local function signed(x) return x < 1 << 31 and x or x - (1 << 32) end
+
 ---A class for each row of logits, drawn from their softmax: keyed by the seed, the sequence and the place in it, so
 ---that packing does not change it.  Nothing is recorded.
 ---@param logits seqrun.Tensor (M, C)
@@ -236,7 +239,7 @@ function ops.sample(logits, rows, layout, seed)
     local owner = owners[row + 1]
     if not owner or owner < 0 then check.fail("sample: rows[%d] is %s, which no sequence owns", m, tostring(row)) end
     local at = 3 * m - 2
-    keys[at], keys[at + 1], keys[at + 2] = positions[row + 1], uids[owner + 1], epochs[owner + 1]
+    keys[at], keys[at + 1], keys[at + 2] = positions[row + 1], signed(uids[owner + 1]), signed(epochs[owner + 1])
   end
   local int = { dtype = "i32", device = logits:device() }
   local made = #rows > 0 and tensor.tensor(keys, int):reshape(-1, 3) or tensor.zeros(0, 3, int)
