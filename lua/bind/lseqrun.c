@@ -4,22 +4,6 @@
 
 #include "lua/bind/lcheck.h"
 
-int luaopen_seqrun_core_batch(lua_State *L);
-int luaopen_seqrun_core_comm(lua_State *L);
-int luaopen_seqrun_core_data(lua_State *L);
-int luaopen_seqrun_core_edit(lua_State *L);
-int luaopen_seqrun_core_json(lua_State *L);
-int luaopen_seqrun_core_metric(lua_State *L);
-int luaopen_seqrun_core_ops(lua_State *L);
-int luaopen_seqrun_core_pack(lua_State *L);
-int luaopen_seqrun_core_socket(lua_State *L);
-int luaopen_seqrun_core_sys(lua_State *L);
-int luaopen_seqrun_core_tensor(lua_State *L);
-int luaopen_seqrun_core_text(lua_State *L);
-int luaopen_seqrun_core_train(lua_State *L);
-int luaopen_seqrun_core_yaml(lua_State *L);
-
-/* One line per module, in the order of the layers. */
 /* The modules in the order of the layers, and their parts: each registers its classes and adds its
  * functions to the table of the module, which is on top of the stack. */
 /* clang-format off */
