@@ -117,7 +117,7 @@ $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
 # What the comments of lua/bind say of the C modules, for help and editors.
 $(BUILD)/meta: $(BIND) .make/annotations.lua | $(BUILD)/seqrun
 	@rm -rf $@ && mkdir -p $@
-	$(call say,meta $@)$(BUILD)/seqrun .make/annotations.lua $@
+	$(call say,meta $@)$(BUILD)/seqrun .make/annotations.lua $@ || { rm -rf $@; exit 1; }
 
 # The program's version and build flags; rewritten only when they change.
 $(BUILD)/version.h: FORCE

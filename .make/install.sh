@@ -28,7 +28,8 @@ find lua/seqrun recipes -type f ! -name '*.o' | while read -r f; do copy "$share
 chmod 755 "$share/seqrun/recipes/demo.sh"
 for f in "$build"/meta/*.lua; do install -D -m 644 "$f" "$share/seqrun/lua/seqrun/meta/${f##*/}"; done
 # The headers of programs and of plug-ins, with what they include: the others are internal.
-copy "$prefix/include/seqrun" $(${CC:-cc} -I. -MM core/seqrun.h core/tensor/plugin.h | tr -s ' \\' '\n\n' | grep '^core/' | sort -u)
+headers=$(${CC:-cc} -I. -MM core/seqrun.h core/tensor/plugin.h) # a failure ends the script
+copy "$prefix/include/seqrun" $(printf "%s\n" "$headers" | tr -s ' \\' '\n\n' | grep '^core/' | sort -u)
 copy "$doc" README.md LICENSE docs/*.md docs/*/*
 "$build/seqrun" help --html >"$doc/api.html"
 for c in $printed; do
