@@ -76,6 +76,7 @@ end, "real_tokens")]])
     local steps = rehearsal({ update = loader:next(), loader = loader, model = model, begin = function() end },
       function(micros, _, rows, whole) told = { #micros, rows, whole } end)
     for _, update in steps do
+      assert.same({ 1, 1 }, { update.count, update:batch(1).sequences }) -- what an objective sees
       for batch in update:batches() do assert.equal(1, batch.sequences) end
     end
     assert.same({ 50, 128, 512 }, told)

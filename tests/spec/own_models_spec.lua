@@ -244,6 +244,21 @@ describe("a regression head on a column of floats", function()
     local function weights(out) return sys.hash_file(out .. "/step-000000009/model.safetensors") end
     assert.equal(weights(whole), weights(cut))
   end)
+
+  it("has an objective, which begins and finishes each update", function()
+    local text = REGRESSION:gsub("run:start { ", [[
+local calls, objective = {}, {}
+function objective:begin(update) calls[#calls + 1] = "begin " .. update.count end
+function objective:losses(batch)
+  calls[#calls + 1] = "losses"
+  return model:losses(batch)
+end
+function objective:finish(ranks) calls[#calls + 1] = ranks:several() and "several" or "finish" end
+%0objective = objective, ]]):gsub("  for batch in", "  run:before(update)\n%0")
+      :gsub("local losses = model:losses", "local losses = run:losses") .. 'print(table.concat(calls, " "))\n'
+    local out = works(run("objective", text, "objective", scored, "--max-steps", "2", "batch.micro_packs=1000"))
+    assert.matches("begin 1 losses finish begin 1 losses finish\n", out)
+  end)
 end)
 
 it("a model of two networks is a short recipe with losses of its own, in their order", function()

@@ -22,7 +22,8 @@ end
 
 ---What the config switches on in the encoder, unless the recipe has done so.
 local function switch_on(self, cfg, given, steps)
-  local model, encoder = given.model, given.model.encoder or {}
+  local model = given.model
+  local encoder = type(model.encoder) == "table" and model.encoder or {}
   local function add(key, part, name)
     if not part then return end
     self.list[#self.list + 1], self.needs.before = part, key

@@ -145,8 +145,8 @@ end
 ---@param update seqrun.Update
 ---@param ended? fun()
 function Ranks:share_out(update, ended)
-  if self.size == 1 then return end
-  update.rank, update.ranks, update.ended = self.rank, self.size, ended
+  update.ended = ended
+  if self.size > 1 then update.rank, update.ranks = self.rank, self.size end
 end
 
 ---"2 (mpi); shares of an update by rank: 1-3, 4-5; batch.shares=6 would be even".

@@ -29,6 +29,7 @@ end
 ---@return integer? rows that are measured; nil: the whole micro-batch
 ---@return integer rows of the micro-batch
 local function part_of(t, update)
+  if not t.loader.update_of or not t.loader.draws_by then return update, nil, 0 end -- a loader of one's own
   local scope <close> = tensor.scope()
   local batch = update:batch(1)
   local flops = t.model.flops and t.model:flops(batch) or 0
@@ -45,8 +46,9 @@ end
 
 ---An update that returns only the first micro-batch of `part`, and calls `done` when asked for the next.
 local function shortened(update, part, done)
+  local other = part ~= update
   return setmetatable({
-    batches = function()
+    count = other and 1 or nil, batch = other and function() return part:batch(1) end or nil, batches = function()
       part.stores = update.stores
       local batches, given = part:batches(), false
       return function()

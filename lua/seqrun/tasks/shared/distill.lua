@@ -55,7 +55,9 @@ local function refuse(text, ...) failure.raise("config", "distill.from: " .. tex
 
 ---Fails unless the teacher reads what the student reads, and predicts the same tokens.
 local function check_fit(cfg, facts, student, corpus)
-  if not student:head("mlm") then refuse("the model has no masked-LM head, which learns from the teacher") end
+  if not student.head or not student:head("mlm") then
+    refuse("the model has no masked-LM head, which learns from the teacher")
+  end
   if not facts.family_heads.mlm or facts.kind then refuse("%s has no masked-LM head to learn from", facts.path) end
   local theirs, message, code = checkpoint.vocabulary.read(facts.path)
   if message then failure.raise(code, "distill.from: %s", message) end

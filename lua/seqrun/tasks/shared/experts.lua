@@ -91,6 +91,7 @@ Gate.__index = Gate
 function experts.gate(cfg, encoder, steps)
   local group = cfg.gate
   if not group or group.temperature == 1 then return nil end
+  if not encoder then failure.raise("config", "gate.temperature: the model has no encoder; leave it out") end
   local d = encoder.design
   local problem = keys.dropout_problem(d.layers, keys.most(d.experts.counts), d.dropout.inner)
   if problem then failure.raise("config", "gate.temperature: while the gate is dense, %s", problem) end
