@@ -32,7 +32,7 @@ local schema = c.map {
   { "dev", c.number { default = 0.1, min = 0.01, max = 0.5, doc = "fraction of the definitions in dev.tsv" } },
   { "seed", c.integer { default = 1, min = 0, doc = "of the choice of definitions, and of those in dev.tsv" } },
 }
-local cfg, request = require("seqrun.run.settings") { recipe = arg, schema = schema }
+local cfg, request = require("seqrun.run.settings") { recipe = arg, schema = schema, folder = true }
 local out = cfg.out
 
 ---The domains that are wanted, by number.

@@ -493,9 +493,9 @@ it("the recipe for WordNet writes definitions with their domains, each on the sa
   for _, domain in ipairs { 5, 13 } do
     lines[#lines + 1] = ("00000099 %02d n 01 word 0 000 | in two domains"):format(domain)
   end
-  local folder = lab.folder .. "/wordnet"
+  local folder = lab.folder .. "/wordnet-3.0"
   assert(sys.make_dirs(folder))
-  put("wordnet/data.noun", table.concat(lines, "\n") .. "\n")
+  put("wordnet-3.0/data.noun", table.concat(lines, "\n") .. "\n")
   local function go(...)
     local words = { "recipes/data/wordnet.lua", "folder=" .. folder, "--out", folder, "dev=0.3", ... }
     assert.equal(0, (program.run(words)))

@@ -11,15 +11,18 @@ local RUN_ONLY = {
   resume = "--resume", max_steps = "--max-steps", new_rate = "--new-rate", json_log = "--json-log", force = "--force",
 }
 
----What a recipe writes: --out names the file, or the directory of the file that `out` of the config names.
-local function output_of(request, out)
+---What a recipe writes: --out names the file, or the directory of the file that `out` of the config names; or a
+---directory, if `out` is one.
+local function output_of(request, out, folder)
   if not request.out or type(out) ~= "string" then return out end
-  local name = out:match("[^/]*$")
-  return request.out:match("%.%w+$") == name:match("%.%w+$") and request.out or request.out .. "/" .. name
+  local name, extension = out:match("([^/]*)$"), request.out:match("%.%w+$")
+  local is_file = extension and extension == name:match("%.%w+$") and not sys.is_dir(request.out)
+  return (folder or is_file) and request.out or request.out .. "/" .. name
 end
 
 ---The values, with what --out means for `out`, and the options of the command line.
----@param spec { recipe: string[], schema: table, rules?: table[] } recipe: the global `arg`
+---@param spec { recipe: string[], schema: table, rules?: table[], folder?: boolean } recipe: the global `arg`; folder:
+---  `out` is a directory
 ---@return table values
 ---@return table request
 return function(spec)
@@ -34,6 +37,6 @@ return function(spec)
   end
   sys.signals("work")
   output.survive(not request.dry_run)
-  loaded.values.out = output_of(request, loaded.values.out)
+  loaded.values.out = output_of(request, loaded.values.out, spec.folder)
   return loaded.values, request
 end
