@@ -329,5 +329,7 @@ describe("a fine-tuning recipe", function()
       local out = works(recipe("config=" .. path, "--explain"))
       assert.matches("task +classify", out)
     end
+    local broken = program.write(folder, "broken.yaml", "seed: 1\nrate: { peak: 1\ntask: classify\n")
+    exits(2, "broken.yaml:3:", recipe("config=" .. broken))
   end)
 end)

@@ -1,9 +1,10 @@
 -- choose.lua - the task of a recipe that serves several, from the words of its command line.
 
 local failure = require("seqrun.base.failure")
+local problems = require("seqrun.config.problems")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
-local yaml = require("seqrun.core.yaml")
+local tree = require("seqrun.config.tree")
 
 ---The values of words such as task=NAME, config=FILE, --resume=DIR, --out DIR.
 local function words_of(words)
@@ -20,11 +21,11 @@ end
 
 ---The task that a config file names.
 local function task_in(path)
-  local content = path and sys.exists(path) and failure.must(sys.read_file(path, 1 << 20)) or ""
-  local root = yaml.parse(content)
-  for _, entry in ipairs(root and root.kind == "map" and root or {}) do
-    if entry.key.value == "task" and entry.value.kind == "scalar" then return entry.value.value end
-  end
+  if not path or not sys.exists(path) then return nil end
+  local content, found = failure.must(sys.read_file(path, 1 << 20)), problems.new()
+  local task = tree.read(content, problems.file_source(path, content), found).by_name.task
+  if task and task.value.kind == "scalar" then return task.value.value end
+  if #found > 0 then failure.raise("config", "%s", tostring(found)) end
 end
 
 ---The same, unless it is code: a config may be somebody else's.
