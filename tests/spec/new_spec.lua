@@ -80,30 +80,20 @@ end)
 
 describe("a recipe", function()
   it("names the config that it looked for, when keys are missing", function()
-    local folder = program.folder()
-    local recipe = program.write(folder, "alone.lua", sys.read_file("recipes/pretrain.lua"))
-    local code, _, err = run { recipe }
-    sys.remove(folder)
-    assert.equal(2, code)
-    assert.matches("no config file was read: .*/alone.yaml does not exist; write it, or pass config=FILE\n$", err)
+    local recipe = program.write(program.folder(), "alone.lua", sys.read_file("recipes/pretrain.lua"))
+    exits(2, "no config file was read: .*/alone.yaml does not exist; write it, or pass config=FILE\n$", run { recipe })
   end)
 
   it("with a model larger than the machine is refused with the bytes that it needs", function()
     local huge = "sr.nn.bert { hidden_size = 1 << 20, num_attention_heads = 32, num_hidden_layers = 96 }"
-    local code, _, err = run { "-e", huge }
-    assert.equal(4, code)
-    assert.matches("^seqrun: [%d,]+ parameters and their gradients need [%d.]+ GiB, but .* has [%d.]+ GiB; use a "
-      .. "smaller model, a device with more memory, or several ranks, which share the moments\n$", err)
+    exits(4, "^seqrun: [%d,]+ parameters and their gradients need [%d.]+ GiB, but .* has [%d.]+ GiB; use a "
+      .. "smaller model, a device with more memory, or several ranks, which share the moments\n$", run { "-e", huge })
   end)
 
   it("that fails names its own lines, with a guess for a mistyped name", function()
-    local folder = program.folder()
-    local recipe = program.write(folder, "bad.lua", "local sr = require 'seqrun'\nlocal function inner(x)\n"
+    local recipe = program.write(program.folder(), "bad.lua", "local sr = require 'seqrun'\nlocal function inner(x)\n"
       .. "  local head = sr.nn.heads.clasify(x)\n  return head\nend\nlocal y = inner {}\nprint(y)\n")
-    local code, _, err = run { recipe }
-    sys.remove(folder)
-    assert.equal(1, code)
-    assert.matches("bad.lua:3: [^\n]*'clasify'[^\n]*; did you mean 'classify'%?\n", err)
+    local _, err = exits(1, "bad.lua:3: [^\n]*'clasify'[^\n]*; did you mean 'classify'%?\n", run { recipe })
     assert.matches("bad.lua:3 in function 'inner': local head = sr.nn.heads.clasify%(x%)\n", err)
     assert.matches("bad.lua:6 at its top level: local y = inner {}\n$", err)
   end)

@@ -1,6 +1,7 @@
 -- Models: what a config may hold, encoders alone, heads of one's own, losses by name.
 
 local sr = require("seqrun")
+local fails = require("tests.support.fails")
 local support = require("tests.support.bert")
 
 local SMALL = {
@@ -8,20 +9,13 @@ local SMALL = {
   max_position_embeddings = 64,
 }
 
-local function with(changes)
-  local config = {}
-  for _, from in ipairs { SMALL, changes or {} } do
-    for key, value in pairs(from) do config[key] = value end
-  end
-  return config
-end
+local function with(changes) return require("tests.support.with")(SMALL, changes) end
 
 local function refused(config, ...)
-  local good, message = pcall(function()
+  local message = fails.raising("", function()
     local bert = sr.nn.bert(config)
     return bert
   end)
-  assert.is_false(good)
   for _, part in ipairs { ... } do assert.truthy(message:find(part, 1, true), message) end
   return message
 end
@@ -59,9 +53,7 @@ describe("the config of a model", function()
         pretrained = function() sr.nn.pretrained("tests/data/model/tiny", { precision = precision }) end,
         params = function() sr.params.new({ { name = "w", shape = { 2 } } }, { precision = precision }) end,
       } do
-        local good, message = pcall(make)
-        assert.is_false(good, name)
-        assert.matches("nn_spec.lua:%d+: [%w.]+: precision [^\n]*f32[^\n]*bf16", message)
+        fails.raising("nn_spec.lua:%d+: [%w.]+: precision [^\n]*f32[^\n]*bf16", make)
       end
     end
   end)

@@ -2,6 +2,7 @@
 
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
+local with = require "tests.support.with"
 
 local folder = require("tests.support.program").folder()
 
@@ -26,8 +27,7 @@ end)
 
 local function open(options)
   local given = { data = fixed, by = "sequences", max_len = 64, sequences = 32, seed = 3, prefetch = 0 }
-  for key, value in pairs(options or {}) do given[key] = value end
-  return assert(sr.data.loader(given))
+  return assert(sr.data.loader(with(given, options)))
 end
 
 ---What each sequence of an update holds after masking, with its masked positions and labels, in rising order.
@@ -207,8 +207,7 @@ it("a loader of some shares makes them as a loader of all would, with the denomi
   } do
     local function part(given)
       given.sequences = 60
-      for key, value in pairs(options) do given[key] = value end
-      return open(given)
+      return open(with(given, options))
     end
     local function range(first, last) return part { share_range = { first, last } } end
     local all, parts = part {}, { range(1, 1), range(2, 3), range(4, 9) }
@@ -279,9 +278,7 @@ describe("stages", function()
   it("change at totals, draw what they let through, and resume in any of them", function()
     for _, by in ipairs { "packs", "sequences" } do
       local function stages(options)
-        local given = { by = by, stages = STAGES, sequences = 40, micro_packs = 3 }
-        for key, value in pairs(options or {}) do given[key] = value end
-        return open(given)
+        return open(with({ by = by, stages = STAGES, sequences = 40, micro_packs = 3 }, options))
       end
       local loader, cursors, want, reached = stages { threads = 3, prefetch = 3 }, {}, {}, {}
       for i = 1, 26 do

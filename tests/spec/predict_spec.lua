@@ -52,8 +52,7 @@ local KINDS = {
 
 local function predictor(kind, options)
   local o = { tokenizer = task_model.tokenizer(), max_len = 64, rows = 300 }
-  for key, value in pairs(options or {}) do o[key] = value end
-  return sr.predict.new(task_model.new(KINDS[kind].head), o)
+  return sr.predict.new(task_model.new(KINDS[kind].head), require("tests.support.with")(o, options))
 end
 
 local function near(a, b, path)
@@ -185,15 +184,15 @@ describe("the command", function()
   end
 
   it("predict labels lines, pairs and objects", function()
-    local code, out, err = program.run({ "predict", path, "--text" }, { input = "the\n \nit is here" })
+    local out = exits(3, "1 line could not be used: standard input:2: the text is empty",
+      program.run({ "predict", path, "--text" }, { input = "the\n \nit is here" }))
     local list = lines_of(out)
     assert.same({ 3, 3, "it is here" }, { #list, list[3].line, list[3].text })
-    assert.same({ 3, "the text is empty" }, { code, list[2].error }) -- a label of no text would mean nothing
-    assert.matches("1 line could not be used: standard input:2: the text is empty", err)
+    assert.equal("the text is empty", list[2].error) -- a label of no text would mean nothing
     local label = sr.must(sr.predict.open(dir))
     assert.near(label:one("it is here").probability, list[3].probability, 2e-6)
-    code, out = program.run({ "predict", path, "--pair" }, { input = "the\tit is\n" })
-    assert.same({ 0, 1 }, { code, #lines_of(out) })
+    out = program.ok({ "predict", path, "--pair" }, { input = "the\tit is\n" })
+    assert.equal(1, #lines_of(out))
     local _, same = program.run({ "predict", path, "--format", "jsonl" },
       { input = '{"text":"the","pair":"it is","id":"q7"}\n' })
     assert.same({ lines_of(out)[1].probability, "q7" }, { lines_of(same)[1].probability, lines_of(same)[1].id })
@@ -203,29 +202,26 @@ describe("the command", function()
     local sys = require("seqrun.core.sys")
     assert(sys.make_dirs(path .. "/trainer"))
     assert(sys.write_file(path .. "/trainer/config.yaml", "columns: {pair: reply}\n"))
-    local code, _, err = program.run({ "predict", path }, { input = "the\n" })
-    assert.equal(0, code)
+    local _, err = program.ok({ "predict", path }, { input = "the\n" })
     assert.matches("trained on pairs %(columns.pair=reply%).* pass %-%-pair\n$", err)
     exits(3, "1 field; expected text, pair", program.run({ "predict", path, "--pair" }, { input = "the\nthe\tit\n" }))
-    local out
-    code, out, err = program.run({ "predict", path, "--format", "jsonl" }, -- objects have the columns of the run
-      { input = '{"text":"the","reply":"it is"}\n{"text":"the","pair":"it is"}\n' })
+    -- objects have the columns of the run
+    local out = exits(3, "", program.run({ "predict", path, "--format", "jsonl" },
+      { input = '{"text":"the","reply":"it is"}\n{"text":"the","pair":"it is"}\n' }))
     os.remove(path .. "/trainer/config.yaml")
     local list = lines_of(out)
-    assert.same({ 3, "string" }, { code, type(list[1].label) }, err)
+    assert.equal("string", type(list[1].label))
     assert.matches("^no 'reply', which columns.pair names", list[2].error)
   end)
 
   it("predict reads the named columns of a table, and writes a submission", function()
     local file = program.write(dir, "new.tsv", "id\tsentence\n7\tthe\n9\tit is here\n")
     local words = { "predict", path, file, "columns.text=sentence", "columns.id=id" }
-    local code, out = program.run(words)
-    local list = lines_of(out)
-    assert.same({ 0, 2, "7", "9", 3 }, { code, #list, list[1].id, list[2].id, list[2].line })
+    local list = lines_of((program.ok(words)))
+    assert.same({ 2, "7", "9", 3 }, { #list, list[1].id, list[2].id, list[2].line })
     local target = dir .. "/submission.tsv"
     table.move({ "--submission", target }, 1, 2, #words + 1, words)
-    code, out = program.run(words)
-    assert.same({ 0, "" }, { code, out })
+    assert.equal("", (program.ok(words)))
     local wanted = ("index\tprediction\n7\t%s\n9\t%s\n"):format(list[1].label, list[2].label)
     assert.equal(wanted, require("seqrun.core.sys").read_file(target))
     os.remove(target)
@@ -247,8 +243,8 @@ describe("the command", function()
       },
     } } } } })
     local words = { "predict", squad, file, "--null-threshold", "1e9" }
-    local code, out, err = program.run(words)
-    assert.same({ 0, "" }, { code, err })
+    local out, err = program.ok(words)
+    assert.equal("", err)
     local list = lines_of(out)
     local answer = sr.must(sr.predict.open(squad, { null_threshold = 1e9 }))
     local same = answer:one({ question = text(3, 1), context = context }).answer
@@ -277,39 +273,33 @@ describe("the command", function()
   it("predict uses the head that is named, of a checkpoint with several", function()
     local tags = heads.tokens { outputs = 2, prefix = "t_" }
     local both = task_model.save(dir .. "/both", task_model.new(KINDS.classify.head, tags))
-    local code, out = program.run({ "predict", both }, { input = "the it" })
-    assert.same({ 0, "string" }, { code, type(lines_of(out)[1].label) })
-    code, out = program.run({ "predict", both, "--head", "tags" }, { input = "the it" })
-    assert.same({ 0, 2 }, { code, #lines_of(out)[1].tags })
-    local _, _, err = program.run({ "predict", both, "--head", "tag" }, { input = "the it" })
+    local one = { input = "the it" }
+    assert.equal("string", type(program.json({ "predict", both }, one).label))
+    assert.equal(2, #program.json({ "predict", both, "--head", "tags" }, one).tags)
+    local _, _, err = program.run({ "predict", both, "--head", "tag" }, one)
     assert.matches("no head 'tag'; it has label, tags", err)
   end)
 
   it("predict goes on after a line that cannot be used, and says so", function()
-    local code, out, err = program.run({ "predict", path, "--format", "jsonl" },
-      { input = '{"text":"the"}\n{"txt":1}\n[]\n{"text":\n{"text":"it"}\n' })
+    local words = "3 lines could not be used, the first is standard input:2: 'text' must be a string; see `error`"
+    local out = exits(3, words, program.run({ "predict", path, "--format", "jsonl" },
+      { input = '{"text":"the"}\n{"txt":1}\n[]\n{"text":\n{"text":"it"}\n' }))
     local list = lines_of(out)
-    assert.same({ 3, 5 }, { code, #list })
+    assert.equal(5, #list)
     assert.equal("'text' must be a string", list[2].error)
     assert.matches("not a JSON object", list[4].error)
     assert.equal("string", type(list[5].label))
-    assert.matches("3 lines could not be used, the first is standard input:2: 'text' must be a string; see `error`",
-      err)
-    code, out = program.run({ "predict", path }, { input = "the\n\xff\0\n" })
-    assert.same({ 3, 2 }, { code, #lines_of(out) })
+    assert.equal(2, #lines_of((exits(3, "", program.run({ "predict", path }, { input = "the\n\xff\0\n" })))))
   end)
 
   it("encode writes the same vectors to standard output and to a file", function()
     local input = "the\nit is here\nit\n" .. text(200, 1) .. "\n"
-    local code, out, err = program.run({ "encode", path, "--pool", "mean" }, { input = input })
-    assert.equal(0, code)
+    local out, err = program.ok({ "encode", path, "--pool", "mean" }, { input = input })
     assert.matches("1 text was truncated to 64 tokens", err)
     local list = lines_of(out)
     local file = dir .. "/vectors.safetensors"
-    local report
-    code, report = program.run({ "encode", path, "--out", file, "--json" }, { input = input })
-    assert.same({ 0, 4, 1, 32 }, { code, json.decode(report).texts, json.decode(report).truncated,
-      json.decode(report).size })
+    local report = program.json({ "encode", path, "--out", file, "--json" }, { input = input })
+    assert.same({ 4, 1, 32 }, { report.texts, report.truncated, report.size })
     local vectors = sr.must(sr.checkpoint.read_tensors(file)).embeddings
     assert.same({ 4, 32 }, vectors:shape())
     for i, row in ipairs(vectors:totable()) do
@@ -332,14 +322,13 @@ describe("the command", function()
 
   it("encode takes the named column of a table, and says that an unnamed header is read as a row", function()
     local file = program.write(dir, "named.csv", "text,stars\nit is here,5\n,4\n")
-    local code, out, err = program.run { "encode", path, file }
-    assert.same({ 3, 3 }, { code, #lines_of(out) })
-    assert.matches("warning: %S+named.csv:1: 'text, stars' is read as a row; if it is a header, name its columns: "
-      .. "columns.text=NAME\n", err)
+    local out = exits(3, "warning: %S+named.csv:1: 'text, stars' is read as a row; if it is a header, name its "
+      .. "columns: columns.text=NAME\n", program.run { "encode", path, file })
+    assert.equal(3, #lines_of(out))
     local alone = lines_of(select(2, program.run({ "encode", path }, { input = "it is here\n" })))
-    out, err = exits(3, "", program.run { "encode", path, file, "columns.text=text" })
+    local named, err = exits(3, "", program.run { "encode", path, file, "columns.text=text" })
     assert.is_nil(err:find("warning", 1, true))
-    local list = lines_of(out)
+    local list = lines_of(named)
     assert.same({ 2, alone[1].embedding, "the text is empty" }, { #list, list[1].embedding, list[2].error })
     refuses(2, "encode: lines have no columns; add %-%-format tsv, csv or jsonl",
       program.run({ "encode", path, "columns.text=text" }, { input = "it\n" }))
@@ -461,12 +450,12 @@ describe("the command", function()
   end)
 
   it("encode goes on after a line that cannot be used, and says so", function()
-    local code, out, err = program.run({ "encode", path }, { input = "the\n\xff\nit\n" })
+    local out = exits(3, "1 line could not be used: standard input:2: .*see `error` in the output",
+      program.run({ "encode", path }, { input = "the\n\xff\nit\n" }))
     local list = lines_of(out)
-    assert.same({ 3, 3, 2 }, { code, #list, list[2].line })
+    assert.same({ 3, 2 }, { #list, list[2].line })
     assert.matches("invalid UTF%-8", list[2].error)
     assert.same(lines_of(select(2, program.run({ "encode", path }, { input = "it" })))[1].embedding, list[3].embedding)
-    assert.matches("1 line could not be used: standard input:2: .*see `error` in the output", err)
     assert.equal(3, (program.run({ "encode", path }, { input = "\xff\n" })))
   end)
 

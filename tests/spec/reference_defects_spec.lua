@@ -32,8 +32,7 @@ end
 
 local function open(options)
   local given = { data = fixed, max_len = 32, seed = 3, prefetch = 0, targets = { "label" } }
-  for key, value in pairs(options) do given[key] = value end
-  return sr.must(sr.data.loader(given))
+  return sr.must(sr.data.loader(require("tests.support.with")(given, options)))
 end
 
 ---Uids of an update in the order of its batches, and the sizes of these.

@@ -8,7 +8,7 @@ local small = require("tests.support.small")
 local summary = require("seqrun.report.summary")
 local sys = require("seqrun.core.sys")
 
-local works = program.works
+local refuses, works = program.refuses, program.works
 
 local folder, corpus, first, second
 
@@ -223,10 +223,7 @@ describe("a report", function()
 
   it("refuses what is not a run, too many runs, and a file that cannot be written", function()
     local function refused(exit, part, ...)
-      local code, out, err = report(...)
-      assert.equal(exit, code, err)
-      assert.equal("", out)
-      holds(err, { part })
+      local _, err = refuses(exit, part, report(...))
       assert.equal(1, select(2, err:gsub("\n", "")))
     end
     refused(3, "no such directory", folder .. "/none")

@@ -19,12 +19,10 @@ local function run(...)
 end
 
 local function config_of(sequences, more)
-  local cfg = {
+  return require("tests.support.with")({
     batch = { sequences = sequences }, data = { max_len = 512 }, init = {}, precision = "f32",
     model = { hidden_size = 768, num_hidden_layers = 12, intermediate_size = 3072 },
-  }
-  for key, value in pairs(more or {}) do cfg[key] = value end
-  return cfg
+  }, more)
 end
 
 describe("batch.micro_packs: auto", function()

@@ -1,5 +1,6 @@
 -- Learning rates as functions of the step, at values computed by hand.
 
+local raising = require("tests.support.fails").raising
 local schedule = require("seqrun.schedule")
 
 local function at(rate, ...)
@@ -88,9 +89,7 @@ describe("schedule", function()
 
   it("reports invalid numbers at the caller's line", function()
     local function fails(words, f, t)
-      local ok, message = pcall(function() local rate = f(t) return rate end)
-      assert.is_false(ok)
-      assert.truthy(message:find(words, 1, true), message)
+      local message = raising(words, function() local rate = f(t) return rate end)
       assert.truthy(message:find("schedule_spec.lua", 1, true), message)
     end
     fails("warmup is 10 of 10 steps; lower warmup or raise total", schedule.poly, { peak = 1, warmup = 10, total = 10 })

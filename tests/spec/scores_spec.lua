@@ -164,10 +164,7 @@ describe("a score", function()
       { function() scores.calibration({ 1 }, { true }, 0) end,
         "scores.calibration: bins must be an integer from 1 to 10000, got 0" },
     } do
-      local good, message = pcall(case[1])
-      assert.is_false(good, case[2])
-      assert.matches("scores_spec.lua:%d+: [^\n]*$", message)
-      assert.truthy(message:find(case[2], 1, true), message)
+      assert.matches("scores_spec.lua:%d+: [^\n]*$", require("tests.support.fails").raising(case[2], case[1]))
     end
     assert.equal(0.5, scores.accuracy(text, { "a", "c" })) -- any values that can be equal
   end)

@@ -4,7 +4,6 @@ local evaluate = require("seqrun.run.evaluation.evaluate")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sr = require("seqrun")
-local sys = require("seqrun.core.sys")
 local task_model = require("tests.support.task_model")
 
 local heads, scores = sr.nn.heads, sr.scores
@@ -19,7 +18,6 @@ end
 describe("an evaluation", function()
   local dir
   before_each(function() dir = program.folder() end)
-  after_each(function() sys.remove(dir) end)
 
   ---The data set of some records, as JSON lines or a given file.
   local function read(task, records, options)
@@ -29,8 +27,7 @@ describe("an evaluation", function()
       task = task, files = { program.write(dir, "data.jsonl", table.concat(lines, "\n") .. "\n") },
       out = dir .. "/data.sqr", vocab = task_model.VOCAB, columns = { text = "text", label = "label" },
     }
-    for key, value in pairs(options or {}) do given[key] = value end
-    sr.must(sr.data.read(given))
+    sr.must(sr.data.read(require("tests.support.with")(given, options)))
     return sr.must(sr.data.open(dir .. "/data.sqr", { held = 0 }))
   end
 

@@ -16,8 +16,7 @@ bert:initialise(5)
 
 local function update_of(options)
   local given = { data = corpus, max_len = 64, packs = 8, seed = 3, prefetch = 0 }
-  for key, value in pairs(options) do given[key] = value end
-  return assert(sr.data.loader(given)):next()
+  return assert(sr.data.loader(require("tests.support.with")(given, options))):next()
 end
 
 ---Gradients by name after all micro-batches.

@@ -2,11 +2,7 @@
 local sr = require "seqrun"
 local strict = require "seqrun.base.strict"
 
-local function message_of(fn)
-  local ok, message = pcall(fn)
-  assert.is_false(ok)
-  return message
-end
+local function message_of(fn) return require("tests.support.fails").raising("", fn) end
 
 describe("an unknown field", function()
   local params = sr.params.new { { name = "w", shape = { 3, 3 } } }

@@ -20,8 +20,7 @@ end
 
 local function chart(series, more)
   local o = { title = "loss", x = { label = "step" }, y = { label = "nats" }, series = series }
-  for key, value in pairs(more or {}) do o[key] = value end
-  return svg.chart(o)
+  return svg.chart(require("tests.support.with")(o, more))
 end
 
 describe("a chart", function()

@@ -27,6 +27,12 @@ local function run(command, input, shell)
   return out, code, err
 end
 
+---Of a command line that fails: its exit code, nothing on stdout, and these words.
+local function refuses(wanted, words, command)
+  local out, code, err = run(command)
+  program.refuses(wanted, words, code, out, err)
+end
+
 describe("the tokenizer", function()
   local vocab = assert(text.vocab(VOCAB))
   local uncased = assert(text.tokenizer { vocab = vocab })
@@ -189,18 +195,12 @@ describe("seqrun tokenize", function()
   end)
 
   it("has an exit code and a message for every failure", function()
-    local out, code, err = run("tokenize --ids --vocab " .. folder .. "/none")
-    assert.same({ "", 3 }, { out, code })
-    assert.matches("cannot open", err)
-    out, code = run("tokenize --ids --vocab " .. VOCAB .. " " .. folder .. "/none")
-    assert.same({ "", 3 }, { out, code })
-    out, code = run("tokenize --ids")
-    assert.same({ "", 2 }, { out, code })
+    refuses(3, "cannot open", "tokenize --ids --vocab " .. folder .. "/none")
+    refuses(3, "", "tokenize --ids --vocab " .. VOCAB .. " " .. folder .. "/none")
+    refuses(2, "", "tokenize --ids")
     for _, command in ipairs { "tokenize --ids --vocab " .. VOCAB, "vocab --out " .. folder .. "/v " .. VOCAB } do
       for _, threads in ipairs { "0", "1e3", "1025", "many" } do
-        out, code, err = run(command .. " --threads " .. threads)
-        assert.same({ "", 2 }, { out, code })
-        assert.matches("is not an integer from 1 to 1024", err)
+        refuses(2, "is not an integer from 1 to 1024", command .. " --threads " .. threads)
       end
     end
     local full = table.pack(run("tokenize --vocab " .. VOCAB .. " --ids", "hello", ">/dev/full"))
@@ -305,13 +305,10 @@ describe("a trained vocabulary", function()
     assert.equal(100, #assert(text.vocab(out)))
     local report = json.decode((run(("vocab --size 100 --json --out %s %s"):format(out, corpus))))
     assert.equal(text.vocab(out):fingerprint(), report.fingerprint)
-    local err
-    said, code, err = run(("vocab --size 100 --json --out %s/no/such/v %s"):format(folder, corpus))
-    assert.same({ "", 5 }, { said, code })
-    assert.matches("no/such/v: cannot create .* its directory does not exist; create it first", err)
-    said, code, err = run(("vocab --out %s nowhere.txt"):format(folder)) -- known before the text is looked for
-    assert.same({ "", 5 }, { said, code })
-    assert.matches("name a file, not a directory", err)
+    refuses(5, "no/such/v: cannot create .* its directory does not exist; create it first",
+      ("vocab --size 100 --json --out %s/no/such/v %s"):format(folder, corpus))
+    -- known before the text is looked for
+    refuses(5, "name a file, not a directory", ("vocab --out %s nowhere.txt"):format(folder))
   end)
 end)
 

@@ -2,6 +2,7 @@
 
 local core = require("seqrun.core.text")
 local json = require("seqrun.core.json")
+local none = require("tests.support.none")
 local program = require("tests.support.program")
 local write_json = require("seqrun.checkpoint.tokenizer_json")
 
@@ -85,17 +86,11 @@ it("a directory gives its tokenizer.json, with roles from the files beside it", 
   assert.equal(100, t:special("mask"))
   assert.equal(t:id("the"), t:special("cls"))
   program.write(folder, "tokenizer_config.json", '{"mask_token":"<nothing>"}')
-  local none, message, code = core.load_tokenizer(folder)
-  assert.is_nil(none)
-  assert.equal("data", code)
-  assert.matches("tokenizer_config.json: mask_token is '<nothing>', which is not a token", message, 1, true)
+  none("data", "tokenizer_config.json: mask_token is '<nothing>', which is not a token", core.load_tokenizer(folder))
 end)
 
 it("a directory is refused without a tokenizer", function()
-  local none, message, code = core.load_tokenizer("tests/data")
-  assert.is_nil(none)
-  assert.equal("missing", code)
-  assert.matches("tests/data: no tokenizer.json and no vocab.txt", message, 1, true)
+  none("missing", "tests/data: no tokenizer.json and no vocab.txt", core.load_tokenizer("tests/data"))
 end)
 
 describe("a tokenizer.json of", function()
@@ -200,13 +195,10 @@ describe("a tokenizer.json of", function()
 end)
 
 describe("a tokenizer.json is refused", function()
-  local function refused(change, ...)
+  local function refused(change, words)
     local made = json.decode(read(DATA .. "kinds/roberta.json"))
     change(made)
-    local none, message, code = core.parse_tokenizer(json.encode(made), "t.json")
-    assert.is_nil(none)
-    assert.equal("data", code)
-    for _, part in ipairs { ... } do assert.matches(part, message, 1, true) end
+    none("data", words, core.parse_tokenizer(json.encode(made), "t.json"))
   end
 
   it("by the name and the place of what is not supported", function()
@@ -233,9 +225,7 @@ describe("a tokenizer.json is refused", function()
     refused(function(t) t.added_tokens[1].id = 7 end, "added_tokens[0] has the id 7; '<s>' would have 0")
     refused(function(t) t.post_processor.cls = json.array { "<s>", 99999 } end, "post_processor has the id 99999")
     refused(function(t) t.added_tokens[1].special = "yes" end, "added_tokens[0].special is neither true nor false")
-    local none, message = core.parse_tokenizer('{"model": {', "t.json")
-    assert.is_nil(none)
-    assert.matches("^t.json:1:", message)
+    none(nil, "^t.json:1:", core.parse_tokenizer('{"model": {', "t.json"))
   end)
 end)
 

@@ -1,5 +1,7 @@
 -- Schedules of values: formulas, limits, the latch, saved state, what is refused, how they are drawn.
 
+local fails = require("tests.support.fails")
+local program = require("tests.support.program")
 local schedule = require("seqrun.schedule")
 
 local function values(s, ...)
@@ -9,9 +11,7 @@ local function values(s, ...)
 end
 
 local function refused(words, t)
-  local ok, message = pcall(function() local s = schedule.new(t) return s end)
-  assert.is_false(ok)
-  assert.truthy(message:find(words, 1, true), message)
+  local message = fails.raising(words, function() local s = schedule.new(t) return s end)
   assert.truthy(message:find("value_schedule_spec.lua", 1, true), message)
 end
 
@@ -179,12 +179,8 @@ describe("config keys of a schedule", function()
     assert.equal(100, loaded.values.curriculum.rarity.max)
     assert.truthy(loaded:explain():find("curriculum.rarity.max", 1, true))
     assert.truthy(loaded:explain():find("curriculum.length%s+none"))
-    local path = os.tmpname()
-    local file = assert(io.open(path, "w"))
-    file:write(loaded:dump())
-    file:close()
+    local path = program.write(program.folder(), "dump.yaml", loaded:dump())
     local again = assert(c.load { schema = schema, file = path })
-    os.remove(path)
     assert.same(loaded.values, again.values)
     assert.same({}, loaded:differences(again))
     local paths = {}
@@ -193,11 +189,9 @@ describe("config keys of a schedule", function()
   end)
 
   it("are refused by the path of the key", function()
-    local _, message = load("curriculum.length.min=64", "curriculum.length.max=100", "curriculum.length.total=10")
-    assert.truthy(message:find("curriculum.length: max is 100, which is not a multiple of quantum 8", 1, true), message)
-    _, message = load("mask.rate=0")
-    assert.truthy(message:find("mask.rate: max is 0; a fraction must be above 0", 1, true), message)
-    _, message = load("mask.rate=much")
-    assert.truthy(message:find("a number", 1, true), message)
+    fails.returning(nil, "curriculum.length: max is 100, which is not a multiple of quantum 8",
+      load("curriculum.length.min=64", "curriculum.length.max=100", "curriculum.length.total=10"))
+    fails.returning(nil, "mask.rate: max is 0; a fraction must be above 0", load("mask.rate=0"))
+    fails.returning(nil, "a number", load("mask.rate=much"))
   end)
 end)

@@ -1,17 +1,16 @@
 -- labelled.lua - a folder for specs of labelled files: a vocabulary, files, and sr.data.read on them.
 
+local program = require "tests.support.program"
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
-local labelled = { folder = os.tmpname() }
-os.remove(labelled.folder)
+local labelled = { folder = program.folder() }
 labelled.vocab = labelled.folder .. "/vocab.txt"
 
 ---Words are tokens if they are in the list, else they are spelled.
 local WORDS = "the a garden rain was fine it she he good bad who what where walked in london emma yes no day"
 
 function labelled.setup()
-  assert(sys.make_dirs(labelled.folder))
   local lines = { "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]" }
   for byte = 33, 126 do
     local char = string.char(byte)
@@ -22,19 +21,12 @@ function labelled.setup()
   assert(sys.write_file(labelled.vocab, table.concat(lines, "\n") .. "\n"))
 end
 
-function labelled.teardown() assert(sys.remove(labelled.folder)) end
-
 ---Writes a file of the folder; its path.
-function labelled.put(name, text)
-  local path = labelled.folder .. "/" .. name
-  assert(sys.write_file(path, text))
-  return path
-end
+function labelled.put(name, text) return program.write(labelled.folder, name, text) end
 
 ---sr.data.read on a file of the folder: the data set and the report, or nil, message without the folder, code.
 function labelled.read(options)
-  local given = { vocab = labelled.vocab, out = labelled.folder .. "/out.sqr" }
-  for key, value in pairs(options) do given[key] = value end
+  local given = require("tests.support.with")({ vocab = labelled.vocab, out = labelled.folder .. "/out.sqr" }, options)
   local report, message, code = sr.data.read(given)
   if not report then
     assert(not sys.exists(given.out), "a data set was written")
