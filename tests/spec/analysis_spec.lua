@@ -1,7 +1,6 @@
 -- Metrics of a data set: their values, files, order; what is refused; work that was stopped.
 
 local fails = require "tests.support.fails"
-local json = require "seqrun.core.json"
 local program = require "tests.support.program"
 local rarity = require "tests.support.rarity"
 local small = require "tests.support.small"
@@ -73,8 +72,7 @@ describe("rarity", function()
     local sequences = {}
     for i, row in ipairs(rows) do sequences[i] = row.ids end
     local got, facts = rarity { sequences = sequences, padded_counts = head.padded_counts, max_seq = head.max_seq }
-    assert.equal(head.denominator, facts.denominator)
-    assert.equal(head.seqlen_coefficient, facts.seqlen_coefficient)
+    assert.same({ head.denominator, head.seqlen_coefficient }, { facts.denominator, facts.seqlen_coefficient })
     assert.is_true(#rows >= 6)
     for i, row in ipairs(rows) do
       local own = got[i]
@@ -129,8 +127,7 @@ describe("a metric", function()
     local half = length:percentile(50)
     assert.is_true(length:upto(half) >= #order / 2 and length:upto(half - 1) < #order / 2)
     assert.equal(length:upto(half), length:upto(half + 0.5))
-    assert.equal(length:least(), length:percentile(0))
-    assert.equal(length:most(), length:percentile(100))
+    assert.same({ length:least(), length:most() }, { length:percentile(0), length:percentile(100) })
   end)
 
   it("gives the same bytes on any number of threads", function()
@@ -246,15 +243,12 @@ describe("a metric of one's own", function()
     sr.must(sr.data.write { out = folder .. "/more.sqr", vocab = vocab, examples = examples, columns = {} })
     local words = { "analyze", folder .. "/more.sqr", "--metric", file, "--json" }
     local function called()
-      local text = sys.read_file(calls) or ""
-      local _, count = text:gsub("\n", "")
-      return count
+      return (select(2, (sys.read_file(calls) or ""):gsub("\n", "")))
     end
     assert.equal(9, (program.run(words, { before = "DIE=1" })))
     assert.equal(9001, called())
-    local out = program.ok(words)
+    local report = program.json(words).metrics[1]
     assert.is_true(called() < 9001 + 7000)
-    local report = json.decode(out).metrics[1]
     assert.equal(10000, report.count)
     local metric = sr.must(sr.data.metric(folder .. "/more.slow.metric"))
     for uid = 0, 9999, 37 do assert.equal((5 + (uid + 1) % 7) * 1.5, metric:value(uid)) end
@@ -324,10 +318,7 @@ describe("seqrun analyze", function()
 
   it("refuses what it cannot do", function()
     local function refused(code, words, ...)
-      local got, out, err = program.run { "analyze", ... }
-      assert.equal(code, got)
-      assert.equal("", out)
-      assert.matches(words, err)
+      program.refuses(code, words, program.run { "analyze", ... })
     end
     refused(2, "did you mean 'length'", path, "--metric", "lenght")
     refused(2, "name the metrics", path)

@@ -21,8 +21,7 @@ end
 describe("ops.lua", function()
   it("gives each op's share of a step, and draws the ops under the roofline", function()
     local picture = program.folder() .. "/roofline.svg"
-    local code, out, err = bench("ops.lua", "svg=" .. picture, "clock=cpu", "threads=1")
-    assert.equal(0, code, err)
+    local out = program.works(bench("ops.lua", "svg=" .. picture, "clock=cpu", "threads=1"))
     local total, count = 0, 0
     for line in out:gmatch("[^\n]+") do
       local share = tonumber(line:match("^.-  +%S+  +(%S+)  +"))
@@ -38,8 +37,8 @@ describe("ops.lua", function()
   end)
 
   it("times attention with a window beside that without", function()
-    local code, out, err = bench("ops.lua", "op=attention 128", "window=16", "kv_heads=1", "clock=cpu", "threads=1")
-    assert.equal(0, code, err)
+    local out = program.works(bench("ops.lua", "op=attention 128", "window=16", "kv_heads=1", "clock=cpu",
+      "threads=1"))
     for _, name in ipairs { "attention 128", "attention 128, window 16", "attention 128, window 16, dropout back" } do
       assert.is_truthy(out:find("\n" .. name .. "  ", 1, true), out)
     end
@@ -50,17 +49,13 @@ describe("ops.lua", function()
       ["clock=cpu"] = "use it with threads=1", ["clock=sun"] = "choose wall or cpu",
       ["precision=f16"] = "choose f32 or bf16",
     } do
-      local code, _, err = bench("ops.lua", words)
-      assert.equal(2, code)
-      assert.is_truthy(err:find(message, 1, true), err)
+      program.exits(2, message, bench("ops.lua", words))
     end
   end)
 end)
 
 describe("recorded jobs", function()
-  local before
-  setup(function() before = sr.device() end)
-  teardown(function() sr.use(before) end)
+  teardown(function() sr.use("cpu") end)
 
   it("have all tasks of the work, in order, with results as ever", function()
     sr.use("cpu", { threads = 1 })
@@ -89,8 +84,6 @@ describe("recorded jobs", function()
     sr.use("cpu", { threads = 2 })
     fails("the device has 2 threads", core.jobs, function() end)
     sr.use("ref")
-    local jobs, message = core.jobs(function() end)
-    assert.is_nil(jobs)
-    assert.is_truthy(message:find("the current device is ref, not cpu", 1, true), message)
+    require("tests.support.none")(nil, "the current device is ref, not cpu", core.jobs(function() end))
   end)
 end)

@@ -60,14 +60,12 @@ local function errors(found, expected)
 end
 
 describe("bf16 on the golden BERT", function()
-  local before, ours
+  local ours
   setup(function()
-    before = sr.device()
     sr.use("cpu")
     local scope <close> = sr.scope()
     ours = errors(measure(), assert(sr.checkpoint.read_tensors(TINY .. "expected.safetensors")))
   end)
-  teardown(function() sr.use(before) end)
 
   it("has at most twice PyTorch's error in every output and gradient", function()
     local count = 0

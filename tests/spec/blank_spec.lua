@@ -115,5 +115,4 @@ it("a run of several ranks has the bits of one rank where matrices are left as t
   end
   assert.same(found[1], found[2])
   assert.same(found[1], found[3])
-  require("seqrun.core.sys").remove(folder)
 end)

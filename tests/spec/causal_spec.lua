@@ -64,16 +64,7 @@ local function batch_of(sequences, options)
   return batch
 end
 
-local error_of, close = families.error, families.close
-
----The rows of all sequences, without slack.
-local function own_rows(x, layout)
-  local rows, lengths = {}, layout:lengths()
-  for i, start in ipairs(layout:starts()) do
-    for row = start, start + lengths[i] - 1 do rows[#rows + 1] = row end
-  end
-  return sr.ops.gather_rows(x, int(rows))
-end
+local error_of, close, own_rows = families.error, families.close, families.own_rows
 
 local function measure(model, batches)
   local found = bert.measure(model, batches)

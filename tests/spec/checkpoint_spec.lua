@@ -127,8 +127,7 @@ describe("a checkpoint", function()
     assert.same({ format = "pt" }, file:metadata())
     local written = assert(checkpoint.config(path))
     assert.same({ "BertForPreTraining" }, { table.unpack(written.architectures) })
-    assert.equal("bert", written.model_type)
-    assert.equal(120, written.vocab_size)
+    assert.same({ "bert", 120 }, { written.model_type, written.vocab_size })
     assert.equal(sys.read_file(TINY .. "/vocab.txt"), sys.read_file(path .. "/vocab.txt"))
     assert.is_true(json.decode(sys.read_file(path .. "/tokenizer_config.json")).do_lower_case)
     assert.equal("a plan\n", sys.read_file(path .. "/trainer/plan.txt"))
@@ -163,10 +162,8 @@ describe("a checkpoint", function()
   it("is reported with the reason if none is valid", function()
     local params, opt = trained(1)
     for step = 1, 2 do os.remove(save(dir, step, params, opt) .. "/model.safetensors") end
-    local _, message, code = checkpoint.latest(dir)
-    assert.equal("data", code)
     assert.equal(("%s: none of its 2 checkpoints is valid; the oldest: %s/step-000000001/model.safetensors: the file "
-      .. "is missing"):format(dir, dir), message)
+      .. "is missing"):format(dir, dir), fails.returning("data", "", checkpoint.latest(dir)))
   end)
 
   it("is absent from empty and missing directories", function()
@@ -268,9 +265,7 @@ describe("loading foreign weights", function()
   it("loads no file of another directory that an index names", function()
     for _, name in ipairs { "../x", "/etc/passwd", ".hidden", "a/b", "" } do
       program.write(dir, "model.safetensors.index.json", json.encode { weight_map = { w = name } })
-      local _, refused, message, code = load(dir)
-      assert.same({ nil, "data" }, { refused, code })
-      assert.truthy(message:find("outside the checkpoint", 1, true))
+      fails.returning("data", "outside the checkpoint", select(2, load(dir)))
     end
   end)
 

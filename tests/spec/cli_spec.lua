@@ -44,18 +44,13 @@ describe("the command line", function()
   it("exits with 5 when a file of a recipe cannot be read, and with 1 when it is not there", function()
     local code, out, err = run { script(("dofile(%q)"):format(folder)) }
     assert.same({ 5, "", ("seqrun: cannot read %s: Is a directory\n"):format(folder) }, { code, out, err })
-    out = fails.exiting(1, "cannot open nowhere.lua", { script("dofile('nowhere.lua')") })
-    assert.equal("", out)
-    code, out = run { script("print(select('#', dofile(arg[1])), dofile(arg[1]))"), program.write(folder, "x.lua",
-      "return nil, 2") }
-    assert.same({ 0, "2\tnil\t2\n" }, { code, out })
+    program.refuses(1, "cannot open nowhere.lua", run { script("dofile('nowhere.lua')") })
+    assert.equal("2\tnil\t2\n", (program.ok { script("print(select('#', dofile(arg[1])), dofile(arg[1]))"),
+      program.write(folder, "x.lua", "return nil, 2") }))
   end)
 
   it("exits with 1 and a traceback when a recipe raises", function()
-    local code, out, err = run { script("local function f() error('too bad') end f()") }
-    assert.equal(1, code)
-    assert.equal("", out)
-    assert.truthy(err:find("too bad", 1, true) and err:find("stack traceback", 1, true))
+    program.refuses(1, "too bad.*stack traceback", run { script("local function f() error('too bad') end f()") })
   end)
 
   it("exits with 4 if a device is missing, and with 2 if there is no such device", function()
@@ -101,10 +96,7 @@ describe("the command line", function()
       stopped = 75, internal = 70, peer = 8, ok = 0 }
     for name, expected in pairs(codes) do
       local text = ("require('seqrun').must(nil, 'a sentence', %q)"):format(name)
-      local code, out, err = run { script(text) }
-      assert.equal(expected, code, name)
-      assert.equal("", out)
-      assert.equal("seqrun: a sentence\n", err)
+      assert.same({ expected, "", "seqrun: a sentence\n" }, { run { script(text) } }, name)
     end
   end)
 
@@ -157,9 +149,7 @@ describe("the command line", function()
 
   it("exits with 4 when a recipe runs out of memory", function()
     local text = "dofile('tests/support/fault.lua').lua_limit(1 << 20) local t = {} for i = 1, 1e8 do t[i] = i end"
-    local code, _, err = run { script(text) }
-    assert.equal(4, code)
-    assert.equal("seqrun: out of memory\n", err)
+    program.exits(4, "^seqrun: out of memory\n$", run { script(text) })
   end)
 end)
 
@@ -197,8 +187,7 @@ describe("the prompt", function()
   end)
 
   it("does not leak the names it sets", function()
-    local _, out = prompt("x = 1\n_G.x == nil\n")
-    assert.equal("true\n", out)
+    assert.equal("true\n", (select(2, prompt("x = 1\n_G.x == nil\n"))))
   end)
 
   ---A line by which `await` sees that the prompt listens.
@@ -215,8 +204,7 @@ describe("the prompt", function()
     local input = program.write(folder, "in", ready() .. "; " .. text .. "\n'still here'\n")
     local line = "%s <%s >%s/out 2>%s/err & p=$!\n%s\nkill -INT $p; wait $p"
     local typed = program.write(folder, "interrupt.sh", line:format(program.path, input, folder, folder, await()))
-    local _, _, code = os.execute("bash " .. typed)
-    assert.equal(0, code)
+    assert.is_true((os.execute("bash " .. typed)))
     assert.equal('"still here"\n', sys.read_file(folder .. "/out"))
     assert.equal("interrupted\n", sys.read_file(folder .. "/err"))
   end
@@ -235,8 +223,7 @@ describe("the prompt", function()
       until grep -q "^ShdPnd:.*0$" /proc/$p/status; do sleep 0.02; done # the signal has reached it
       printf '"still here"\n' >&3; exec 3>&-; wait $p
     ]]):format(folder, program.path, folder, folder, folder, folder, ready(), await()))
-    local _, _, code = os.execute("bash " .. typed)
-    assert.equal(0, code)
+    assert.is_true((os.execute("bash " .. typed)))
     assert.equal('"still here"\n', sys.read_file(folder .. "/out"))
     assert.equal("", sys.read_file(folder .. "/err"))
   end)

@@ -8,10 +8,8 @@ local SHELLS = { "bash", "zsh", "fish" }
 
 ---What a shell prints when it is given a script.
 local function output(command)
-  local pipe = assert(io.popen(command .. " 2>&1"))
-  local text = pipe:read("a")
-  pipe:close()
-  return text
+  local pipe <close> = assert(io.popen(command .. " 2>&1"))
+  return pipe:read("a")
 end
 
 local function has(command) return os.execute("command -v " .. command .. " >/dev/null 2>&1") == true end

@@ -330,8 +330,7 @@ describe("a loader with a curriculum", function()
     local curriculum = make()
     local loader = open(curriculum)
     local step = curriculum:explain(12)
-    assert.equal(300, step.examples)
-    assert.equal(2, #step.metrics)
+    assert.same({ 300, 2 }, { step.examples, #step.metrics })
     assert.is_true(step.unlocked <= math.min(step.metrics[1].unlocked, step.metrics[2].unlocked))
     assert.matches("all of them", tostring(step))
     assert.equal(contents(open(make()):next()), contents(loader:next())) -- and changes nothing
@@ -342,9 +341,7 @@ describe("a curriculum is refused", function()
   local function refused(message, options, loader)
     assert.error_matches(function() open(sr.curriculum(options), loader) end, message)
   end
-  local function metric(t)
-    return { sequences = 20, metrics = { rarity = t } }
-  end
+  local function metric(t) return { sequences = 20, metrics = { rarity = t } } end
 
   it("if its first examples are fewer than an update", function()
     refused("step 1 unlocks 0 of 300.*curriculum.rarity: values begin at 3, and %d+ is the lowest that unlocks 20",

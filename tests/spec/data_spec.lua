@@ -28,8 +28,7 @@ describe("prepare", function()
   it("separates sentences and documents, and accounts for every sentence", function()
     local ds, counts = corpus()
     local info = ds:info()
-    assert.equal(2, info.documents)
-    assert.equal(4, info.sentences)
+    assert.same({ 2, 4 }, { info.documents, info.sentences })
     assert.equal(counts.sentences + counts.pieces, counts.stored + counts.empty)
     assert.equal("the cat sat.\nthe cat sat on the mat.\non the mats sat the cat.", (ds:decode(1):gsub(" %.", ".")))
   end)
@@ -53,9 +52,7 @@ describe("prepare", function()
 
   it("drops and counts sentences without tokens, and documents without sentences", function()
     local _, counts = corpus { inputs = file("odd.txt", "\u{200B}\u{200B}\n\nThe cat.\n") }
-    assert.equal(1, counts.empty)
-    assert.equal(1, counts.documents_empty)
-    assert.equal(1, counts.documents)
+    assert.same({ 1, 1, 1 }, { counts.empty, counts.documents_empty, counts.documents })
   end)
 
   it("writes the same file on any number of threads, from one input, .gz or several", function()
@@ -204,8 +201,7 @@ describe("fixed examples", function()
       for i = 1, 120 do examples[i] = { a = { 5, 6, 7 }, label = label_of(i) } end
       assert(sr.data.write { out = out, vocab = vocab, examples = examples,
         columns = { label = { type = "i32" } } })
-      local ds = assert(sr.data.open(out, { held = options.held, split = options.split or "tail" }))
-      return tell(ds)
+      return tell(assert(sr.data.open(out, { held = options.held, split = options.split or "tail" })))
     end
     local function sorted(i) return i <= 60 and 1 or 0 end
     local message = told(sorted, { held = 0.1 })
@@ -225,8 +221,7 @@ describe("fixed examples", function()
     for i = 1, 40 do examples[i] = { a = { 5, 6, 7 }, label = i // 21 } end
     assert(sr.data.write { out = out, vocab = vocab, examples = examples, columns = { label = { type = "i32" } } })
     local function said(options)
-      local script = ('require("seqrun").data.open(%q, %s)'):format(out, options)
-      return select(3, program.run { "-e", script })
+      return select(3, program.run { "-e", ('require("seqrun").data.open(%q, %s)'):format(out, options) })
     end
     assert.matches("^seqrun: warning: .*sorted.sqr: its last 8 of 40 examples", said "{ held = 0.2 }")
     assert.equal("", said '{ held = 0.2, split = "keyed" }')
@@ -240,8 +235,7 @@ describe("fixed examples", function()
     for i = 1, 30 do examples[i] = { a = { 5, 6, 7 }, b = i % 2 == 0 and { 5, 10 } or nil, label = i - 1 } end
     assert.equal(30, assert(sr.data.write { out = out, vocab = vocab, examples = examples }))
     local ds = assert(sr.data.open(out))
-    assert.equal("examples", ds:info().kind)
-    assert.equal(0, ds:info().held.units)
+    assert.same({ "examples", 0 }, { ds:info().kind, ds:info().held.units })
     local loader = assert(sr.data.loader { data = ds, max_len = 16, packs = 100, epochs = 1 })
     local update, labels = loader:next(), {}
     local scope <close> = sr.scope()
@@ -264,11 +258,8 @@ describe("stats", function()
     local path = file("twice.txt", "The cat sat.\n\nThe cat sat.\n\nThe mat sat on the cat. The cat sat.\n")
     corpus { inputs = path }
     local report = assert(require("seqrun.data.stats").examine(folder .. "/x.sqr", 32))
-    assert.equal(3, report.documents)
-    assert.equal(1, report.repeated_documents)
-    assert.equal(2, report.repeated_sentences)
-    assert.equal(0, report.unknown)
-    assert.equal(6, report.vocab_used)
+    assert.same({ 3, 1, 2, 0, 6 }, { report.documents, report.repeated_documents, report.repeated_sentences,
+      report.unknown, report.vocab_used })
     local sum = 0
     for _, class in ipairs(report.lengths) do sum = sum + class.examples end
     assert.equal(report.train_examples, sum)

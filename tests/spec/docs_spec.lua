@@ -33,9 +33,7 @@ describe("the example in finetuning.md", function()
   end)
 end)
 
-describe("the examples in labelled.md", function()
-  it("run in order", function() assert.equal(2, run_examples("labelled")) end)
-end)
+it("the examples in labelled.md run in order", function() assert.equal(2, run_examples("labelled")) end)
 
 describe("the examples in data_efficiency.md", function()
   it("run in order", function() assert.is_true(run_examples("data_efficiency") >= 1) end)

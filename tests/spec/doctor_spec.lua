@@ -14,8 +14,7 @@ end
 
 ---What the doctor prints with a plug-in whose device is this, or in this environment.
 local function said(before, ...)
-  local _, out = program.run({ "doctor", ... }, { before = before })
-  return out
+  return (select(2, program.run({ "doctor", ... }, { before = before })))
 end
 
 local function odd(device)

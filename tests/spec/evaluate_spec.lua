@@ -6,9 +6,7 @@ local sr = require("seqrun")
 ---A loader of `count` updates of two batches with 3 masked tokens each, from any cursor.
 local function held(count)
   local loader = { sought = {}, left = 0 }
-  function loader:seek(cursor)
-    self.sought[#self.sought + 1], self.left = cursor, count
-  end
+  function loader:seek(cursor) self.sought[#self.sought + 1], self.left = cursor, count end
   function loader:next()
     if self.left == 0 then return nil end
     self.left = self.left - 1

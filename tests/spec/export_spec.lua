@@ -23,11 +23,7 @@ describe("an uncased tokenizer that keeps accents", function()
     for keeps, wanted in pairs { ['"strip_accents": false, '] = false, [""] = "absent" } do
       local base = folder .. "/base" .. #keeps
       local model = task_model.save(base, task_model.new("mlm"))
-      local hf = base .. "/hf"
-      sr.must(sys.make_dirs(hf))
-      for _, name in ipairs { "config.json", "model.safetensors", "vocab.txt" } do
-        sr.must(sys.write_file(hf .. "/" .. name, sr.must(sys.read_file(model .. "/" .. name))))
-      end
+      local hf = program.copy(model, base .. "/hf", { "config.json", "model.safetensors", "vocab.txt" })
       sr.must(sys.write_file(hf .. "/tokenizer_config.json", "{" .. keeps .. '"do_lower_case": true}'))
       program.ok {
         "recipes/finetune.lua", "task=classify", "init.from=" .. hf, "data.train=" .. file, "data.dev=" .. file,
@@ -47,8 +43,7 @@ describe("an uncased tokenizer that keeps accents", function()
     local input, out = program.write(folder, "text.txt", text), folder .. "/text.sqr"
     local options = { inputs = { input }, vocab = { size = 120 }, out = out, keep_accents = true }
     sr.must(sr.data.prepare(options))
-    local words = small.words(out, "--out", folder .. "/run", "--max-steps", "1")
-    program.ok(words)
+    program.ok(small.words(out, "--out", folder .. "/run", "--max-steps", "1"))
     assert.is_false(tokenizer_config(folder .. "/run").strip_accents)
     options.keep_accents = nil
     fails.returning(nil, "was made with keep accents 'true', not 'none'", sr.data.prepare(options))

@@ -55,9 +55,8 @@ describe("a data set of an earlier version", function()
     for _, file in ipairs(sys.list(folder)) do name = file:match("^reviews%-.*%.sqr$") or name end
     local set = sr.must(sr.data.open(folder .. "/" .. name, { held = 0 }))
     assert.same({ "no", "yes" }, set:labels())
-    assert.equal(16, set:info().examples)
-    assert.equal(1, set:column("label", 1))
-    assert.equal("a very good and happy day number 1", set:column("text", 1))
+    assert.same({ 16, 1, "a very good and happy day number 1" },
+      { set:info().examples, set:column("label", 1), set:column("text", 1) })
   end)
 
   it("has the number 1", function()

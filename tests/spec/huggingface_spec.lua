@@ -36,11 +36,8 @@ local function old_fashioned(dir)
   end
   tensors["module.cls.predictions.decoder.weight"] = tensors["module.bert.embeddings.word_embeddings.weight"]
   tensors["bert.embeddings.position_ids"] = sr.arange(0, 9)
-  sr.must(sys.make_dirs(dir))
+  program.copy(source, dir, { "config.json", "vocab.txt", "tokenizer_config.json" })
   sr.must(tensor_file.write(dir .. "/model.safetensors", tensors))
-  for _, name in ipairs { "config.json", "vocab.txt", "tokenizer_config.json" } do
-    program.write(dir, name, sr.must(sys.read_file(source .. "/" .. name)))
-  end
   return dir
 end
 
@@ -82,13 +79,11 @@ describe("export", function()
   it("replaces only what it wrote, and only with --force", function()
     local out = folder .. "/out"
     assert.equal(0, (program.run { "export", source, out }))
-    local told = fails.exiting(2, "is not empty; choose another directory, or replace it with %-%-force",
-      { "export", source, out, "--json" })
-    assert.equal("", told)
+    program.refuses(2, "is not empty; choose another directory, or replace it with %-%-force",
+      program.run { "export", source, out, "--json" })
     assert.equal(0, (program.run { "export", source, out, "--force", "--encoder" }))
     assert.equal("BertModel", read_json(out .. "/config.json").architectures[1])
-    told = fails.exiting(2, "is not an exported model", { "export", source, folder .. "/run", "--force" })
-    assert.equal("", told)
+    program.refuses(2, "is not an exported model", program.run { "export", source, folder .. "/run", "--force" })
     assert.equal(2, (program.run { "export", out, source, "--force" }))
     sr.must(sr.checkpoint.verify(source))
   end)
@@ -136,11 +131,10 @@ describe("import", function()
     assert.matches("extra     gate.weight: not used by any head; kept", out)
     os.remove(dir .. "/model.safetensors")
     program.write(dir, "pytorch_model.bin", "PK")
-    out = fails.exiting(3, "has pytorch_model.bin %(a pickle, which may execute code%), but no model.safetensors",
-      { "import", dir, folder .. "/other" })
-    assert.equal("", out)
-    out = fails.exiting(3, "no such.*; did you mean '.*/old'", { "import", folder .. "/odl", folder .. "/other" })
-    assert.equal("", out)
+    program.refuses(3, "has pytorch_model.bin %(a pickle, which may execute code%), but no model.safetensors",
+      program.run { "import", dir, folder .. "/other" })
+    program.refuses(3, "no such.*; did you mean '.*/old'",
+      program.run { "import", folder .. "/odl", folder .. "/other" })
     assert.is_false(sys.exists(folder .. "/other"))
   end)
 

@@ -45,32 +45,28 @@ describe("a run of an earlier version", function()
     assert.equal(0, (run("plain", "--max-steps", "2")))
     local yaml = assert(sys.read_file("recipes/pretrain.yaml"))
     program.write(folder, "old.yaml", yaml .. "\ndeterministic: false\n")
-    local code, _, err = run("old", "--max-steps", "2", "config=" .. folder .. "/old.yaml", "cuda_graph=true")
-    assert.equal(0, code, err)
+    local _, err = program.works(run("old", "--max-steps", "2", "config=" .. folder .. "/old.yaml",
+      "cuda_graph=true"))
     for _, key in ipairs { "deterministic=false", "cuda_graph=true" } do
       assert.equal(1, select(2, err:gsub("warning: " .. key .. " has no effect any more; remove it", "")), err)
     end
     assert.same(small.weights(folder .. "/plain", 2), small.weights(folder .. "/old", 2))
-    code, _, err = run("usual", "--max-steps", "1", "cuda_graph=false", "deterministic=true")
-    assert.same({ 0, "" }, { code, err })
-    code, _, err = run("unknown", "--max-steps", "1", "cuda_graphs=true")
-    assert.equal(2, code)
-    assert.matches("unknown key 'cuda_graphs'", err)
+    _, err = program.works(run("usual", "--max-steps", "1", "cuda_graph=false", "deterministic=true"))
+    assert.equal("", err)
+    program.exits(2, "unknown key 'cuda_graphs'", run("unknown", "--max-steps", "1", "cuda_graphs=true"))
   end)
 
   it("goes on without the products that it had timed, and says so", function()
     local step = folder .. "/plain/step-000000002"
     program.write(step .. "/trainer", "choices.txt", "seqrun choices 1 cublaslt-130100-h100-132 64\nend 0\n")
-    local code, _, err = run("plain", "--max-steps", "3", "--resume")
-    assert.equal(0, code, err)
+    local _, err = program.works(run("plain", "--max-steps", "3", "--resume"))
     assert.matches("step%-000000002/trainer/choices.txt is ignored: products are no longer chosen by timing, so "
       .. "resuming is not bit%-exact", (err:gsub("%s+", " ")))
     assert.is_false(sys.exists(folder .. "/plain/step-000000003/trainer/choices.txt"))
   end)
 
   it("is refused with tf32 on a device without it", function()
-    local code, _, err = run("tf32", "tf32=true", "device=cpu")
-    assert.equal(2, code)
-    assert.matches("^seqrun: tf32=true requires device=cuda; cpu [^\n]+\n$", err)
+    program.exits(2, "^seqrun: tf32=true requires device=cuda; cpu [^\n]+\n$",
+      run("tf32", "tf32=true", "device=cpu"))
   end)
 end)

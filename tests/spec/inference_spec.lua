@@ -1,11 +1,10 @@
 -- What sr.encode, sr.fill and sr.predict share: options are checked, items stay the caller's, failures are values.
 
+local none = require("tests.support.none")
 local program = require("tests.support.program")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local task_model = require("tests.support.task_model")
-
-local exits = program.exits
 
 local OPEN = {
   encode = { open = sr.encode.open, heads = { "mlm" } },
@@ -43,10 +42,7 @@ describe("a model that is opened for inference", function()
   ---A copy of a model with another vocabulary; none for nil.
   local function with_vocab(name, vocab)
     local folder = ("%s/%s-%s"):format(dir, name, vocab and #vocab or "none")
-    sr.must(sys.make_dirs(folder))
-    for _, file in ipairs { "config.json", "model.safetensors" } do
-      program.write(folder, file, sr.must(sys.read_file(paths[name] .. "/" .. file)))
-    end
+    program.copy(paths[name], folder, { "config.json", "model.safetensors" })
     if vocab then program.write(folder, "vocab.txt", vocab) end
     return folder
   end
@@ -69,9 +65,7 @@ describe("a model that is opened for inference", function()
         end
       end
       assert.matches(name .. ".open: max_len must be an integer from 4 to %d+, got 3$", refusal { max_len = 3 })
-      local none, message, code = one.open(paths[name], { max_len = 65 })
-      assert.same({ nil, "config" }, { none, code })
-      assert.matches("has 64 positions, fewer than max_len 65", message)
+      none("config", "has 64 positions, fewer than max_len 65", one.open(paths[name], { max_len = 65 }))
       assert.matches("did you mean 'max_len'", refusal { max_lne = 8 })
       assert.matches("precision must be one of f32, bf16, got 'f16'", refusal { precision = "f16" })
       for _, options in ipairs { { max_len = 4 }, { max_len = 64, rows = 1 }, { max_len = 8.0, rows = 64.0 } } do
@@ -89,18 +83,15 @@ describe("a model that is opened for inference", function()
     end)
 
     it(("by sr.%s.open needs a vocabulary that fits: else nil, a message and a code"):format(name), function()
-      local none, message, code = one.open(with_vocab(name, nil))
-      assert.same({ nil, "data" }, { none, code })
-      assert.matches("has neither tokenizer.json nor vocab.txt", message)
+      none("data", "has neither tokenizer.json nor vocab.txt", one.open(with_vocab(name, nil)))
       local words = sr.must(sys.read_file(task_model.VOCAB))
-      none, message, code = one.open(with_vocab(name, words .. ("more\n"):rep(3):gsub("more", { "x1" })))
-      assert.is_nil(none)
+      local opened, message, code = one.open(with_vocab(name, words .. ("more\n"):rep(3):gsub("more", { "x1" })))
+      assert.is_nil(opened)
       assert.same({ "string", "string" }, { type(message), type(code) })
       local more = {}
       for i = 1, 100 do more[i] = ("another%d\n"):format(i) end
-      none, message, code = one.open(with_vocab(name, words .. table.concat(more)))
-      assert.same({ nil, "data" }, { none, code })
-      assert.matches("the vocabulary has %d+ tokens, but the model only %d+", message)
+      none("data", "the vocabulary has %d+ tokens, but the model only %d+",
+        one.open(with_vocab(name, words .. table.concat(more))))
     end)
   end
 
@@ -146,7 +137,7 @@ describe("windows of a long context", function()
 
   it("have a stride that is at least 1 on the command line and in sr.data.read", function()
     for _, word in ipairs { "0", "0.5", "nan", "x", "" } do
-      exits(2, "is not an integer from 1 to 65535",
+      program.exits(2, "is not an integer from 1 to 65535",
         program.run({ "predict", "tests/data/model/tiny", "--stride", word }))
     end
     for _, value in ipairs { 0, -1, 0.5, 0 / 0, "x" } do

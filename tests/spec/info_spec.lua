@@ -9,7 +9,7 @@ local sys = require("seqrun.core.sys")
 
 local TINY = "tests/data/model/tiny"
 
-local folder = require("tests.support.program").folder
+local program = require("tests.support.program")
 
 ---The output and the result of the command.
 local function run(path, options)
@@ -25,7 +25,7 @@ end
 
 describe("info", function()
   local dir
-  before_each(function() dir = folder() end)
+  before_each(function() dir = program.folder() end)
 
   it("names the task of a checkpoint and its classes", function()
     local task_model = require("tests.support.task_model")
@@ -34,9 +34,7 @@ describe("info", function()
   end)
 
   it("names the parts of a directory that cannot be read", function()
-    for _, name in ipairs { "config.json", "vocab.txt" } do
-      assert(sys.write_file(dir .. "/" .. name, assert(sys.read_file(TINY .. "/" .. name))))
-    end
+    program.copy(TINY, dir, { "config.json", "vocab.txt" })
     assert(sys.write_file(dir .. "/model.safetensors", "half of a download"))
     local text, code = run(dir)
     assert.equal(0, code)
@@ -56,11 +54,9 @@ describe("info", function()
     local text, code = run(dir, { json = true })
     assert.equal(0, code)
     local facts = assert(json.decode(text))
-    assert.equal("run", facts.kind)
     assert.same({ true, false }, { facts.checkpoints[1].verified, facts.checkpoints[2].verified })
-    assert.equal(dir .. "/step-000000001", facts.newest)
-    assert.equal("adamw", facts.newest_checkpoint.optimizer)
-    assert.equal(2.5, facts.metrics.last.loss)
+    assert.same({ "run", dir .. "/step-000000001", "adamw", 2.5 },
+      { facts.kind, facts.newest, facts.newest_checkpoint.optimizer, facts.metrics.last.loss })
     assert.truthy(run(dir):find("CORRUPT", 1, true))
     facts = json.decode((run(dir .. "/step-000000001", { json = true })))
     assert.same({ "checkpoint", 1, true, 3 }, { facts.kind, facts.step, facts.verified, facts.parameters })

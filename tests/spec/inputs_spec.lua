@@ -1,10 +1,12 @@
 -- Inputs of prepare as they come: .gz and .zst, JSONL with a condition, directories and patterns, ids of others.
 
 local condition = require("seqrun.base.condition")
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
+local with = require("tests.support.with")
 
 local exits, works = program.exits, program.works
 
@@ -15,9 +17,7 @@ local folder = program.folder()
 local vocab = program.write(folder, "vocab.txt", WORDS)
 
 local function prepare(options)
-  local given = { vocab = vocab, out = folder .. "/x.sqr", overwrite = true }
-  for key, value in pairs(options) do given[key] = value end
-  return sr.data.prepare(given)
+  return sr.data.prepare(with({ vocab = vocab, out = folder .. "/x.sqr", overwrite = true }, options))
 end
 
 ---The documents of inputs, as text.
@@ -28,12 +28,7 @@ local function documents(options)
   return list, counts, set
 end
 
-local function refused(options, code)
-  local made, message, why = prepare(options)
-  assert.is_nil(made)
-  assert.equal(code, why, message)
-  return message
-end
+local function refused(options, code) return fails.returning(code, "", prepare(options)) end
 
 local function shell(format, ...) assert(os.execute(format:format(...)), format) end
 
@@ -148,10 +143,9 @@ describe("JSONL", function()
     local trained, counts = sr.text.train { files = file, size = 60, min_frequency = 1 }
     assert.is_truthy(trained)
     assert.equal(300, counts.words)
-    local code, _, err = program.run { "vocab", file, "--column", "body", "--out", folder .. "/none" }
-    assert.equal(3, code)
-    assert.matches("no 'body', which columns.text names", err)
-    code, _, err = program.run { "vocab", file, "--where", "secretfield > 60", "--out", folder .. "/none" }
+    exits(3, "no 'body', which columns.text names",
+      program.run { "vocab", file, "--column", "body", "--out", folder .. "/none" })
+    local code, _, err = program.run { "vocab", file, "--where", "secretfield > 60", "--out", folder .. "/none" }
     assert.not_equal(0, code)
     assert.matches("^seqrun: [^\n]*\n$", err)
     exits(2, "indexed.idx has token ids, not text",
@@ -161,8 +155,7 @@ describe("JSONL", function()
   it("names file and line of what is wrong", function()
     local function problem(text, options)
       local given = { inputs = program.write(folder, "w.jsonl", '{"text": "The cat.", "a": 1}\n' .. text) }
-      for key, value in pairs(options or {}) do given[key] = value end
-      return refused(given, "data")
+      return refused(with(given, options), "data")
     end
     assert.matches("/w.jsonl:2: no 'text', which columns.text names; the record has: txt", problem '{"txt": "x"}')
     assert.matches("/w.jsonl:2: 'text' is a number; expected a text", problem '{"text": 5}')
@@ -179,12 +172,10 @@ describe("JSONL", function()
   end)
 
   it("refuses a condition that is none, and one without records", function()
-    local ok, why = pcall(prepare, { inputs = path, where = "lang ==" })
-    assert.is_false(ok)
-    assert.matches("^where: expected a value after lang=, got the end: lang ==$", tostring(why))
-    ok, why = pcall(prepare, { inputs = path, where = ("a and "):rep(1000) .. "a" })
-    assert.is_false(ok)
-    assert.matches("^where: more than 1000 comparisons: ", tostring(why))
+    fails.raising("^where: expected a value after lang=, got the end: lang ==$", prepare,
+      { inputs = path, where = "lang ==" })
+    fails.raising("^where: more than 1000 comparisons: ", prepare,
+      { inputs = path, where = ("a and "):rep(1000) .. "a" })
     local deep = { "has", "lang" }
     for _ = 1, 5000 do deep = { "not", deep } end
     assert.error_matches(function()
@@ -272,8 +263,7 @@ describe("ids of other programs", function()
       assert.matches(name .. ": HDF5 is not supported; docs/reference/formats.md shows how",
         refused({ inputs = program.write(folder, name, "\x89HDF"), vocab = BERT }, "config"))
     end
-    local code, out, err = write_rows()
-    assert.same({ 0, "40\n" }, { code, out }, err)
+    assert.equal("40\n", (works(write_rows())))
     local set = sr.must(sr.data.open(folder .. "/x.sqr", { held = 0 }))
     local ids, lengths = set.core:unit(3)
     assert.same({ { 7, 8, 9, 9, 10 }, { 3, 2 } }, { ids, lengths })
@@ -290,13 +280,11 @@ describe("ids of other programs", function()
     }
     works(program.run(options))
     local last
-    for line in sr.must(sys.read_file(folder .. "/nsp/metrics.jsonl")):gmatch("[^\n]+") do
-      local row = json.decode(line)
+    for _, row in ipairs(sr.must(sr.metrics.read(folder .. "/nsp"))) do
       if row.type == "eval" then last = row end
     end
     assert.is_true(last.nsp_loss > 0 and last.mlm_loss > 0)
-    local out
-    out = works(program.run { "eval", folder .. "/nsp", folder .. "/x.sqr", "--json" })
+    local out = works(program.run { "eval", folder .. "/nsp", folder .. "/x.sqr", "--json" })
     assert.matches("nsp", out)
     sr.must(sr.data.write { out = folder .. "/bare.sqr", vocab = BERT, examples = { { a = { 7, 8 }, b = { 9 } } } })
     options[2] = "data.file=" .. folder .. "/bare.sqr"

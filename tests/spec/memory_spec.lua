@@ -36,10 +36,8 @@ describe("a model whose activations do not fit", function()
     devices.memory = function() return 1 << 20, "this machine" end
     open { sequences = 4096, micro_packs = 64 }
     local model = small()
-    local ok, message = pcall(model.initialise, model, 1)
-    assert.is_false(ok)
-    assert.matches("^a micro%-batch of 64 packs of 128 tokens needs at least 9.* MiB, but this machine has 1.0 MiB: "
-      .. "activations", tostring(message))
+    assert.error_matches(function() model:initialise(1) end, "^a micro%-batch of 64 packs of 128 tokens needs at least "
+      .. "9.* MiB, but this machine has 1.0 MiB: activations")
     assert.equal(0, model.params:get(model.params:names()[1]):abs():sum():item())
   end)
 

@@ -64,6 +64,13 @@ function program.write(folder, name, text)
   return path
 end
 
+---Copies files of a directory into another, which is made if it is not there; returns the path of that.
+function program.copy(from, to, names)
+  assert(sys.make_dirs(to))
+  for _, name in ipairs(names) do program.write(to, name, assert(sys.read_file(from .. "/" .. name))) end
+  return to
+end
+
 ---Installs the program in a directory, so that any user can run it.
 ---@param folder string
 ---@return string path of the program

@@ -3,6 +3,7 @@
 local json = require("seqrun.core.json")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
+local with = require("tests.support.with")
 
 local task_model = { VOCAB = "tests/data/model/tiny/vocab.txt" }
 
@@ -33,12 +34,13 @@ end
 ---Saves a model below a folder and returns the path of the checkpoint.
 ---@param folder string
 ---@param bert seqrun.Bert
+---@param more? table further parts of the checkpoint
 ---@return string
-function task_model.save(folder, bert)
+function task_model.save(folder, bert, more)
   local lock = sr.must(sr.checkpoint.lock(folder))
-  local path = sr.must(sr.checkpoint.save(folder, {
+  local path = sr.must(sr.checkpoint.save(folder, with({
     step = 0, model = bert.params, config = bert:hf_config(), vocab = task_model.VOCAB,
-  }))
+  }, more)))
   lock:close()
   return path
 end
