@@ -335,7 +335,7 @@ size: ## count lines of code and words of docs by room, against .make/size.txt (
 
 format: ## format the C sources
 	clang-format -i $(wildcard core/*/*.c core/*/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c tests/faults/support/*.c \
-	  kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu) $(HEADERS)
+	  kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu tests/simt/*.h) $(HEADERS)
 
 compdb: ## write compile_commands.json for editors and clang-tidy
 	@{ printf '['; sep=; for f in $(CORE) $(BIND) $(CTESTS) $(SIMD) $(if $(NO_MPI),,$(wildcard kernels/comm/*.c)); do \

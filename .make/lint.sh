@@ -8,7 +8,7 @@ jobs=$(nproc)
 
 sources=$(ls core/*/*.c core/*/*/*.c kernels/*/*.c kernels/*/*/*.c lua/bind/*.c tests/*/*.c tests/faults/support/*.c 2>/dev/null)
 headers=$(ls core/*.h core/*/*.h core/*/*/*.h kernels/*/*.h kernels/*/*/*.h lua/bind/*.h tests/c/*.h tests/fuzz/*.h tests/support/*.h 2>/dev/null)
-gpu_sources=$(ls kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu 2>/dev/null)
+gpu_sources=$(ls kernels/cuda/*.cu kernels/cuda/*.cuh kernels/simt/*.cc tests/simt/*.cu tests/simt/*.h 2>/dev/null)
 lua_flags=$(pkg-config --cflags lua5.4)
 lua_folders=$(ls -d lua/seqrun recipes tests .make 2>/dev/null)
 

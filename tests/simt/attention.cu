@@ -1,25 +1,9 @@
 /* attention.cu - the attention kernels themselves: lse, both ways to share the
  * backward pass, outputs that are written in full, and accesses without conflicts of banks. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "core/tensor/plugin.h"
 #include "kernels/cuda/attention.cuh"
-#include "kernels/simt/arena.h"
-#include "tests/support/check.h"
-
-static sr_device *device;
-static const sr_backend *backend;
-
-/* A tensor's memory as the host may see it. */
-template <class T> static T *data_of(const sr_tensor *t) {
-    return (T *)simt::arena_inside(sr_tensor_data(t));
-}
-
-static gpu *g() {
-    return (gpu *)device->state;
-}
+#include "tests/simt/simt_device.h"
 
 /* ---- a problem and its solution in f64 ------------------------------------------------------- */
 
@@ -314,16 +298,8 @@ static void conflicts() {
     unlink(path);
 }
 
-static sr_status keep_backend(const sr_backend *added) {
-    backend = added;
-    return sr_device_open(&device, backend, 0, nullptr);
-}
-
 int main() {
-    sr_host host = {};
-    host.abi = SR_ABI;
-    host.add_backend = keep_backend;
-    CHECK_OK(sr_plugin_init(&host, SR_ABI));
+    open_device();
     numbers();
     modes();
     conflicts();

@@ -1,26 +1,9 @@
 /* checks.cu - the simt host itself: what is right passes, and each planted mistake is named. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "core/base/mem.h"
 #include "core/base/system.h"
-#include "core/tensor/plugin.h"
-#include "kernels/cuda/gpu.h"
-#include "tests/support/check.h"
+#include "tests/simt/simt_device.h"
 #include "tests/support/fail.h"
-
-static sr_device *device;
-static const sr_backend *backend;
-
-static gpu *g() {
-    return (gpu *)device->state;
-}
-
-/* The elements of a tensor, for the test to read and write. */
-template <class T> static T *data_of(const sr_tensor *t) {
-    return (T *)simt::arena_inside(sr_tensor_data(t));
-}
 
 /* A tensor of zeros. */
 static sr_tensor *zeros(sr_dtype dtype, int64_t count) {
@@ -70,6 +53,12 @@ enum bug {
     WRITTEN_AFTER
 };
 
+/* What the next wait reports of a kernel with this bug. */
+struct trial {
+    bug planted;
+    const char *words;
+};
+
 /* Each thread passes a number to its neighbour in another warp, twice. */
 KERNEL(64, 1) void pass_on(global<int32_t> y, bug planted) {
     shared<int32_t> s = shared_at<int32_t>(0, planted == PAST_THE_LAUNCH ? 65 : 64);
@@ -91,21 +80,18 @@ KERNEL(64, 1) void pass_on(global<int32_t> y, bug planted) {
 }
 
 static void shared_memory() {
-    static const struct {
-        bug planted;
-        const char *words;
-    } cases[] = {{RIGHT, nullptr},
-                 {NO_BARRIER, "of shared memory, which"},
-                 {NO_SECOND_BARRIER, "with no barrier in between"},
-                 {UNWRITTEN, "nobody wrote"},
-                 {RETURNS, "divergent barrier: thread 40 has returned"},
-                 {TWO_BARRIERS, "divergent barrier: thread"},
-                 {PAST_THE_ARRAY, "outside of the array"},
-                 {BEFORE_THE_ARRAY, "outside of the array"},
-                 {PAST_THE_LAUNCH, "smaller than the array"},
-                 {PAST_THE_TENSOR, "outside of its tensor"},
-                 {BEFORE_THE_TENSOR, "outside of its tensor"}};
-    sr_tensor *y = zeros(SR_I32, 64);
+    static const trial cases[] = {{RIGHT, nullptr},
+                                  {NO_BARRIER, "of shared memory, which"},
+                                  {NO_SECOND_BARRIER, "with no barrier in between"},
+                                  {UNWRITTEN, "nobody wrote"},
+                                  {RETURNS, "divergent barrier: thread 40 has returned"},
+                                  {TWO_BARRIERS, "divergent barrier: thread"},
+                                  {PAST_THE_ARRAY, "outside of the array"},
+                                  {BEFORE_THE_ARRAY, "outside of the array"},
+                                  {PAST_THE_LAUNCH, "smaller than the array"},
+                                  {PAST_THE_TENSOR, "outside of its tensor"},
+                                  {BEFORE_THE_TENSOR, "outside of its tensor"}};
+    OWNED(sr_tensor) *y = zeros(SR_I32, 64);
     for (auto &c : cases) {
         CHECK_OK(launch(g(), "pass_on", pass_on, 1, 64, 256, out<int32_t>(y), c.planted));
         expect("pass_on", c.words);
@@ -117,7 +103,6 @@ static void shared_memory() {
     CHECK(strncmp(sr_message(), "simt: pass_on: block (0, 0, 0), thread ", 39) == 0);
     CHECK(strstr(sr_message(), "checks.cu:") != nullptr);
     expect("an error is reported once", nullptr);
-    sr_tensor_release(y);
 }
 
 /* ---- warps ----------------------------------------------------------------------------------- */
@@ -149,23 +134,19 @@ KERNEL(32, 1) void exchanges(global<uint32_t> y) {
 }
 
 static void warps_of_a_block() {
-    sr_tensor *y = zeros(SR_I32, 64);
+    OWNED(sr_tensor) *y = zeros(SR_I32, 64);
     CHECK_OK(launch(g(), "exchanges", exchanges, 1, 32, 0, out<uint32_t>(y)));
     expect("exchanges", nullptr);
     for (int i = 0; i < 32; i++) CHECK(data_of<int32_t>(y)[i] == 63);
 
-    static const struct {
-        bug planted;
-        const char *words;
-    } cases[] = {{RIGHT, nullptr},
-                 {NO_BARRIER, "of shared memory, which"},
-                 {HALF_A_WARP, "divergent warp_barrier: thread"},
-                 {TWO_KINDS, "divergent"}};
+    static const trial cases[] = {{RIGHT, nullptr},
+                                  {NO_BARRIER, "of shared memory, which"},
+                                  {HALF_A_WARP, "divergent warp_barrier: thread"},
+                                  {TWO_KINDS, "divergent"}};
     for (auto &c : cases) {
         CHECK_OK(launch(g(), "pass_in_warp", pass_in_warp, 1, 64, 256, out<int32_t>(y), c.planted));
         expect("pass_in_warp", c.words);
     }
-    sr_tensor_release(y);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -229,7 +210,7 @@ static int kinds_of_results(bug planted) {
 }
 
 static void sources_of_copies() {
-    sr_tensor *x = zeros(SR_F32, 256), *y = zeros(SR_F32, 64);
+    OWNED(sr_tensor) *x = zeros(SR_F32, 256), *y = zeros(SR_F32, 64);
     CHECK_OK(launch(g(), "copy_and_write", copy_and_write, 1, 64, 1024, out<float>(x),
                     out<float>(y), RIGHT));
     expect("copy_and_write", nullptr);
@@ -237,20 +218,15 @@ static void sources_of_copies() {
                     out<float>(y), SOURCE_WRITTEN));
     expect("copy_and_write", "was written while the copy was under way");
     CHECK(kinds_of_results(RIGHT) == 1 && kinds_of_results(SOURCE_WRITTEN) == 2);
-    sr_tensor_release(y);
-    sr_tensor_release(x);
 }
 
 static void copies_in_flight() {
-    sr_tensor *y = zeros(SR_F32, 32), *x = zeros(SR_F32, 128);
+    OWNED(sr_tensor) *y = zeros(SR_F32, 32), *x = zeros(SR_F32, 128);
     for (int i = 0; i < 128; i++) data_of<float>(x)[i] = (float)i;
-    static const struct {
-        bug planted;
-        const char *words;
-    } cases[] = {{RIGHT, nullptr},
-                 {NO_WAIT, "under way"},
-                 {NO_BARRIER_AFTER_WAIT, "of shared memory, which"},
-                 {UNALIGNED, "mod 16"}};
+    static const trial cases[] = {{RIGHT, nullptr},
+                                  {NO_WAIT, "under way"},
+                                  {NO_BARRIER_AFTER_WAIT, "of shared memory, which"},
+                                  {UNALIGNED, "mod 16"}};
     for (auto &c : cases) {
         CHECK_OK(
             launch(g(), "copies", copies, 1, 32, 1024, out<float>(y), in<float>(x), c.planted));
@@ -259,8 +235,6 @@ static void copies_in_flight() {
             CHECK(data_of<float>(y)[i] ==
                   (float)((i ^ 1) * 4 + 3) * 100.0f + ((i ^ 1) % 2 == 0 ? 1.0f : 0.0f));
     }
-    sr_tensor_release(x);
-    sr_tensor_release(y);
 }
 
 /* ---- device memory --------------------------------------------------------------------------- */
@@ -290,13 +264,10 @@ KERNEL(64, 1) void reads_only(global<float> y, readonly<float> x, bug planted) {
 }
 
 static void constant_memory() {
-    sr_tensor *x = zeros(SR_F32, 64), *y = zeros(SR_F32, 64);
-    static const struct {
-        bug planted;
-        const char *words;
-    } cases[] = {{RIGHT, nullptr},
-                 {WRITTEN_BEFORE, "through a readonly, which the launch wrote"},
-                 {WRITTEN_AFTER, "that the launch reads through a readonly"}};
+    OWNED(sr_tensor) *x = zeros(SR_F32, 64), *y = zeros(SR_F32, 64);
+    static const trial cases[] = {{RIGHT, nullptr},
+                                  {WRITTEN_BEFORE, "through a readonly, which the launch wrote"},
+                                  {WRITTEN_AFTER, "that the launch reads through a readonly"}};
     for (auto &c : cases) {
         CHECK_OK(launch(g(), "reads_only", reads_only, 1, 64, 0, out<float>(x), in<float>(x),
                         c.planted));
@@ -305,8 +276,6 @@ static void constant_memory() {
                         c.planted));
         expect("reads_only of another tensor", nullptr);
     }
-    sr_tensor_release(y);
-    sr_tensor_release(x);
 }
 
 KERNEL(32, 1) void vectors(global<float> y, int shift) {
@@ -314,28 +283,23 @@ KERNEL(32, 1) void vectors(global<float> y, int shift) {
 }
 
 static void device_memory() {
-    sr_tensor *y = zeros(SR_I32, 256);
-    static const struct {
-        bug planted;
-        const char *words;
-    } cases[] = {{RIGHT, nullptr},
-                 {SAME_WORD, "of the same launch wrote"},
-                 {OTHER_BLOCK, "of the"},
-                 {READ_BY_OTHERS, "device memory"},
-                 {NO_BARRIER, "with no barrier in between"}};
+    OWNED(sr_tensor) *y = zeros(SR_I32, 256);
+    static const trial cases[] = {{RIGHT, nullptr},
+                                  {SAME_WORD, "of the same launch wrote"},
+                                  {OTHER_BLOCK, "of the"},
+                                  {READ_BY_OTHERS, "device memory"},
+                                  {NO_BARRIER, "with no barrier in between"}};
     for (auto &c : cases) {
         CHECK_OK(launch(g(), "blocks_meet", blocks_meet, 8, 32, 0, out<int32_t>(y), c.planted));
         expect("blocks_meet", c.words);
         for (int i = 0; c.planted == RIGHT && i < 256; i++)
             CHECK(data_of<int32_t>(y)[i] == (i ^ 1));
     }
-    sr_tensor *z = zeros(SR_F32, 129);
+    OWNED(sr_tensor) *z = zeros(SR_F32, 129);
     CHECK_OK(launch(g(), "vectors", vectors, 1, 32, 0, out<float>(z), 0));
     expect("vectors", nullptr);
     CHECK_OK(launch(g(), "vectors", vectors, 1, 32, 0, out<float>(z), 1));
     expect("vectors", "mod 16");
-    sr_tensor_release(z);
-    sr_tensor_release(y);
 }
 
 /* ---- tensor cores ---------------------------------------------------------------------------- */
@@ -359,7 +323,7 @@ void product(global<float> y, global<const bf16> a, global<const bf16> b) {
 }
 
 static void products() {
-    sr_tensor *y = zeros(SR_F32, 128), *a = zeros(SR_BF16, 256), *b = zeros(SR_BF16, 128);
+    OWNED(sr_tensor) *y = zeros(SR_F32, 128), *a = zeros(SR_BF16, 256), *b = zeros(SR_BF16, 128);
     for (int i = 0; i < 256; i++)
         data_of<uint16_t>(a)[i] = sr_bf16_from_f32((float)(i * 7 % 13 - 6));
     for (int i = 0; i < 128; i++)
@@ -373,9 +337,6 @@ static void products() {
                 sum += ((i * 16 + k) * 7 % 13 - 6) * ((k * 8 + j) * 5 % 11 - 5);
             CHECK(data_of<float>(y)[i * 8 + j] == (float)sum);
         }
-    sr_tensor_release(b);
-    sr_tensor_release(a);
-    sr_tensor_release(y);
 }
 
 /* ---- faults, scratch, speed ------------------------------------------------------------------ */
@@ -418,7 +379,7 @@ template <int WARPS> KERNEL(WARPS * 32, 2) void bounded(global<int32_t> y) {
 
 /* The launch bounds of a kernel, a template too, hold for its launches. */
 static void bounds_of_launches() {
-    sr_tensor *y = zeros(SR_I32, 1024);
+    OWNED(sr_tensor) *y = zeros(SR_I32, 1024);
     CHECK_OK(launch(g(), "bounded", bounded<3>, 1, 96, 0, out<int32_t>(y)));
     CHECK_OK(launch(g(), "bounded", bounded<3>, 1, 64, 0, out<int32_t>(y)));
     CHECK(launch(g(), "bounded", bounded<3>, 1, 128, 0, out<int32_t>(y)) == SR_EINTERNAL);
@@ -429,7 +390,6 @@ static void bounds_of_launches() {
     simt::bounds b = simt::bounds_of((const void *)bounded<32>);
     CHECK(b.threads == 1024 && b.blocks == 2);
     expect("bounded", nullptr);
-    sr_tensor_release(y);
 }
 
 KERNEL(256, 1) void meet(int rounds) {
@@ -534,16 +494,8 @@ static void no_op_is_missing() {
     CHECK(empty == 0);
 }
 
-static sr_status keep_backend(const sr_backend *added) {
-    backend = added;
-    return sr_device_open(&device, backend, 0, nullptr);
-}
-
 int main() {
-    sr_host host = {};
-    host.abi = SR_ABI;
-    host.add_backend = keep_backend;
-    CHECK_OK(sr_plugin_init(&host, SR_ABI));
+    open_device();
     no_op_is_missing();
     shared_memory();
     warps_of_a_block();

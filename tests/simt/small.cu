@@ -1,23 +1,12 @@
 /* small.cu - positions in strided tensors, the order of keys, tables that stay on the device. */
-#include <stdio.h>
-
 #include <initializer_list>
 
-#include "core/base/mem.h"
 #include "core/tensor/ops.h"
-#include "core/tensor/plugin.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/gpu.h"
 #include "kernels/cuda/sums.h"
 #include "kernels/cuda/map.cuh"
-#include "tests/support/check.h"
+#include "tests/simt/simt_device.h"
 #include "tests/support/fail.h"
-
-static sr_device *device;
-
-static gpu *g() {
-    return (gpu *)device->state;
-}
 
 /* Device memory on the host. */
 template <class T, class P> static void get(T *to, const P &from, int64_t count) {
@@ -237,15 +226,8 @@ static void failures() {
     for (sr_tensor *t : {x, y, sum, rows}) sr_tensor_release(t);
 }
 
-static sr_status keep_backend(const sr_backend *backend) {
-    return sr_device_open(&device, backend, 0, nullptr);
-}
-
 int main() {
-    sr_host host = {};
-    host.abi = SR_ABI;
-    host.add_backend = keep_backend;
-    CHECK_OK(sr_plugin_init(&host, SR_ABI));
+    open_device();
     divisions();
     walks();
     orders();
