@@ -96,7 +96,7 @@ failed=0 number=0
 while read -r name file spec pattern sed; do
     [ -z "${2:-}" ] || [ "$name" = "$2" ] || continue
     number=$((number + 1))
-    [ -n "${2:-}" ] || [ "${LONG:-0}" = 1 ] || [ $((number % 7)) = 1 ] || continue
+    [ -n "${2:-}" ] || [ "${LONG:-0}" = 1 ] || [ $((number % 14)) = 1 ] || continue
     while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || failed=1; done
     run_mutant "$name" "$file" "$spec" "$pattern" "$sed" &
 done < <(mutants)
