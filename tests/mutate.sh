@@ -2,7 +2,7 @@
 # Plants mistakes in copies of the CUDA kernels and shows that the tests on the simt device find each:
 # tests/mutate.sh BUILD [NAME].
 #
-# Every seventh one in `make test`, all in `make test-long`, which sets LONG.
+# Every fourteenth one in `make test`, all in `make test-long`, which sets LONG.
 #
 # A mutant is a sed command on one source; its object is compiled, linked with the others, and the
 # tests that match a pattern run on it.  It is caught when a test fails.
