@@ -232,7 +232,7 @@ static void fill_characters(bpe *b) {
 
 static sr_status read(sr_model *m, sr_pieces *pieces, const sr_json *model, bool bytes) {
     bpe *b = (bpe *)m;
-    uint64_t merges;
+    uint64_t merges = 0;
     b->bytes = bytes;
     SR_TRY(sr_model_vocab(pieces, model));
     SR_TRY(read_options(b, model));
