@@ -3,7 +3,8 @@
  *
  * Each line of the script is one of
  *
- *   > TEXT          types TEXT once the program edits lines; \r \n \t \e \b \\ and \xHH are escapes
+ *   > TEXT          types TEXT once the program edits lines, after its next prompt if a line was
+ *                   ended; \r \n \t \e \b \\ and \xHH are escapes
  *   ! TEXT          types TEXT at once
  *   ? TEXT          waits until the program prints TEXT, after what was already matched
  *   size COLUMNS    resizes the terminal
@@ -31,7 +32,7 @@
 enum { BAD_SCRIPT = 98, TOO_LATE = 99, ROOM = 1 << 22, WAIT_MS = 60000, ROWS = 50 };
 
 static char out[ROOM + 1];
-static size_t printed, matched;
+static size_t printed, matched, ended; /* ended: printed when the last line was ended, or 0 */
 static int terminal;
 static pid_t child;
 
@@ -93,16 +94,21 @@ static size_t unescape(char *text) {
     return n;
 }
 
-/* Waits for an editor to take lines: what is typed before may be lost. */
-static void wait_until_raw(void) {
+/* Waits for an editor to take a line: between two lines the terminal is cooked, where Ctrl-D and
+ * Ctrl-C mean something else and may be lost. */
+static void wait_for_editor(void) {
     struct termios mode;
     long end = now_ms() + WAIT_MS;
-    while (now_ms() < end && tcgetattr(terminal, &mode) == 0 && (mode.c_lflag & ICANON) != 0)
-        if (!take(10)) break;
+    while (now_ms() < end && tcgetattr(terminal, &mode) == 0) {
+        bool prompted = ended == 0 || memmem(out + ended, printed - ended, "> ", 2) != NULL;
+        if ((prompted && (mode.c_lflag & ICANON) == 0) || !take(10)) break;
+    }
+    ended = 0;
 }
 
 static void type(char *text) {
     size_t size = unescape(text), sent = 0;
+    if (memchr(text, '\r', size) != NULL || memchr(text, '\x03', size) != NULL) ended = printed;
     while (sent < size) {
         struct pollfd p = {.fd = terminal, .events = POLLIN | POLLOUT};
         poll(&p, 1, 1000);
@@ -131,7 +137,7 @@ static void continue_child(void) {
 
 static void act(char *line) {
     if (strncmp(line, "> ", 2) == 0 || strncmp(line, "! ", 2) == 0) {
-        if (*line == '>') wait_until_raw();
+        if (*line == '>') wait_for_editor();
         type(line + 2);
     } else if (strncmp(line, "? ", 2) == 0) {
         line[2 + unescape(line + 2)] = '\0';
