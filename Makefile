@@ -74,8 +74,8 @@ ISA_avx512_bf16 = $(subst =avx512 ,=avx512_bf16 ,$(ISA_avx512)) -mavx512bf16
 ISA_amx = $(subst =avx512 ,=amx ,$(ISA_avx512)) -mavx512bf16 -mamx-tile -mamx-bf16
 # The plain set with bf16 instructions in C (kernels/cpu/simd/bf16.h): tests/isa.sh.
 EMULATED   = dots tiles
-ISA_dots   = $(ISA_plain) -DSR_EMULATE=1
-ISA_tiles  = $(ISA_plain) -DSR_EMULATE=2
+ISA_dots   = $(ISA_plain) $(ISA_OPT:-O3=-O2) -DSR_EMULATE=1
+ISA_tiles  = $(ISA_plain) $(ISA_OPT:-O3=-O2) -DSR_EMULATE=2
 
 # Plug-ins of the program: seqrun_NAME.so.
 CUDASRC = $(wildcard kernels/cuda/*.cu)
@@ -208,7 +208,7 @@ $(BUILD)/seqrun_mpi.so: $(MPIOBJ)
 # time of $(OPT); the others have kernels in them.
 TEST_OPT    = -O1
 TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(CFLAGS))
-$(patsubst %,$(BUILD)/tests/%,attention_dots attention_tiles bf16_dots bf16_tiles): TEST_OPT = $(OPT)
+$(patsubst %,$(BUILD)/tests/%,attention_dots attention_tiles): TEST_OPT = $(OPT)
 $(BUILD)/tests/%: tests/c/%.c $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(TEST_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(BUILD)/libseqrun.a $(LDLIBS)

@@ -10,18 +10,20 @@
 enum { SIDE = 16 }; /* rows, and words of 32 bits in a row */
 
 #if SR_EMULATE
+/* Not inlined: a strip has a hundred of them. */
+#define APART __attribute__((noinline, unused)) static
 static __thread uint32_t tile_of[8][SIDE][SIDE];
 
-INLINE void tile_load(int t, const void *from, int64_t bytes) {
+APART void tile_load(int t, const void *from, int64_t bytes) {
     for (int r = 0; r < SIDE; r++) memcpy(tile_of[t][r], (const char *)from + r * bytes, 64);
 }
-INLINE void tile_save(int t, void *to, int64_t bytes) {
+APART void tile_save(int t, void *to, int64_t bytes) {
     for (int r = 0; r < SIDE; r++) memcpy((char *)to + r * bytes, tile_of[t][r], 64);
 }
-INLINE void tile_clear(int t) {
+APART void tile_clear(int t) {
     memset(tile_of[t], 0, sizeof tile_of[t]);
 }
-INLINE void tile_add(int t, int a, int b) {
+APART void tile_add(int t, int a, int b) {
     float(*c)[SIDE] = (float(*)[SIDE])tile_of[t];
     for (int r = 0; r < SIDE; r++)
         for (int p = 0; p < SIDE; p++)
