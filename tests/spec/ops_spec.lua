@@ -13,10 +13,10 @@ local each_device = require("tests.support.devices").each(it)
 local abs, cos, floor, log, sqrt, TURN = math.abs, math.cos, math.floor, math.log, math.sqrt, 2 * math.pi
 local POINT = 0x1.8p32 -- added and taken away, it leaves a multiple of 2^-20: exact in f32 below 16
 
----A generator of numbers that depends only on the name of the case.
+---A generator of numbers that depends only on the name of the case; without a name, all are one row of them.
 local function source(name)
   local state = 1
-  for i = 1, #name do state = (state * 31 + name:byte(i)) % 2147483647 end
+  for i = 1, #(name or "") do state = (state * 31 + name:byte(i)) % 2147483647 end
   local function unit()
     state = state * 48271 % 2147483647
     return state / 2147483647
@@ -27,7 +27,7 @@ local function source(name)
     if depth == #shape then
       for i = 1, n do list[i] = make() end
     else
-      for i = 1, n do list[i] = fill(shape, make, depth + 1) end
+      for i = 1, n do list[i] = (name or i == 1) and fill(shape, make, depth + 1) or list[1] end
     end
     return list
   end
@@ -155,15 +155,23 @@ end
 
 local on = require("tests.support.devices").on
 
----Whether a case takes long: many numbers, or many products.
-local function is_large(case)
-  local count = 0
+---What the names of a case's tests need to know: whether it takes long (many numbers, or many products), and whether
+---it has numbers that can be rounded.
+local function outline(case)
+  if case.outline then return case.outline end
+  local count, reals = 0, false
   local function add(value)
     if type(value) ~= "table" then count = count + 1 return end
-    for _, part in pairs(value) do add(part) end
+    for _, part in pairs(value) do
+      if count <= 4000 then add(part) end
+    end
   end
-  if not case.slow then add(numbers(case)) end
-  return case.slow or count > 4000
+  for _, value in pairs(case.make(source())) do
+    if not case.slow then add(value) end
+    reals = reals or type(value) ~= "table" or not (value.i32 or value.bool)
+  end
+  case.outline = { large = case.slow or count > 4000, reals = reals }
+  return case.outline
 end
 
 ---Gradients of a case on `ref` against finite differences.
@@ -177,7 +185,7 @@ local function differentiate(case)
     for i, name in ipairs(order) do by_name[name] = given[i] end
     return scalar(case.run(sr, by_name), case.flows) or sr.zeros(1):sum()
   end
-  local samples = is_large(case) and 2 or 6
+  local samples = outline(case).large and 2 or 6
   assert.is_true(sr.gradcheck(fn, list, { samples = samples, tolerance = case.difference or 1e-6 }))
 end
 
@@ -205,22 +213,18 @@ local function compare(case, device, precision)
   end
 end
 
----Whether a case has numbers that can be rounded.
-local function has_reals(case)
-  for _, value in pairs(numbers(case)) do
-    if type(value) ~= "table" or not (value.i32 or value.bool) then return true end
-  end
-  return false
-end
-
 ---The late device runs the kernels of cpu: what is large shows nothing new there.
 local function applies(case, device, precision)
-  if device == "late" and is_large(case) then return false end
-  return precision == "f32" or (case.bf16 ~= false and has_reals(case))
+  if device == "late" and outline(case).large then return false end
+  return precision == "f32" or (case.bf16 ~= false and outline(case).reals)
 end
 
----Tests that are run once only, not again with an eager collector, to which numbers are alike in every precision.
-local function slow(case, device, precision) return case.slow or device == "simt" or precision == "bf16" end
+---Tests that are run once only, not again with an eager collector, to which numbers are alike in every precision; and
+---those of minutes: the kernels of simt for f32 are the plain ones, where a long sequence shows nothing new.
+local function tag(case, device, precision)
+  if device == "simt" and precision == "f32" and case.slow and case.name:find "^attention" then return " #slow #long" end
+  return (case.slow or device == "simt" or precision == "bf16") and " #slow" or ""
+end
 
 ---Each case by itself: the tests of a case share its numbers.
 for _, case in ipairs(cases) do
@@ -233,7 +237,7 @@ for _, case in ipairs(cases) do
     for _, precision in ipairs { "f32", "bf16" } do
       if device ~= "ref" and applies(case, device, precision) then
         local name = ("%s in %s against ref: %s"):format(device, precision, case.name)
-        it(name .. (slow(case, device, precision) and " #slow" or ""), function() compare(case, device, precision) end)
+        it(name .. tag(case, device, precision), function() compare(case, device, precision) end)
       end
     end
   end

@@ -75,9 +75,11 @@ describe("ten steps of the pretraining recipe #slow", function()
 
   -- f32: the order of sums differs.  bf16: a value near a tie may round the other way, and ten steps
   -- of training carry that on.
+  local kept = {}
   for precision, tolerance in pairs { f32 = 1e-6, bf16 = 1e-3 } do
     it_on_simt("gives the losses of the cpu in " .. precision, function()
-      local losses, norms = train("simt", precision)
+      kept[precision] = { train("simt", precision) }
+      local losses, norms = table.unpack(kept[precision])
       local wanted, wanted_norms = train("cpu", precision)
       for i = 1, 10 do
         assert.near(wanted[i], losses[i], tolerance * wanted[i])
@@ -88,15 +90,8 @@ describe("ten steps of the pretraining recipe #slow", function()
   end
 
   it_on_simt("gives the same bits in any order of blocks, threads and copies", function()
-    local first
-    for _, seed in ipairs(seeds(2)) do
-      local drawn = { train("simt", "bf16", seed) }
-      first = first or drawn
-      assert.same(first, drawn, "seed " .. seed)
-    end
+    for _, seed in ipairs(seeds(1)) do assert.same(kept.bf16, { train("simt", "bf16", seed) }, "seed " .. seed) end
   end)
 
-  it_on_simt("gives the same bits twice", function()
-    assert.same({ train("simt", "bf16") }, { train("simt", "bf16") })
-  end)
+  it_on_simt("gives the same bits twice", function() assert.same(kept.bf16, { train("simt", "bf16") }) end)
 end)
