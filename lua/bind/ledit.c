@@ -182,7 +182,7 @@ static editor *check_editor(lua_State *L) {
 static int editor_read(lua_State *L) {
     editor *e = check_editor(L);
     struct sigaction action = {.sa_handler = on_signal}, before[SERVED];
-    int count = 0;
+    int count = 0, failed = ferror(stdout);
     e->prompt = luaL_checkstring(L, 2);
     e->L = L;
     for (int i = 0; i < SERVED; i++) sigaction(served[i], &action, &before[i]);
@@ -194,6 +194,7 @@ static int editor_read(lua_State *L) {
     if (line != NULL && count > 0) {
         lua_pushlstring(L, line, (size_t)(line[count - 1] == '\n' ? count - 1 : count));
     } else if (lsr_caught()) {
+        if (!failed) clearerr(stdout); /* the signal may have ended a write of the line, which is gone */
         el_reset(e->el);
         lua_pushboolean(L, 0);
     } else {

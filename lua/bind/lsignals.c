@@ -58,7 +58,7 @@ static void on_prompt_signal(int number) {
     lua_sethook(prompt_state, lsr_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
-/* The prompt while it waits for a line: the read returns early. */
+/* The prompt while no Lua code of a line runs. */
 static void on_reading_signal(int number) {
     caught = number;
 }
@@ -75,12 +75,13 @@ static void handle(int number, void (*handler)(int), int flags) {
     sigaction(number, &action, NULL);
 }
 
-/* signals(mode: "run"|"work"|"prompt"|"reading"|"default")
+/* signals(mode: "run"|"work"|"prompt"|"waiting"|"reading"|"default")
  * Who handles INT, TERM, USR1 and HUP: a run (`caught` names them, HUP is ignored), work without
  * steps (the same, and long C functions end with "stopped"), the prompt (INT raises "interrupted"
- * in the Lua code that runs), the prompt while it reads (INT ends the read), or the system. */
+ * in the Lua code that runs), the prompt between lines (INT is `caught`) or while it reads one (and
+ * INT ends the read), or the system. */
 static int sys_signals(lua_State *L) {
-    static const char *const modes[] = {"default", "run", "work", "prompt", "reading", NULL};
+    static const char *const modes[] = {"default", "run", "work", "prompt", "waiting", "reading", NULL};
     static const struct {
         void (*on_int)(int), (*on_others)(int), (*on_hangup)(int);
         int flags; /* of SIGINT */
@@ -88,6 +89,7 @@ static int sys_signals(lua_State *L) {
                 {on_run_signal, on_run_signal, SIG_IGN, SA_RESTART},
                 {on_work_signal, on_work_signal, SIG_IGN, SA_RESTART},
                 {on_prompt_signal, SIG_DFL, on_prompt_hangup, SA_RESTART},
+                {on_reading_signal, SIG_DFL, on_prompt_hangup, SA_RESTART},
                 {on_reading_signal, SIG_DFL, on_prompt_hangup, 0}};
     int mode = luaL_checkoption(L, 1, NULL, modes);
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);

@@ -112,7 +112,7 @@ describe("an attached prompt #slow", function()
   it("limits the time of a completion", function()
     if terminal.missing() then return pending(terminal.missing()) end
     local script = "? attached to\n> loop = setmetatable({}, { __index = function() while true do end end })\\r\n"
-      .. "> loop.x.\\t\\x03\n> 1 + 6\\r\n? \\n7\\r\n> \\x04\n"
+      .. "> loop.x.\\t\n? \\x07\n> \\x03\n> 1 + 6\\r\n? \\n7\\r\n> \\x04\n"
     local code, _, err = terminal.run(script, { words = "attach " .. run.dir })
     assert.same({ 0, "" }, { code, err })
     assert.equal("1", run:ask "1")

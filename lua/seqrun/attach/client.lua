@@ -20,7 +20,7 @@ Client.__index = Client
 ---@param seconds integer that an expression may take
 ---@return seqrun.attach.Client
 function Client.open(folder, seconds)
-  sys.signals("reading")
+  sys.signals("waiting")
   return setmetatable({
     socket = place.connect(folder), reader = frames.reader(), folder = folder, seconds = seconds, id = 0, code = 0,
   }, Client)

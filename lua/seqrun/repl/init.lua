@@ -174,7 +174,7 @@ end
 local function evaluate_interruptibly(text, env)
   sys.signals("prompt")
   local interrupted, called, done, message = sys.interruptible(repl.evaluate, text, env)
-  sys.signals("reading")
+  sys.signals("waiting")
   if not called then done, message = false, done end
   if done or output.ended then return end
   io.stderr:write(interrupted and "interrupted" or tostring(message), "\n")
@@ -197,7 +197,7 @@ end
 ---Reads and evaluates until the input ends.
 ---@return integer # exit code
 function repl.run()
-  sys.signals("reading")
+  sys.signals("waiting")
   local env = repl.environment()
   local complete = require("seqrun.repl.complete")
   local lines = require("seqrun.repl.lines")(function(before) return complete(before, env) end)

@@ -32,17 +32,20 @@ Lines.__index = Lines
 ---@param prompt string
 ---@return string|false|nil
 function Lines:read(prompt)
-  sys.signals("reading")
+  sys.signals("waiting")
   local line
   if self.editor then
     line = self.editor:read(prompt)
   else
     if self.terminal then io.stdout:write(prompt) end
     io.stdout:flush()
+    sys.signals("reading")
     line = io.stdin:read("L")
     line = line and line:gsub("\n$", "")
   end
-  if sys.caught(true) then return false end
+  local interrupted = sys.caught(true)
+  sys.signals("waiting") -- what is printed meanwhile is written whole, in spite of Ctrl-C
+  if interrupted then return false end
   return line
 end
 
