@@ -44,17 +44,6 @@ local function rename_set(path, set)
   assert(sys.write_file(path, text))
 end
 
----Makes the manifest of a checkpoint that of its files that changed, of one block each.
-local function sign(step)
-  local path = step .. "/MANIFEST"
-  local text = assert(sys.read_file(path)):gsub("file %d+ %x+ (trainer/[cs]%S+)\nblock %x+\n", function(name)
-    local hash = sys.hash_file(step .. "/" .. name)
-    return ("file %d %s %s\nblock %s\n"):format(#sys.read_file(step .. "/" .. name), hash, name, hash:sub(17))
-  end):gsub("end %x+\n$", "")
-  assert(sys.write_file(path, text))
-  assert(sys.write_file(path, ("%send %s\n"):format(text, sys.hash_file(path))))
-end
-
 ---A run of 4 steps that is stored as one of another instruction set.
 local function stored_as(name, set)
   local out = folder .. "/" .. name
@@ -63,7 +52,7 @@ local function stored_as(name, set)
   for _, path in ipairs { out .. "/config.yaml", step .. "/trainer/config.yaml", step .. "/trainer/state.json" } do
     rename_set(path, set)
   end
-  sign(step)
+  small.sign(step)
   return out
 end
 

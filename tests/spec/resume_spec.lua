@@ -40,6 +40,13 @@ local function interrupt(...)
   return code, err
 end
 
+---Replaces a value in a file.
+local function edit(path, pattern, by)
+  local text, count = assert(sys.read_file(path)):gsub(pattern, by)
+  assert.equal(1, count, path .. " " .. pattern)
+  assert(sys.write_file(path, text))
+end
+
 setup(function()
   folder = program.folder()
   corpus = small.corpus(folder)
@@ -272,10 +279,9 @@ end
       return text:match("solver (%w+)"), text:match("lengths.*")
     end
     assert.equal(0, (run("--out", out, "--max-steps", "2", "pack.solver=spfhp")))
-    local config = assert(sys.read_file(out .. "/config.yaml"))
-    local other, changed = config:gsub("solver: spfhp", "solver: lpfhp")
-    assert.equal(1, changed)
-    assert(sys.write_file(out .. "/config.yaml", other)) -- as if another version had chosen another plan
+    local step = out .. "/step-000000002"
+    edit(step .. "/trainer/config.yaml", "solver: spfhp", "solver: lpfhp") -- as if another version had chosen another plan
+    small.sign(step)
     assert.equal(0, (run("--resume=" .. out, "--max-steps", "3", "pack.solver=lpfhp")))
     local _, first = plan_of(2)
     assert.same({ "spfhp", first }, { plan_of(3) })
@@ -319,6 +325,36 @@ end
     local text = exits(2, "rate%.peak: 1, was 0%.003",
       run("--resume=" .. straight, "--max-steps", "20", "rate.peak=1", "model.hidden_size=32"))
     assert.truthy(text:find("model.hidden_size: 32, was 16", 1, true))
+  end)
+
+  it("is that of its checkpoint, whatever became of its directory", function()
+    local out, other = folder .. "/own", folder .. "/not-own"
+    assert.equal(0, (run("--out", out, "--max-steps", "2")))
+    local config = out .. "/config.yaml"
+    local before = assert(sys.read_file(config))
+    for key, values in pairs { seed = { "42", "43" }, micro_packs = { "%d+", "7" }, nsp = { "true", "false" } } do
+      edit(config, key .. ": " .. values[1], key .. ": " .. values[2])
+      exits(2, key .. ": %w+, was %w+ %([^\n]*/config.yaml:%d+%)",
+        program.run { "recipes/pretrain.lua", "--resume=" .. out })
+      assert(sys.write_file(config, before))
+    end
+    assert(os.remove(config))
+    works(program.run { "recipes/pretrain.lua", "--resume=" .. out, "--max-steps", tostring(STEPS), "--threads", "1" })
+    check_same(out)
+    assert.equal(0, (run("--out", other, "--max-steps", "18", "rate.peak=1e-4")))
+    assert(os.rename(other .. "/step-000000018", out .. "/step-000000018"))
+    exits(3, "step%-000000018 is a checkpoint of another run; remove it from ", run("--resume=" .. out))
+    exits(2, "was started by recipes/pretrain.lua; resume it with that recipe",
+      program.run { "recipes/causal.lua", "--resume=" .. out })
+  end)
+
+  it("goes on with its data set at another place, and says so", function()
+    local out, moved = folder .. "/moved", folder .. "/moved.sqr"
+    assert.equal(0, (run("--out", out, "--max-steps", "2")))
+    assert(sys.write_file(moved, assert(sys.read_file(corpus, 1 << 30))))
+    assert.equal(0, (run("--resume=" .. out, "--max-steps", tostring(STEPS), "data.file=" .. moved)))
+    assert.truthy(assert(sys.read_file(out .. "/run.log")):find("changed on resume: data.file: " .. moved, 1, true))
+    check_same(out)
   end)
 
   it("is rejected if the content of its data set has changed", function()

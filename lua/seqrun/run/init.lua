@@ -167,7 +167,7 @@ local function state_of(self)
     step = self.step, loaders = self.loaders:state(), window = self.meter:state(), seconds = self:seconds(),
     kept = self.saves:keep {}, scaled = self.changes:state(), result = evaluated.result, best = evaluated.best,
     aside = evaluated.aside, schedules = schedules, rate = rate, instructions = devices.instructions(),
-    data = resuming.digest(self.corpus),
+    data = resuming.digest(self.corpus), run = self.directory.id,
   }
 end
 

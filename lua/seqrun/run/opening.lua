@@ -76,6 +76,7 @@ return function(spec)
   local request = options.read(spec.recipe, schema)
   if (request.explain or request.dry_run) and ranks.follows() then failure.raise("ok", "") end -- rank 0 prints
   local place = directory.new(request, spec.name, table.concat(spec.recipe, " ", 0))
+  place:check_recipe()
   local loaded = load_config {
     request = request, schema = schema, rules = rules, needs_file = true, threads = request.threads,
     saved = function(arguments) return place:saved_config(arguments) end,

@@ -16,10 +16,10 @@ local records = require("seqrun.run.records")
 local resuming = require("seqrun.run.directory.resuming")
 local verify = require("seqrun.run.verify")
 
-local function open_directory(self)
+local function open_directory(self, found)
   if not self.ranks.leads then return end
   local log, aside, changed, edited = self.directory:start(self.loaded, {
-    ranks = self.ranks.size, data = resuming.digest(self.corpus),
+    ranks = self.ranks.size, data = resuming.digest(self.corpus), found = found,
   })
   self.changed = changed
   self.screen:log_to(log)
@@ -61,14 +61,11 @@ local function take_parts(self, parts)
   }
 end
 
----Continues at the newest checkpoint of the run, if there is one.
----@return table|nil state what it has apart from the tensors
-local function resume(self)
-  local state, path = resuming.load {
-    directory = self.directory, ranks = self.ranks, model = self.model, optimizer = self.optimizer,
-    corpus = self.corpus,
-  }
-  if not state then return nil end
+---Continues at a checkpoint of the run.
+---@param found { path: string, state: table }
+---@return table state what it has apart from the tensors
+local function resume(self, found)
+  local path, state = found.path, resuming.load(found, self)
   self.step, self.phase = state.step, "resumed"
   self.agreement:restart(state.seconds)
   self.meter:restore(state.window)
@@ -136,15 +133,16 @@ end
 ---@return table|nil state of the checkpoint, in a resume
 local function open_run(self, fresh)
   local resumes, origin = self.request.resume, nil
+  local found = resumes and resuming.find(self.directory, self.ranks) or nil
   if not resumes then -- before the directory is created, so that a failure leaves none
     local averages = (self.optimizer.options or {}).average ~= nil
     self.directory:check_space((CHECKPOINT + (averages and AVERAGE or 0)) * self.model.params:count())
     origin = initialize(self, fresh)
   end
-  self.ranks:first_does(function() open_directory(self) end)
+  self.ranks:first_does(function() open_directory(self, found) end)
   local together = self.optimizer.sharded ~= nil
   self.saves:start(self.ranks.leads or together, together)
-  local state = resumes and resume(self) or nil
+  local state = found and resume(self, found) or nil
   if resumes and not state then origin = initialize(self, fresh) end
   resuming.tell_origin(origin, self.config.init, self.screen)
   if state and self.step >= self.last then end_here(self) end

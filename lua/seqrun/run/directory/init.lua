@@ -19,6 +19,7 @@ local train = require("seqrun.core.train")
 ---@field words string[] the recipe and its settings
 ---@field again boolean the run resumes
 ---@field found? table what `newest` returns
+---@field id? string of the run, in environment.json and in its checkpoints; of the rank that leads
 ---@field force boolean rename an earlier run
 ---@field lock? userdata while this process holds the directory
 ---@field started boolean the files of the start are there, so the end is written too
@@ -130,58 +131,27 @@ function Directory:check_space(bytes)
     .. "directory with --out", folder, text.bytes(bytes), text.bytes(free))
 end
 
----The config file that a resumed run reads: its own, unless a preset or a file is given.
+---The config of the last checkpoint, which is not verified; nil if there is none.
+local function config_of_last(folder)
+  local found
+  for _, name in ipairs(sys.list(folder) or {}) do
+    local path = ("%s/%s/trainer/config.yaml"):format(folder, name)
+    if name:find("^step%-%d+$") and (not found or path > found) and sys.exists(path) then found = path end
+  end
+  return found
+end
+
+---The config file that a resumed run reads: its own, or that of a checkpoint if it is gone, unless a preset or a file
+---is given.
 ---@param arguments string[]
 ---@return string|nil
 function Directory:saved_config(arguments)
   for _, argument in ipairs(arguments) do
     if argument:find("^preset=") then return nil end
   end
+  if not self.again then return nil end
   local path = self.path .. "/config.yaml"
-  return self.again and sys.exists(path) and path or nil
-end
-
----Fails if a key changed that may not change on resume; returns the allowed changes.
----@param new_rate boolean whether the keys of the rate may change
-local function check_same(folder, loaded, new_rate)
-  local path = folder .. "/config.yaml"
-  if not sys.exists(path) then return {} end
-  local before = failure.must(config.load { schema = loaded.schema, file = path })
-  local changed, refused, rates = loaded:differences(before), {}, 0
-  for _, change in ipairs(changed) do
-    local of_rate = change.path:find("^rate%.") ~= nil
-    if not change.changeable and not (of_rate and new_rate) then
-      refused[#refused + 1] = ("  %s: %s, was %s"):format(change.path, change.mine, change.theirs)
-      rates = rates + (of_rate and 1 or 0)
-    end
-  end
-  if #refused > 0 then
-    local way = rates == #refused and "add --new-rate to change the rate from here on, restore them" or "restore them"
-    failure.raise("config", "these keys may not change on resume\n%s\n%s, or start a new run with --out; to "
-      .. "train a finished run further, start one from its weights with init.from=%s", table.concat(refused, "\n"), way,
-      text.shell(folder))
-  end
-  return changed
-end
-
----Keys of what a resumed run does not read again: its checkpoint has the weights.
-local READ_ONCE = { ["init.from"] = true }
-
----Inputs that a resumed run may have otherwise: code, which is edited like the recipe; the digest of the training data
----is compared elsewhere.
-local function may_change(key) return key:find("%.fn$") ~= nil or key == "data.file" or key == "data.train" end
-
----The machine, build, command line and what the run is made from, for environment.json.
----@param t { ranks: integer, data?: string }
----@param before table environment.json of the run that is resumed
-local function environment(self, loaded, t, before)
-  local facts, was = origin.of(self.words[1], loaded), type(before.inputs) == "table" and before.inputs or {}
-  for key in pairs(READ_ONCE) do facts.inputs[key] = was[key] or facts.inputs[key] end
-  facts.command, facts.words, facts.data = self.command, self.words, t.data
-  facts.threads, facts.ranks, facts.device = tensor.threads(), t.ranks, tensor.device()
-  facts.instructions, facts.machine, facts.build = devices.instructions(), sys.machine(), sys.build()
-  facts.pid, facts.started = sys.pid(), os.date("!%Y-%m-%dT%H:%M:%SZ")
-  return json.encode(facts)
+  return sys.exists(path) and path or config_of_last(self.path)
 end
 
 ---The environment.json of the run that is resumed.
@@ -196,6 +166,85 @@ local function is_edited(self, before)
   return type(hash) == "string" and hash ~= failure.must(sys.hash_file(self.words[1]))
 end
 
+---Keys of the training data, which may have moved: its digest is compared.
+local READ_BY_DIGEST = { ["data.file"] = true, ["data.train"] = true }
+
+---The config that a run was last trained with: that of its newest checkpoint, as config.yaml may have been edited.
+local function trained_with(folder, found)
+  local path = found and found.path .. "/trainer/config.yaml"
+  if not path or not sys.exists(path) then path = folder .. "/config.yaml" end
+  return sys.exists(path) and path or nil
+end
+
+---Fails if a key changed that may not change on resume; returns the allowed changes.
+---@param t { found?: table, data?: string, new_rate: boolean } new_rate: whether the keys of the rate may change
+local function check_same(folder, loaded, t)
+  local path = trained_with(folder, t.found)
+  if not path then return {} end
+  local before = failure.must(config.load { schema = loaded.schema, file = path })
+  local changed, refused, rates = loaded:differences(before), {}, 0
+  local same_data = t.found and t.data and t.found.state.data == t.data
+  for _, change in ipairs(changed) do
+    local of_rate, of_data = change.path:find("^rate%.") ~= nil, READ_BY_DIGEST[change.path] and same_data
+    if not change.changeable and not (of_rate and t.new_rate) and not of_data then
+      local from = loaded.origins[change.path]
+      refused[#refused + 1] = ("  %s: %s, was %s%s"):format(change.path, change.mine, change.theirs,
+        (not from or from == "command line") and "" or (" (%s)"):format(from))
+      rates = rates + (of_rate and 1 or 0)
+    end
+  end
+  if #refused > 0 then
+    local way = rates == #refused and "add --new-rate to change the rate from here on, restore them" or "restore them"
+    failure.raise("config", "these keys may not change on resume\n%s\n%s, or start a new run with --out; to "
+      .. "train a finished run further, start one from its weights with init.from=%s", table.concat(refused, "\n"), way,
+      text.shell(folder))
+  end
+  return changed
+end
+
+---Fails if the run that is resumed was started by another recipe, whose keys are others.
+function Directory:check_recipe()
+  local before = self.again and earlier(self) or {}
+  local recipe = type(before.words) == "table" and before.words[1]
+  if type(recipe) == "string" and recipe:match("[^/]*$") ~= self.words[1]:match("[^/]*$") and is_edited(self, before) then
+    failure.raise("config", "%s was started by %s; resume it with that recipe, seqrun %s --resume=%s, or start a new "
+      .. "run with --out", self.path, recipe, text.shell(recipe), text.shell(self.path))
+  end
+end
+
+---Fails if the newest checkpoint of a directory is not that of its run.
+local function check_own(self, before, found)
+  local theirs = found and found.state.run
+  if not theirs or not before.id or theirs == before.id then return end
+  failure.raise("data", "%s is a checkpoint of another run; remove it from %s, or start a new run from its weights "
+    .. "with init.from=%s", found.path, self.path, text.shell(found.path))
+end
+
+---Keys of what a resumed run does not read again: its checkpoint has the weights.
+local READ_ONCE = { ["init.from"] = true }
+
+---Inputs that a resumed run may have otherwise: code, which is edited like the recipe, and the data, known by its digest.
+local function may_change(key) return key:find("%.fn$") ~= nil or READ_BY_DIGEST[key] end
+
+---A name of its own for a run.
+local function new_id(self)
+  return sys.hash(table.concat({ self.command, sys.machine().host, sys.pid(), sys.now() }, " ")):sub(1, 16)
+end
+
+---The machine, build, command line and what the run is made from, for environment.json.
+---@param t { ranks: integer, data?: string }
+---@param before table environment.json of the run that is resumed
+local function environment(self, loaded, t, before)
+  local facts, was = origin.of(self.words[1], loaded), type(before.inputs) == "table" and before.inputs or {}
+  for key in pairs(READ_ONCE) do facts.inputs[key] = was[key] or facts.inputs[key] end
+  facts.command, facts.words, facts.data, facts.id = self.command, self.words, t.data, self.id
+  facts.new_rate = self.new_rate or before.new_rate or nil -- its checkpoint may have the old one still
+  facts.threads, facts.ranks, facts.device = tensor.threads(), t.ranks, tensor.device()
+  facts.instructions, facts.machine, facts.build = devices.instructions(), sys.machine(), sys.build()
+  facts.pid, facts.started = sys.pid(), os.date("!%Y-%m-%dT%H:%M:%SZ")
+  return json.encode(facts)
+end
+
 ---Fails if what a resumed run reads is not what it was started with.
 local function check_inputs(before)
   local named = {}
@@ -207,15 +256,20 @@ end
 
 ---Locks the directory and writes config.yaml and environment.json; an earlier run makes room, if it is to.
 ---@param loaded seqrun.Config
----@param t { ranks: integer, data?: string } data: digest of the data set
+---@param t { ranks: integer, data?: string, found?: { path: string, state: table } } data: digest of the data set;
+---  found: the checkpoint to resume from
 ---@return seqrun.core.Append log run.log
 ---@return string|nil aside the new name of the earlier run
 ---@return table[] changed keys of a resumed run
 ---@return boolean edited the recipe of a resumed run is another
 function Directory:start(loaded, t)
   local before = self.again and earlier(self) or {}
+  check_own(self, before, t.found)
+  self.id = before.id or t.found and t.found.state.run or new_id(self)
   local edited = self.again and is_edited(self, before)
-  local changed = self.again and sys.exists(self.path) and check_same(self.path, loaded, self.new_rate) or {}
+  local changed = self.again and sys.exists(self.path) and check_same(self.path, loaded, {
+    found = t.found, data = t.data, new_rate = self.new_rate or before.new_rate,
+  }) or {}
   check_inputs(before)
   local aside = self.force and set_aside(self.path) or nil
   self.lock = self.lock or lock(self.path)

@@ -95,16 +95,23 @@ end
 
 -- ---- the newest checkpoint -------------------------------------------------------------------
 
----Loads the weights and moments of the newest checkpoint of the run.
----@param t { directory: seqrun.RunDirectory, ranks: seqrun.RunRanks, model: table, optimizer: table, corpus?: table }
----@return table|nil state of the rest of the run; nil if there is no checkpoint
----@return string? path
-function resuming.load(t)
-  local path = failure.there(t.directory:newest(t.ranks))
-  if not path then return nil end
-  check_data(t.corpus, failure.must(checkpoint.state(path)).state) -- before tensors, whose shapes depend on it
+---The newest checkpoint of the run; nil if there is none.  All ranks call it.
+---@param directory seqrun.RunDirectory
+---@param ranks seqrun.RunRanks
+---@return { path: string, state: table }|nil found
+function resuming.find(directory, ranks)
+  local path = failure.there(directory:newest(ranks))
+  return path and { path = path, state = failure.must(checkpoint.state(path)).state }
+end
+
+---Loads the weights and moments of a checkpoint.
+---@param found { path: string, state: table }
+---@param t { model: table, optimizer: table, corpus?: table }
+---@return table state of the rest of the run
+function resuming.load(found, t)
+  check_data(t.corpus, found.state) -- before tensors, whose shapes depend on it
   local parts = { model = t.model.params, opt = t.optimizer, carry = "resume" }
-  return failure.must(checkpoint.load(path, parts)).state, path
+  return failure.must(checkpoint.load(found.path, parts)).state
 end
 
 ---The rest of the run has taken up its state: says so, and what may give other bits than before.
