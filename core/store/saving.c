@@ -44,7 +44,7 @@ static sr_status make_draft(sr_saving *s) {
         snprintf(name, sizeof name, SR_DRAFT_PREFIX "%" PRId64 "-%08x", s->manifest->step, random);
         char *path;
         SR_TRY(sr_file_join(&path, s->run, name));
-        int rc = sr_io_now.mkdir(path, 0700);
+        int rc = sr_io_now.mkdir(path, 0777);
         if (rc == 0) {
             s->draft = path;
             return SR_OK;
@@ -114,7 +114,7 @@ const char *sr_saving_draft(const sr_saving *s) {
 
 /* Creates a directory of the draft; another process may have done so already. */
 static sr_status make_dir(const char *path) {
-    if (sr_io_now.mkdir(path, 0700) == 0 || (errno == EEXIST && sr_file_is_dir(path))) return SR_OK;
+    if (sr_io_now.mkdir(path, 0777) == 0 || (errno == EEXIST && sr_file_is_dir(path))) return SR_OK;
     return sr_fail(SR_EIO, "%s: cannot create the directory: %s", path, strerror(errno));
 }
 
@@ -160,7 +160,7 @@ static sr_status add_to_manifest(sr_saving *s, const char *name, uint64_t bytes)
 /* A new file of the draft, open for writing, with its space reserved. */
 static sr_status create(sr_saving *s, const char *name, uint64_t bytes) {
     SR_TRY(sr_file_join(&s->path, s->draft, name));
-    SR_TRY(sr_file_create(&s->fd, s->path, 0600));
+    SR_TRY(sr_file_create(&s->fd, s->path, 0666));
     s->announced = bytes;
     return sr_file_reserve(s->fd, bytes, s->path);
 }

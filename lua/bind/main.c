@@ -33,11 +33,11 @@ static void find_lua_dir(char out[PATH_MAX]) {
     if (realpath(try, out) == NULL) snprintf(out, PATH_MAX, "%.4000s", try);
 }
 
-/* Opened files must not become a closed standard stream. */
+/* Opened files must not become a closed standard stream; what is printed to one is lost, and said. */
 static void open_standard_streams(void) {
     for (int fd = 0; fd <= 2; fd++) {
         if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-        if (open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY) != fd) _exit(EXIT_INTERNAL);
+        if (open("/dev/null", fd == 2 ? O_WRONLY : O_RDONLY) != fd) _exit(EXIT_INTERNAL);
     }
 }
 

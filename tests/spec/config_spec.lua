@@ -88,6 +88,13 @@ describe("config", function()
     end
   end)
 
+  it("rejects shares above 100%, which would be counts, and times below 0", function()
+    local all = { fields = { { "total", c.number {} }, { "budget", c.duration {} } } }
+    local function told(word) return select(2, c.load { schema = c.map(all.fields), arguments = { word } }) end
+    assert.matches("'total' is '150%%'; expected at most 100%%, as a share", told "total=150%")
+    assert.matches("'budget' is '%-1'; expected a time of 0 or more", told "budget=-1")
+  end)
+
   it("reports all errors of a file, each with line, column, caret and suggestion", function()
     local message = mistakes("seed: -1\nrate:\n  peak: high\n  warmpu: 4\nkid: lamb\nwarmup: 1\n")
     assert.equal([[

@@ -280,7 +280,8 @@ end
     end
     assert.equal(0, (run("--out", out, "--max-steps", "2", "pack.solver=spfhp")))
     local step = out .. "/step-000000002"
-    edit(step .. "/trainer/config.yaml", "solver: spfhp", "solver: lpfhp") -- as if another version had chosen another plan
+    -- as if another version had chosen another plan
+    edit(step .. "/trainer/config.yaml", "solver: spfhp", "solver: lpfhp")
     small.sign(step)
     assert.equal(0, (run("--resume=" .. out, "--max-steps", "3", "pack.solver=lpfhp")))
     local _, first = plan_of(2)

@@ -127,12 +127,12 @@ end
 ---@param step string its directory
 function small.sign(step)
   local path = step .. "/MANIFEST"
-  local text = assert(sys.read_file(path)):gsub("file %d+ %x+ (trainer/[cs]%S+)\nblock %x+\n", function(name)
+  local listed = assert(sys.read_file(path)):gsub("file %d+ %x+ (trainer/[cs]%S+)\nblock %x+\n", function(name)
     local hash = sys.hash_file(step .. "/" .. name)
     return ("file %d %s %s\nblock %s\n"):format(#sys.read_file(step .. "/" .. name), hash, name, hash:sub(17))
   end):gsub("end %x+\n$", "")
-  assert(sys.write_file(path, text))
-  assert(sys.write_file(path, ("%send %s\n"):format(text, sys.hash_file(path))))
+  assert(sys.write_file(path, listed))
+  assert(sys.write_file(path, ("%send %s\n"):format(listed, sys.hash_file(path))))
 end
 
 ---Checksums of those files of a checkpoint that must not depend on how the run got there.

@@ -26,7 +26,8 @@ function output.survive(survives) surviving = survives end
 
 local function on_failure(problem)
   local left = sys.reader_left()
-  local message = left and "" or ("cannot write to standard output: %s; is its disk full?"):format(problem)
+  local why = problem:find("Bad file descriptor", 1, true) and "it is closed" or problem .. "; is its disk full?"
+  local message = left and "" or "cannot write to standard output: " .. why
   if not surviving then
     output.ended = failure.new(left and "ok" or "storage", message)
     caught = caught + 1

@@ -76,6 +76,7 @@ function parse.number(_, text)
   local percent = text:match("^(.*)%%$")
   local value = decimal(percent or text)
   if not value then return nil, "a number such as 0.01, 1e-4 or 10%" end
+  if percent and value > 100 then return nil, "at most 100%, as a share" end -- a number above 1 may be a count
   return percent and value / 100 or value + 0.0
 end
 
@@ -99,6 +100,7 @@ local UNITS = { d = 86400, h = 3600, m = 60, s = 1 }
 
 function parse.duration(_, text)
   local plain = decimal(text)
+  if plain and plain < 0 then return nil, "a time of 0 or more, such as 2h" end
   if plain then return plain + 0.0 end
   local total, rest = 0.0, text
   repeat

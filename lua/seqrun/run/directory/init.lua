@@ -206,7 +206,8 @@ end
 function Directory:check_recipe()
   local before = self.again and earlier(self) or {}
   local recipe = type(before.words) == "table" and before.words[1]
-  if type(recipe) == "string" and recipe:match("[^/]*$") ~= self.words[1]:match("[^/]*$") and is_edited(self, before) then
+  local other = type(recipe) == "string" and recipe:match("[^/]*$") ~= self.words[1]:match("[^/]*$")
+  if other and is_edited(self, before) then
     failure.raise("config", "%s was started by %s; resume it with that recipe, seqrun %s --resume=%s, or start a new "
       .. "run with --out", self.path, recipe, text.shell(recipe), text.shell(self.path))
   end
@@ -223,7 +224,8 @@ end
 ---Keys of what a resumed run does not read again: its checkpoint has the weights.
 local READ_ONCE = { ["init.from"] = true }
 
----Inputs that a resumed run may have otherwise: code, which is edited like the recipe, and the data, known by its digest.
+---Inputs that a resumed run may have otherwise: code, which is edited like the recipe, and the data, whose digest is
+---compared.
 local function may_change(key) return key:find("%.fn$") ~= nil or READ_BY_DIGEST[key] end
 
 ---A name of its own for a run.
