@@ -182,6 +182,34 @@ void sr_run_dir_close(sr_run_dir *dir) {
     sr_free(dir);
 }
 
+static sr_status check_lock(sr_run_dir *dir, const char *lock) {
+    struct stat mine, there;
+    if (fstat(dir->lock, &mine) != 0) return sr_io_failed("examine", lock);
+    if (stat(lock, &there) == 0) {
+        if (mine.st_ino == there.st_ino && mine.st_dev == there.st_dev) return SR_OK;
+        return sr_fail(SR_ELOCK,
+                       "%s: its lock was removed and another run has taken it, so this one stops "
+                       "before it writes over the other's checkpoints; choose another directory "
+                       "for one of them with --out",
+                       dir->path);
+    }
+    if (errno != ENOENT) return sr_io_failed("examine", lock);
+    int old = dir->lock;
+    sr_status st = take_lock(dir);
+    int unused = st == SR_OK ? old : dir->lock;
+    if (st != SR_OK) dir->lock = old;
+    if (unused >= 0) sr_io_now.close(unused);
+    return st;
+}
+
+sr_status sr_run_dir_check(sr_run_dir *dir) {
+    char *lock;
+    SR_TRY(sr_file_join(&lock, dir->path, "lock"));
+    sr_status st = check_lock(dir, lock);
+    sr_free(lock);
+    return st;
+}
+
 sr_status sr_run_dir_held(bool *held, const char *path) {
     *held = false;
     char *lock;

@@ -37,6 +37,13 @@ typedef struct sr_run_dir {
 sr_status sr_run_dir_open(sr_run_dir **out, const char *path);
 void sr_run_dir_close(sr_run_dir *dir); /* may be NULL */
 
+/* Checks that the lock file is still the one that is held; takes it anew if it was only removed.
+ *
+ * Errors: SR_ELOCK  another run has taken the directory since
+ *         SR_EIO
+ */
+sr_status sr_run_dir_check(sr_run_dir *dir);
+
 /* Whether a live process holds the lock of the run at `path`; false where there is no lock file. */
 sr_status sr_run_dir_held(bool *held, const char *path);
 

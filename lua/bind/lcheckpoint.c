@@ -38,9 +38,19 @@ LSR_RELEASE(run_dir_close, RUN_DIR, sr_run_dir, sr_run_dir_close)
 /* @class seqrun.core.RunDir
  * A run's directory, locked. */
 
+/* runDir:check() -> true | nil, message, code
+ * Whether the lock is still held, which is taken again if its file was only removed.
+ *   code  "lock" when another run has taken the directory since */
+static int run_dir_check(lua_State *L) {
+    sr_run_dir **box = lsr_checkbox(L, 1, RUN_DIR);
+    luaL_argcheck(L, *box != NULL, 1, "the directory was closed");
+    return lsr_done(L, sr_run_dir_check(*box));
+}
+
 /* runDir:close()
  * Releases the lock. */
 static const luaL_Reg run_dir_methods[] = {
+    {"check", run_dir_check},
     {"close", run_dir_close},
     {NULL, NULL},
 };

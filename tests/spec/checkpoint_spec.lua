@@ -305,6 +305,19 @@ describe("loading foreign weights", function()
 
 end)
 
+it("the lock of a run is kept though its file is removed, unless another run has taken it since", function()
+  local path = program.folder()
+  local first <close> = sr.must(train.run_dir(path))
+  assert.is_true(first:check())
+  assert(os.remove(path .. "/lock"))
+  assert.is_true(first:check())
+  fails.returning("lock", "another run is using this directory", train.run_dir(path))
+  assert(os.remove(path .. "/lock"))
+  local second <close> = sr.must(train.run_dir(path))
+  assert.is_true(second:check())
+  fails.returning("lock", "its lock was removed and another run has taken it", first:check())
+end)
+
 describe("exact values", function()
   it("are restored with their types, bit for bit", function()
     local values = { 0.1, -0.0, 1 / 3, 5e-324, 1.7976931348623157e308, math.huge, -math.huge, 3.0, 3, math.mininteger }

@@ -70,6 +70,15 @@ describe("seqrun repro #slow", function()
     assert.matches("free some space, or choose another directory with %-%-out", err)
   end)
 
+  it("names the process before a resume whose recipe was another", function()
+    train("--max-steps", "2")
+    edit(dir .. "/run/environment.json", '"recipe_hash":"%x+"', '"recipe_hash":"' .. ("0"):rep(32) .. '"')
+    assert.matches("has been edited", select(3, program.run(small.words(corpus, "--resume=" .. dir .. "/run"))))
+    local code, out = repro("--check")
+    assert.equal(1, code)
+    assert.matches("\nrecipe of session 1, [%w:-]+ differs, so the bits would", out)
+  end)
+
   it("repeats a run that was stopped and resumed, and one with a curriculum", function()
     for _, words in ipairs {
       { "--max-steps=3", "curriculum.length.min=16", "curriculum.length.max=48", "curriculum.length.total=6" },

@@ -197,6 +197,7 @@ function Run:save(needed)
   self.meter:read_losses()
   if needed then self.saves:join() end
   if not self.saves:lacks(self.step) then return end
+  self.directory:check_lock()
   self.records:sync()
   return self.saves:write(saved_parts(self), needed)
 end

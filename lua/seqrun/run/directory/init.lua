@@ -133,12 +133,9 @@ end
 
 ---The config of the last checkpoint, which is not verified; nil if there is none.
 local function config_of_last(folder)
-  local found
-  for _, name in ipairs(sys.list(folder) or {}) do
-    local path = ("%s/%s/trainer/config.yaml"):format(folder, name)
-    if name:find("^step%-%d+$") and (not found or path > found) and sys.exists(path) then found = path end
-  end
-  return found
+  local steps = sys.is_dir(folder) and failure.must(train.checkpoint_list(folder)) or {}
+  local path = #steps > 0 and train.checkpoint_path(folder, steps[#steps]) .. "/trainer/config.yaml"
+  return path and sys.exists(path) and path or nil
 end
 
 ---The config file that a resumed run reads: its own, or that of a checkpoint if it is gone, unless a preset or a file
@@ -233,7 +230,8 @@ local function new_id(self)
   return sys.hash(table.concat({ self.command, sys.machine().host, sys.pid(), sys.now() }, " ")):sub(1, 16)
 end
 
----The machine, build, command line and what the run is made from, for environment.json.
+---The machine, build, command line and what the run is made from, for environment.json; and what the processes before
+---a resume were made from.
 ---@param t { ranks: integer, data?: string }
 ---@param before table environment.json of the run that is resumed
 local function environment(self, loaded, t, before)
@@ -244,6 +242,15 @@ local function environment(self, loaded, t, before)
   facts.threads, facts.ranks, facts.device = tensor.threads(), t.ranks, tensor.device()
   facts.instructions, facts.machine, facts.build = devices.instructions(), sys.machine(), sys.build()
   facts.pid, facts.started = sys.pid(), os.date("!%Y-%m-%dT%H:%M:%SZ")
+  facts.sessions = type(before.sessions) == "table" and before.sessions or {}
+  if before.started then
+    local session = {}
+    for _, key in ipairs { "started", "command", "recipe_hash", "library_hash", "instructions" } do
+      session[key] = before[key]
+    end
+    facts.sessions[#facts.sessions + 1] = session
+  end
+  json.array(facts.sessions)
   return json.encode(facts)
 end
 
@@ -293,6 +300,11 @@ function Directory:leave(found, problem)
   self.started = false
   if started then return ending.write(self.path, found, problem) end
   return true
+end
+
+---Fails if another run has taken the directory, since somebody removed its lock.
+function Directory:check_lock()
+  if self.lock then failure.must(self.lock:check()) end
 end
 
 ---Releases the lock.

@@ -75,6 +75,19 @@ local function add_events(list, events, last)
   end
 end
 
+---The processes before a resume, where they were made from something else than the last one.
+local function add_sessions(list, was)
+  for i, session in ipairs(part(was.sessions)) do
+    session = part(session)
+    for key, must in pairs { recipe_hash = true, instructions = true, library_hash = false } do
+      if session[key] ~= nil and session[key] ~= was[key] then
+        add(list, ("%s of session %d, %s"):format(key:gsub("_hash", ""), i, tostring(session.started)), session[key],
+          was[key], must)
+      end
+    end
+  end
+end
+
 local function has_device(name)
   for _, one in ipairs(tensor.devices()) do
     if one == name or name:match("^[^:]+") == one then return name end
@@ -95,6 +108,7 @@ function checks.of(past, recipe, last)
   add(list, "config.yaml", was.config_hash, dump and sys.hash(dump), true)
   add_inputs(list, part(was.inputs))
   add_events(list, past.events, last)
+  add_sessions(list, was)
   if type(was.device) == "string" then add(list, "device", was.device, has_device(was.device), true) end
   if was.device ~= "cuda" then
     add(list, "instructions", was.instructions, (require("seqrun.core.tensor").instructions()), true)
