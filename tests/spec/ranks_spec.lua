@@ -167,6 +167,16 @@ describe("a run on several ranks", function()
     assert.equal(1, select(2, out:gsub("corpus.sqr", "")))
   end)
 
+  many("is refused where a rank does not see the directory of rank 0", function()
+    sr.must(sys.make_dirs(folder .. "/aside"))
+    local list = small.words(corpus, "--out", "seen", "--max-steps", "2")
+    list[1] = sr.must(sys.real_path(list[1]))
+    local other = (": -n 1 -wdir %s/aside %s %s"):format(folder, sr.must(sys.real_path(program.path)),
+      table.concat(list, " "))
+    local code, _, err = mpi.run(1, list, { mpirun = "-wdir " .. folder, shell = other })
+    exits(2, "rank 1 does not see the directory of the run, seen, where it would save", code, "", err)
+  end)
+
   many("is refused when the ranks start from different values", function()
     local recipe = assert(sys.read_file("recipes/pretrain.lua")):gsub("initialise%(cfg.seed%)",
       "initialise(require('seqrun.tensor.ranks').current().rank)")

@@ -141,6 +141,7 @@ local function open_run(self, fresh)
   end
   self.ranks:first_does(function() open_directory(self, found) end)
   local together = self.optimizer.sharded ~= nil
+  if together then self.ranks:check_folder(self.folder, self.directory.id) end
   self.saves:start(self.ranks.leads or together, together)
   local state = found and resume(self, found) or nil
   if resumes and not state then origin = initialize(self, fresh) end

@@ -6,10 +6,14 @@
 local amounts = require("seqrun.run.loaders.amounts")
 local exact = require("seqrun.base.exact")
 local failure = require("seqrun.base.failure")
+local json_file = require("seqrun.base.json_file")
 local shares = require("seqrun.data.loader.shares")
+local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local together = require("seqrun.run.ranks.world")
 local world = require("seqrun.tensor.ranks")
+
+local FILE_SYSTEM = 10 -- seconds after which a file is seen everywhere
 
 ---@class seqrun.RunRanks
 ---@field rank integer from 0
@@ -73,6 +77,22 @@ end
 ---@param work fun()
 function Ranks:first_does(work)
   self:first_says(function() work() end)
+end
+
+---Fails if a rank does not see the directory of rank 0, into which it writes its part of each checkpoint.
+---@param folder string
+---@param id string|nil of the run, on rank 0
+function Ranks:check_folder(folder, id)
+  id = self:first_says(function() return id end)
+  local function sees() return (json_file.read(folder .. "/environment.json") or {}).id == id end
+  local last = sys.now() + FILE_SYSTEM
+  while not sees() and sys.now() < last do sys.sleep(0.1) end
+  for i, seen in ipairs(self:gather(sees())) do
+    if not seen then
+      failure.raise("config", "rank %d does not see the directory of the run, %s, where it would save its part of the "
+        .. "optimizer's state; start all ranks in one directory of a file system that they share", i - 1, folder)
+    end
+  end
 end
 
 ---The number of processes that a launcher has started, before the world is open.
