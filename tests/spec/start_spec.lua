@@ -98,6 +98,15 @@ it("the directory of a run must have room for a checkpoint", function()
   assert.equal("storage", problem.code)
 end)
 
+it("the directory of a run is no link to nothing, and has no runs of seeds in it", function()
+  assert(os.execute(("ln -s nowhere %s/link"):format(folder)))
+  exits(2, "/link is a link to something that does not exist; make its target", run("--out", folder .. "/link"))
+  assert(sys.make_dirs(folder .. "/many/seed-3"))
+  program.write(folder, "many/seed-3/environment.json", "{}")
+  exits(2, "/many has a run for each seed, such as seed%-3; .* or resume one: %-%-resume=.*/many/seed%-3",
+    run("--resume=" .. folder .. "/many"))
+end)
+
 describe("init.from", function()
   it("is refused where the tokenizer is another one, with both paths", function()
     local place = folder .. "/other"

@@ -72,9 +72,35 @@ local function is_run(folder)
   return sys.exists(folder .. "/config.yaml") and sys.exists(folder .. "/environment.json")
 end
 
+---Fails if a path is a link to what is not there, which no directory can be made of.
+local function check_link(folder)
+  local parent, name = folder:match("^(.*)/([^/]+)$")
+  for _, entry in ipairs(not sys.exists(folder) and sys.list(parent or ".") or {}) do
+    if entry == (name or folder) then
+      failure.raise("config", "%s is a link to something that does not exist; make its target, or choose another "
+        .. "directory with --out", folder)
+    end
+  end
+end
+
+---Fails if a directory that is to be resumed has the runs of seeds or folds instead.
+local function check_one(folder)
+  if sys.exists(folder .. "/environment.json") then return end
+  for kind, key in pairs { seed = "seeds=[...]", fold = "data.folds" } do
+    for _, name in ipairs(sys.is_dir(folder) and sys.list(folder) or {}) do
+      if name:find("^" .. kind .. "%-%d+$") and sys.exists(("%s/%s/environment.json"):format(folder, name)) then
+        failure.raise("config", "%s has a run for each %s, such as %s; repeat its command, with %s, to go on with all, "
+          .. "or resume one: --resume=%s", folder, kind, name, key, text.shell(folder .. "/" .. name))
+      end
+    end
+  end
+end
+
 ---Fails if a new run would write into the directory of another.
 local function check_free(folder, resuming, force)
   if resuming and force then failure.raise("config", "--resume continues, --force starts over; give one of them") end
+  check_link(folder)
+  if resuming then check_one(folder) end
   if resuming or not sys.exists(folder) then return end
   if not sys.is_dir(folder) then failure.raise("config", "%s is not a directory; choose another with --out", folder) end
   if is_empty(folder) or force and is_run(folder) then return end
