@@ -28,23 +28,6 @@ it("a head that no target trains is warned of, unless it is frozen", function()
   assert.is_nil(heads { "mlm", { name = "own" } })
 end)
 
-it("a loop that trains nothing, or passes on no losses, is warned of once", function()
-  assert.same({}, sanity.loop(0.1, true))
-  local function own(pattern)
-    local recipe, changed = sr.must(sys.read_file("recipes/pretrain.lua")):gsub(pattern, "")
-    assert.equal(1, changed)
-    local words = small.words(corpus, "--max-steps", "2", "--out", folder .. "/loop", "--force")
-    words[1] = program.write(folder, "loop.lua", recipe)
-    program.write(folder, "loop.yaml", sr.must(sys.read_file("recipes/pretrain.yaml")))
-    local code, _, err = program.run(words)
-    return code, err
-  end
-  local err = works(own("losses%.total:backward%(%)"))
-  assert.equal(1, select(2, err:gsub("warning: the gradient is zero, so nothing is trained; the loop has", "")))
-  err = works(own("run:tally%(batch, losses%)"))
-  assert.equal(1, select(2, err:gsub("warning: the loop does not call run:tally%(batch, losses%)", "")))
-end)
-
 it("a loop whose losses have items of another shape is refused", function()
   local contracts = require("seqrun.run.checks.contracts")
   local function losses(shape)

@@ -293,8 +293,9 @@ function Optimizer:observe(observer)
 end
 
 ---One update with the gradients in the store: norm, clipping, finite check, update.  Ends the run after too many
----consecutive skipped updates.  Gradients are cleared afterwards, unless `zero_grad = false`.
----@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean } clip: maximum global
+---consecutive skipped updates.  Gradients are cleared afterwards, unless `zero_grad = false`; "keep" says that the next
+---step is to have them as well.
+---@param t { rate: number, clip?: number, loss?: seqrun.Tensor, zero_grad?: boolean|"keep" } clip: maximum global
 ---  norm; loss: the update is skipped if it is not finite
 ---@return seqrun.StepResult
 function Optimizer:step(t)
@@ -304,6 +305,8 @@ function Optimizer:step(t)
   check.options("optim: step", t, STEP)
   if self.swapped then check.fail("optim: step: the model has the averaged weights; close use_average() first") end
   check_shared(self)
+  local book = self.params.book
+  if book then book:check_step(self) end
   local waiting, room = self.core:pending()
   if waiting == room then guard(self:read_results()) end
   if self.observer then self.observer("share") end
@@ -314,7 +317,8 @@ function Optimizer:step(t)
     self.rate = self.factor and t.rate * self.factor or t.rate
     guard((self.sharded or self.core):step(self.rate, t.clip or 0, agreed_loss(self, t.loss)))
   end
-  if t.zero_grad ~= false then self.params:zero_grad() end
+  if t.zero_grad ~= false and t.zero_grad ~= "keep" then self.params:clear() end
+  self.params.kept = t.zero_grad == false
   self.serial = self.serial + 1
   local result = setmetatable({ optimizer = self, rate = self.rate, serial = self.serial }, Result)
   self.pending[#self.pending + 1] = result

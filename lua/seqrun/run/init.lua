@@ -336,6 +336,7 @@ end
 ---The current update has been applied.
 local function end_step(self)
   local before = progress(self)
+  self.book:leave(self.last)
   self.phase = "between"
   self.step = self.step + 1
   self.loaders:advance()
@@ -380,6 +381,7 @@ local function begin_update(self, update, waited)
     self.extras:ended(update, self.ranks)
   end)
   self.verify:begin(self.step + 1, update)
+  self.book:begin(update, self.step + 1)
   return self.step + 1, update
 end
 
@@ -401,7 +403,10 @@ function Run:steps(loader, upto)
     self.agreement:reach(self.changes:asked())
     if self.phase == "update" then
       local again = self.verify:again()
-      if again then return self.step + 1, again end
+      if again then
+        self.book:begin(again, self.step + 1)
+        return self.step + 1, again
+      end
       end_step(self)
     elseif self.phase == "resumed" then
       self.phase = "between"
@@ -440,6 +445,7 @@ function Run:losses(batch) return self.extras:losses(batch) end
 ---@param losses seqrun.Losses what model:losses returned
 function Run:tally(batch, losses)
   contracts.check_losses(losses)
+  if self.book then self.book:tally(batch) end
   self.extras:check_loop()
   local again = self.verify:is_again()
   self.verify:tally(batch, losses)
@@ -470,9 +476,11 @@ local function look_out(self, step, optimizer, line)
 end
 
 ---Ends a step: writes a line of metrics if one is due.
----@param step integer
----@param optimizer table
+---@param step integer|false false: this recipe writes none
+---@param optimizer? table
 function Run:log(step, optimizer)
+  if self.book then self.book.logged = true end
+  if not step then return end
   if self.verify:is_again() then return end
   if optimizer.serial == 0 then check.fail("%s", NO_STEP) end
   local due = self.records and (step % self.config.log.every == 0 or step == self.total)
@@ -499,6 +507,7 @@ function Run:close(problem)
   if self.changes then self.changes:leave(self.step, self.total, problem) end
   if problem ~= nil then self.screen:record(tostring(problem)) end
   if self.alerts then self.alerts:close() end
+  if self.book then self.book:close() end
   self.saves:leave()
   local found = { finished = self.phase == "finished", step = self.step, seconds = self:seconds() }
   local written, message = self.directory:leave(found, problem)

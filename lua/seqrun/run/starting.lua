@@ -9,6 +9,7 @@ local extras = require("seqrun.run.extras")
 local failure = require("seqrun.base.failure")
 local goals = require("seqrun.run.checks.goals")
 local loaders = require("seqrun.run.loaders")
+local loop = require("seqrun.run.checks.loop")
 local meter = require("seqrun.run.measure.meter")
 local milestones = require("seqrun.run.directory.milestones")
 local ranks = require("seqrun.run.ranks")
@@ -193,6 +194,9 @@ return function(self, parts)
   local state = open_run(self, parts.fresh)
   self.ranks:check_values(self.model.params)
   open_records(self, state and state.scaled)
+  self.book = loop.new {
+    model = self.model, optimizer = self.optimizer, screen = self.screen, every = self.config.log.every,
+  }
   if state and state.new_rates then
     self.records:event("schedule", { step = self.step + 1, seconds = self:seconds() }, { changed = state.new_rates })
   end

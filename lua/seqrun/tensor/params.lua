@@ -16,6 +16,7 @@ local core = require("seqrun.core.tensor")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
+local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
 local training = require("seqrun.tensor.training")
@@ -42,6 +43,11 @@ local params = {}
 ---@field core userdata the store itself
 ---@field precision "f32"|"bf16" dtype that ops read; "f32" is f64 on ref
 ---@field rename? fun(name: string): string names of tensors in files to those of parameters
+---@field made string where it was made, "FILE:LINE: "
+---@field reached? boolean there are gradients of a backward pass, as far as look() was called
+---@field cleared? string where zero_grad() dropped such gradients
+---@field kept? boolean the last step left them, with zero_grad = false
+---@field book? table of the run that trains it (run/checks/loop.lua)
 local Params = {}
 Params.__index = Params
 require("seqrun.base.strict").seal(Params, "params", { "core", "precision", "list", "exchange", "rename",
@@ -88,6 +94,11 @@ local function check_memory(list)
   devices.check_fits(copies * elements * real, elements, what)
 end
 
+---All stores, until they are collected.
+---@type table<integer, seqrun.Params>
+params.live = setmetatable({}, { __mode = "v" })
+local made_so_far = 0
+
 ---Creates a store of these parameters on the current device; all are zero until initialise() or set().
 ---@param list seqrun.ParamSpec[]
 ---@param options? { precision?: "f32"|"bf16" } dtype that ops read; default f32
@@ -99,8 +110,11 @@ function params.new(list, options)
   check_memory(list)
   local made = train.params(list, precision == "bf16" and "bf16" or nil)
   local self = setmetatable({
-    core = made, shares = train.shares(made), precision = precision, list = {}, index = {},
+    core = made, shares = train.shares(made), precision = precision, list = {}, index = {}, made = sys.where(),
+    gradient = made:grad(),
   }, Params)
+  self.seen, made_so_far = self.gradient:version(), made_so_far + 1
+  params.live[made_so_far] = self
   for i, spec in ipairs(list) do
     self.list[i] = {
       name = spec.name, shape = { table.unpack(spec.shape) }, group = spec.group or "decay",
@@ -180,11 +194,34 @@ function Params:initialise(seed, name)
   return self
 end
 
----Clears the gradients, including the sums of shares.
-function Params:zero_grad()
+---Whether a backward pass has added to the gradients since the last look: then their version has moved.
+---@return boolean
+function Params:look()
+  local before = self.seen
+  self.seen = self.gradient:version()
+  if self.seen == before then return false end
+  self.reached, self.cleared = true, nil
+  return true
+end
+
+---The gradients are those that the store itself has made of them.
+local function mark(self) self.seen = self.gradient:version() end
+
+---Clears the gradients after a step.
+function Params:clear()
   self.shares:drop()
   self.core:zero_grad()
-  self.clean, self.summed = true, false
+  self.clean, self.summed, self.reached, self.cleared, self.kept = true, false, false, nil, nil
+  mark(self)
+end
+
+---Clears the gradients, including the sums of shares.
+function Params:zero_grad()
+  self:look()
+  local place = sys.where()
+  local dropped = self.reached and place or nil
+  self:clear()
+  self.cleared, self.cut, self.cut_by = dropped, place, "params:zero_grad()"
 end
 
 -- The gradient of an update is summed over its shares in a fixed tree, so that its bits do not depend on how
@@ -198,9 +235,11 @@ function Params:begin_update(shares)
     failure.raise("config", "a loop over update:batches() began without optimizer:step after the one before; "
       .. "with several ranks each update needs its step")
   end
-  if self.exchange and self.rank > 0 and not self.clean then self:zero_grad() end -- rank 0 has the first share
-  self.total, self.clean = shares, false
+  if self.exchange and self.rank > 0 and not self.clean then self:clear() end -- rank 0 has the first share
+  self:look()
+  self.total, self.clean, self.cut = shares, false, nil
   self.shares:begin(shares)
+  mark(self)
 end
 
 ---A micro-batch of a share begins.
@@ -215,24 +254,40 @@ end
 ---Ends share i; later gradients belong to another.
 ---@param i integer from 1
 function Params:end_share(i)
+  if self.cut then
+    check.fail("%s was called inside the loop over update:batches() (%s), which adds up the gradients of all "
+      .. "micro-batches of an update; %s", self.cut_by, self.cut:gsub(": $", ""), self.cut_by == "optimizer:step"
+      and "call it once, behind the loop" or "leave it out: optimizer:step clears them")
+  end
+  self:look()
   if self.observer then self.observer("share") end
   if i ~= self.last_share then self.shares:end_share(i) end
+  mark(self)
 end
 
 ---The micro-batches of an update have ended: the last share of this rank goes to the others, as far as it has not yet.
 function Params:end_batches()
-  if self.exchange then failure.must(self.exchange:rest(self.total, self.last_share)) end
+  if not self.exchange then return end
+  self:look()
+  failure.must(self.exchange:rest(self.total, self.last_share))
   self.last_share = nil
+  mark(self)
 end
 
 ---Ends the update: the gradients are its sum, over all ranks, or if its loop ended early the sum of the shares computed
 ---so far, which several ranks refuse.
 ---@param piece? boolean of several ranks: the sum of this rank's piece of the store is enough
 function Params:finish_update(piece)
-  if not self.exchange or not self.total then return self.shares:finish() end
-  failure.must(self.exchange:reduce(self.total))
-  if not piece then failure.must(self.exchange:gather()) end
-  self.total, self.summed = nil, true
+  self:look()
+  self.cut, self.cut_by = sys.where(), "optimizer:step"
+  if self.exchange and self.total then
+    failure.must(self.exchange:reduce(self.total))
+    if not piece then failure.must(self.exchange:gather()) end
+    self.total, self.summed = nil, true
+  else
+    self.shares:finish()
+  end
+  mark(self)
 end
 
 ---Elements of a bucket in one mebibyte.

@@ -26,6 +26,19 @@ local function share_of(update, batch, i)
   return batch.share or (i - 1) * shares.count(update) // update.count + 1
 end
 
+---The numbers of the micro-batches that a rank computes, in order.
+---@param update table batch(i), count, perhaps rank and ranks
+---@return integer[]
+function shares.numbers(update)
+  local first, last = shares.own(update)
+  local list = {}
+  for i = 1, update.count do
+    local share = share_of(update, update:batch(i), i)
+    if share >= first and share <= last then list[#list + 1] = i end
+  end
+  return list
+end
+
 ---The numbers of the micro-batches with the last share first, each share in order: the same sum.
 local function backwards(update)
   local list, by = {}, {}

@@ -26,6 +26,7 @@ local shares = require("seqrun.data.loader.shares")
 ---@field counters? seqrun.Counters totals of the run with this update; run:steps sets them
 ---@field window? seqrun.Window of a curriculum: lengths, difficulties and what is unlocked
 ---@field max_len? integer of a curriculum: longer sequences were cut
+---@field book? table of the run that gave it (run/checks/loop.lua), until its step is done
 ---@field from table the cursor before it
 ---@field upto table the cursor after it
 local Update = {}
@@ -42,11 +43,14 @@ function Update:__tostring()
     counted(self.sequences, "sequence"), counted(self.packs, "pack"), self.tokens, self.slots, self.masked)
 end
 
----Calls `ended` when there are no more batches.
-local function with_end(ended, each)
+---Notes in the run's book what becomes of each batch, and calls `ended` when there are no more.
+local function observed(update, stores, each)
   return function()
+    local book, ended = update.book, update.ended
+    if book then book:note(stores) end
     local batch = each()
-    if not batch then ended() end
+    if book then book:give(batch, stores) end
+    if not batch and ended then ended() end
     return batch
   end
 end
@@ -57,9 +61,14 @@ end
 ---@return fun(): seqrun.Batch?
 function Update:batches(...)
   local stores = select("#", ...) > 0 and { ... } or self.stores or {}
-  local each = shares.each(self, stores)
-  local ended = self.ended or function() end
-  return with_end(ended, each)
+  return observed(self, stores, shares.each(self, stores))
+end
+
+---Says that a micro-batch is left out of an update of run:steps on purpose; without one, all that have not been given
+---out yet, and the step.  The others keep their weights.
+---@param batch? seqrun.Batch
+function Update:skip(batch)
+  if self.book then self.book:skip(batch) end
 end
 
 ---Micro-batch number i, from 1.

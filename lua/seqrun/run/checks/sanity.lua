@@ -195,7 +195,7 @@ end
 function sanity.loop(norm, tallied)
   local list = {}
   if norm == 0 then
-    list[1] = "the gradient is zero, so nothing is trained; the loop has to call losses.total:backward() for each batch"
+    list[1] = "the gradient is zero, so nothing is trained"
   end
   if not tallied then
     list[#list + 1] = "the loop does not call run:tally(batch, losses), so the metrics have no losses"

@@ -38,22 +38,11 @@ local function vectors_of(self, batch)
   return self.head:vectors(self.model.encoder:states(batch), target), target
 end
 
----The numbers of the micro-batches of this rank.
-local function own_batches(update)
-  local first, last = shares.own(update)
-  local all, list = shares.count(update), {}
-  for i = 1, update.count do
-    local share = update:batch(i).share or (i - 1) * all // update.count + 1
-    if share >= first and share <= last then list[#list + 1] = i end
-  end
-  return list
-end
-
 ---The vectors of this rank's micro-batches, one after the other, and what is known of their texts.
 local function represent(self, update)
   local parts, list, counts = {}, {}, {}
   local quiet <close> = tensor.no_grad()
-  for _, i in ipairs(own_batches(update)) do
+  for _, i in ipairs(shares.numbers(update)) do
     local scope <close> = tensor.scope()
     local vectors, target = vectors_of(self, update:batch(i))
     parts[#parts + 1] = vectors:contiguous():keep()

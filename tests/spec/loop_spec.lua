@@ -1,0 +1,166 @@
+-- Loops of recipes with one mistake each: what can never be meant is refused at the recipe's line, what may be meant is
+-- a warning, and sound loops are silent.
+
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+
+local RUN = [[
+local sr = require "seqrun"
+local task = sr.tasks.pretraining
+local run <close> = sr.run.open { recipe = arg, task = task }
+local cfg = run.config
+local corpus = sr.must(sr.data.open(cfg.data.file, { held = cfg.data.held }))
+local train = sr.must(sr.data.loader(task.loader_options(cfg, corpus, "train", run:saved_plan())))
+local held = sr.must(sr.data.loader(task.loader_options(cfg, corpus, "held")))
+local bert = sr.nn.bert(task.model_options(cfg, corpus)):initialise(cfg.seed)
+local optimizer = sr.optim[cfg.optimizer.name](bert.params, task.optimizer_options(cfg, bert, train))
+local rate = sr.run.schedule(cfg)
+run:start { corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate }
+]]
+local LOOP = [[
+for step, update in run:steps(train) do
+  for batch in update:batches() do
+    local scope <close> = sr.scope()
+    local losses = bert:losses(batch)
+    losses.total:backward()
+    run:tally(batch, losses)
+  end
+  optimizer:step { rate = rate(update.counters), clip = 1 }
+  run:log(step, optimizer)
+end
+]]
+local RECIPE = RUN .. LOOP
+local STEP = "optimizer:step { rate = rate(update.counters), clip = 1 }\n"
+local BODY = LOOP:match("    local losses.-losses%)\n")
+
+local folder = program.folder()
+local corpus = small.corpus(folder)
+
+---Replaces texts that are there once, as { old, new, old, new }.
+local function edited(edits)
+  local text = RECIPE
+  for i = 1, #edits, 2 do
+    local at, last = text:find(edits[i], 1, true)
+    assert(at, edits[i])
+    text = text:sub(1, at - 1) .. edits[i + 1] .. text:sub(last + 1)
+  end
+  return text
+end
+
+---Trains three steps in this process: the error, if there is one, and the warnings.
+local function trained(edits, ...)
+  local words = small.words(corpus, "--out", folder .. "/run", "--force", "--max-steps", "3", "attach=false",
+    "log.every=3", ...)
+  words[1] = program.write(folder, "own.lua", edited(edits))
+  words[0] = table.remove(words, 1)
+  local screen, warnings = require("seqrun.run.screen"), {}
+  local environment = setmetatable({ arg = words, warnings = warnings, screen = screen }, { __index = _G })
+  local hook = "run.screen.warn = function(_, ...) warnings[#warnings + 1] = string.format(...) end\nrun.screen.say = "
+    .. "function() end\nrun.screen.summary = run.screen.say\nrun:start"
+  local text = edited(edits):gsub("run:start", function() return (hook:gsub("\n", " ")) end, 1)
+  local good, problem = pcall(assert(load(text, "@own.lua", "t", environment)))
+  return not good and tostring(problem) or nil, warnings
+end
+
+---The number of the line that contains a text, for patterns.
+local function line_of(edits, text)
+  local before = edited(edits):match("^(.-)" .. text:gsub("%p", "%%%0"))
+  return "own.lua:" .. select(2, before:gsub("\n", "")) + 1 .. ": "
+end
+
+---An edited loop is refused at the line of a text, and the message contains all these.
+local function refused(edits, line, ...)
+  local problem, warnings = trained(edits)
+  assert.is_string(problem, "not refused")
+  assert.equal(line_of(edits, line), problem:sub(1, #line_of(edits, line)), problem)
+  for _, part in ipairs { ... } do assert.is_truthy(problem:find(part, 1, true), problem) end
+  assert.same({}, warnings)
+end
+
+---An edited loop trains, with one warning that contains all these; without any, none.
+local function warns(edits, ...)
+  local problem, warnings = trained(edits)
+  assert.is_nil(problem)
+  assert.equal(select("#", ...) > 0 and 1 or 0, #warnings, table.concat(warnings, "\n"))
+  for _, part in ipairs { ... } do assert.is_truthy(warnings[1]:find(part, 1, true), warnings[1]) end
+end
+
+describe("a step", function()
+  it("needs a backward pass that reached its parameters", function()
+    refused({ "    losses.total:backward()\n", "" }, "optimizer:step", "no backward pass has reached its parameters")
+    refused({ "for step,", "bert = sr.nn.bert(task.model_options(cfg, corpus)):initialise(2) for step," },
+      "optimizer:step", "those made at own.lua:8", "have reached those made at own.lua:12", "use one model")
+  end)
+
+  it("is the only one of its update", function()
+    refused({ STEP, STEP .. "  optimizer:step { rate = 0 } --2\n" }, "optimizer:step { rate = 0 } --2",
+      "step 1 was made already (own.lua:19)")
+    refused({ STEP, STEP .. "  local other = sr.optim.adamw(bert.params)\n  other:step { rate = 0 }\n" },
+      "other:step", "another optimizer's step has cleared the gradients (own.lua:19)")
+    local both = STEP:gsub("clip", "zero_grad = false, clip") .. "  sr.optim.adamw(bert.params):step { rate = 0 }\n"
+    warns { STEP, both }
+  end)
+
+  it("and zero_grad() are refused inside the loop over micro-batches, and zero_grad() before a step", function()
+    local where = "for batch in"
+    refused({ "  end\n  " .. STEP, "  " .. STEP .. "  end\n" }, where, "optimizer:step was called inside the loop",
+      "(own.lua:18)", "behind the loop")
+    refused({ "    losses.total", "    bert.params:zero_grad()\n    losses.total" }, where,
+      "params:zero_grad() was called inside the loop", "(own.lua:16)", "leave it out")
+    refused({ STEP, "bert.params:zero_grad()\n  " .. STEP }, "optimizer:step", "zero_grad() has dropped", "own.lua:19")
+    warns { "  for batch", "  bert.params:zero_grad()\n  for batch" }
+  end)
+
+  it("that finds the gradients of the one before is warned of, unless they are meant", function()
+    local keeps = STEP:gsub("clip", "zero_grad = false, clip")
+    warns({ STEP, keeps }, "step 2: the gradients of the step before are still there", 'zero_grad = "keep"')
+    warns { STEP, (keeps:gsub("false", '"keep"')) }
+    warns { STEP, keeps .. "  bert.params:zero_grad()\n" }
+  end)
+
+  it("that is left out is warned of, unless it is meant", function()
+    local now = "if step ~= 2 then " .. STEP:gsub("\n", "") .. " end\n"
+    warns({ STEP, now }, "step 2: the loop has not called optimizer:step", "update:skip()")
+    warns { STEP, "if step == 2 then update:skip() end " .. now }
+  end)
+end)
+
+describe("a loop over micro-batches", function()
+  it("is warned of where some are in no backward pass, unless they are skipped", function()
+    warns({ BODY, BODY .. "    break\n" }, "step 1: 4 of 5 micro-batches took part in no backward pass",
+      "left before its end", "update:skip(batch)", "update:skip()")
+    warns({ "    losses.total:backward()\n", "    last = losses.total\n", "local scope <close> = sr.scope()", "",
+      STEP, "last:backward()\n  " .. STEP, "for batch", "local last for batch" }, "4 of 5 micro-batches took part")
+    local some = "    if batch.number ~= 2 then\n" .. BODY .. "    end\n"
+    warns({ BODY, some }, "1 of 5 micro-batches took part in no backward pass, so")
+    warns { BODY, some:gsub("end\n", "else update:skip(batch) end\n") .. "" }
+    warns { BODY, BODY .. "    update:skip() break\n" }
+  end)
+
+  it("is warned of where some that were trained on are not tallied", function()
+    warns({ "    run:tally", "    if batch.number > 1 then run:tally", "losses)\n  end", "losses) end\n  end" },
+      "step 1: 1 of 5 micro-batches were trained on, but not passed to run:tally")
+    warns({ "    run:tally(batch, losses)\n", "" }, "the loop does not call run:tally(batch, losses)")
+  end)
+
+  it("is refused where they are those of another update", function()
+    refused({ "update:batches()", "train:next():batches()" }, "run:tally", "not of the update that run:steps has given",
+      "step 1", "for batch in update:batches() do")
+  end)
+
+  it("is silent where it takes them by number, tallies before backward, or makes two passes for one", function()
+    warns {}
+    warns { "for batch in update:batches() do", "for i = 1, update.count do local batch = update:batch(i)" }
+    warns { "    losses.total:backward()\n    run:tally(batch, losses)\n",
+      "    run:tally(batch, losses)\n    losses.total:backward()\n" }
+    warns { "losses.total:backward()", "losses.mlm.total:backward { retain = true } losses.nsp.total:backward()" }
+    local checked, warnings = trained({}, "verify.every=1")
+    assert.same({ nil, {} }, { checked, warnings })
+  end)
+
+  it("that never calls run:log is warned of, unless it is meant", function()
+    warns({ "  run:log(step, optimizer)\n", "" }, "has not called run:log(step, optimizer) in 3 steps",
+      "run:log(false)")
+    warns { "run:log(step, optimizer)", "run:log(false)" }
+  end)
+end)
