@@ -3,6 +3,8 @@
 
 local program = require("tests.support.program")
 local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
 
 local RUN = [[
 local sr = require "seqrun"
@@ -162,5 +164,47 @@ describe("a loop over micro-batches", function()
     warns({ "  run:log(step, optimizer)\n", "" }, "has not called run:log(step, optimizer) in 3 steps",
       "run:log(false)")
     warns { "run:log(step, optimizer)", "run:log(false)" }
+  end)
+end)
+
+describe("a recipe that leaves run:steps", function()
+  local function run(edits, out, ...)
+    local words = small.words(corpus, "--out", out, "rate.total=8", ...)
+    words[1] = program.write(folder, "left.lua", edited(edits))
+    return program.run(words)
+  end
+
+  it("is saved, says so, and resumes with the bits of a run that went on #slow", function()
+    local straight = folder .. "/straight"
+    program.works(run({}, straight))
+    for name, edits in pairs {
+      after = { "  run:log(step, optimizer)\n", "  run:log(step, optimizer)\n  if step == 4 then break end\n" },
+      before = { STEP, "if step == 5 and not run.request.resume then break end\n  " .. STEP },
+    } do
+      local out = folder .. "/" .. name
+      program.works(run(edits, out))
+      local log = sr.must(sys.read_file(out .. "/run.log"))
+      assert.is_truthy(log:find("has left run:steps at step 4 of 9; resume with --resume=" .. out, 1, true), log)
+      assert.is_true(sys.is_dir(out .. "/step-000000004"))
+      assert.matches('"state":"stopped"', sr.must(sys.read_file(out .. "/ended.json")))
+      program.works(program.run(small.words(corpus, "--resume=" .. out, "rate.total=8")))
+      assert.same(small.weights(straight, 9), small.weights(out, 9))
+    end
+  end)
+
+  it("before its first step has nothing to save; an error is not saved #slow", function()
+    local log, out = "  run:log(step, optimizer)\n", folder .. "/error"
+    program.exits(1, "left.lua:%d+: own", run({ log, log .. "  if step == 3 then error 'own' end\n" }, out))
+    assert.is_false(sys.exists(out .. "/step-000000003"))
+    program.works(run({ STEP, "do break end\n  " .. STEP }, folder .. "/nothing"))
+    assert.matches("left run:steps at step 0 of 9; there is nothing to save",
+      sr.must(sys.read_file(folder .. "/nothing/run.log")))
+  end)
+
+  it("goes on in a second loop with the update that was left", function()
+    warns {}
+    local straight = small.weights(folder .. "/run", 3)
+    warns { LOOP, LOOP:gsub("  optimizer:step", "  if step == 2 then break end\n  optimizer:step") .. LOOP }
+    assert.same(straight, small.weights(folder .. "/run", 3))
   end)
 end)

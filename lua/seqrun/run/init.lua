@@ -334,13 +334,18 @@ local function keep_milestones(self, before)
 end
 
 ---The current update has been applied.
-local function end_step(self)
+local function count_step(self)
   local before = progress(self)
   self.book:leave(self.last)
   self.phase = "between"
   self.step = self.step + 1
   self.loaders:advance()
   keep_milestones(self, before)
+end
+
+---What follows an update.
+local function end_step(self)
+  count_step(self)
   if self.step < self.last then self.verify:ended(self.step) end
   end_at_goal(self)
   after_step(self)
@@ -352,6 +357,22 @@ local function end_loop(self)
   if self.step == 0 then return end
   evaluate_or_stop(self)
   self:save(true)
+end
+
+---The recipe has left the loop by break or return, as a person does who looks for a mistake: nothing is lost.
+local function leave_loop(self)
+  if self.book:has_stepped() then
+    count_step(self)
+  else
+    self.phase = "between"
+    self.meter:drop()
+    self.loaders:drop()
+    self.model.params:clear()
+  end
+  if self.step >= self.last then return finish(self) end
+  self.screen:say("the recipe has left run:steps at step %s; %s", text.step(self.step, self.total),
+    self.step > 0 and "resume with --resume=" .. text.shell(self.folder) or "there is nothing to save")
+  if self.step > 0 then self:save(true) end
 end
 
 ---The loop of a dry run.
@@ -392,14 +413,17 @@ local function serve(self)
 end
 
 ---The updates of the run: `for step, update in run:steps(loader)`.  With several loaders, `upto` ends the loop
----after that step of the run; a resume beyond it skips the loop.
+---after that step of the run; a resume beyond it skips the loop.  A loop that is left by break or return is saved.
 ---@param loader seqrun.Loader
 ---@param upto? integer
 ---@return fun(): integer?, seqrun.Update?
+---@return nil
+---@return nil
+---@return table? closing value of the loop
 function Run:steps(loader, upto)
   local name = self.loaders:name_of(loader)
   if self.request.dry_run then return rehearse(self, loader, name) end
-  return function()
+  local function each()
     self.agreement:reach(self.changes:asked())
     if self.phase == "update" then
       local again = self.verify:again()
@@ -428,6 +452,11 @@ function Run:steps(loader, upto)
     if not update then return end_loop(self) end
     return begin_update(self, update, sys.now() - asked)
   end
+  return each, nil, nil, setmetatable({}, {
+    __close = function(_, problem)
+      if problem == nil and self.phase == "update" then leave_loop(self) end
+    end,
+  })
 end
 
 ---Prepares an update before its first batch: sets the values of schedules, and starts what the config switches on.

@@ -113,6 +113,13 @@ function Loaders:advance()
   self.drawn = nil
 end
 
+---The update that was drawn is not trained on: the next one is the same.
+function Loaders:drop()
+  local at = self.by_name[self.drawn.name]
+  at.loader:seek(at.cursor)
+  self.drawn = nil
+end
+
 ---Plain values for `restore`.
 function Loaders:state()
   local totals = {}
