@@ -167,6 +167,34 @@ describe("a loop over micro-batches", function()
   end)
 end)
 
+describe("a model", function()
+  it("that has no values yet is refused by run:start, unless they are loaded or set", function()
+    refused({ ":initialise(cfg.seed)", "" }, "run:start", "the parameters have no values yet, all are zero",
+      "model:initialise(cfg.seed)")
+    warns { ":initialise(cfg.seed)", "", "run:start", "bert.params:set('cls.predictions.bias', 1) run:start" }
+  end)
+
+  it("is neither initialised nor frozen after run:start", function()
+    refused({ "for step,", "bert:initialise(1)\nfor step," }, "bert:initialise(1)", "initialise before run:start")
+    refused({ "for step,", "bert.encoder.frozen = 1\nfor step," }, "for step,", "encoder.frozen is 1, but was nil")
+  end)
+
+  it("whose training is off is warned of; evaluating() puts it back", function()
+    warns({ "for step,", "bert.training = false for step," }, "step 1: model.training is false", "model:evaluating()")
+    local own = "if step == 1 then local quiet <close> = bert:evaluating() assert(not bert.training)\n"
+      .. "local total = bert:losses(held:next():batch(1)).total assert(not pcall(total.backward, total)) end run:log"
+    warns { "run:log", own }
+    local model = sr.nn.model { { { name = "w", shape = { 1 } } } }
+    local guard = model:evaluating()
+    assert.is_false(model.training)
+    guard:close()
+    assert.is_true(model.training)
+    model.training = false
+    guard:close()
+    assert.is_false(model.training)
+  end)
+end)
+
 describe("a recipe that leaves run:steps", function()
   local function run(edits, out, ...)
     local words = small.words(corpus, "--out", out, "rate.total=8", ...)

@@ -3,6 +3,7 @@
 
 local alerts = require("seqrun.run.alerts")
 local changes = require("seqrun.run.changes")
+local contracts = require("seqrun.run.checks.contracts")
 local core = require("seqrun.core.tensor")
 local evaluations = require("seqrun.run.evaluation.evaluations")
 local extras = require("seqrun.run.extras")
@@ -123,10 +124,12 @@ local CHECKPOINT, AVERAGE = 12, 4
 ---The weights that the run starts from, unless they are random: those of init.from.
 ---@return table|nil origin
 local function initialize(self, fresh)
-  return resuming.start_from {
+  local origin = resuming.start_from {
     config = self.config, model = self.model, optimizer = self.optimizer, corpus = self.corpus, fresh = fresh,
     screen = self.screen,
   }
+  contracts.check_values(self.model.params)
+  return origin
 end
 
 ---Opens the directory, and resumes or initializes.

@@ -190,6 +190,10 @@ end
 ---@param name? string only this parameter
 ---@return seqrun.Params
 function Params:initialise(seed, name)
+  if self.book then
+    check.fail("initialise: run:start has set these weights already (random ones, those of init.from, or of the "
+      .. "checkpoint that it resumes from), and this would replace them; initialise before run:start")
+  end
   self.core:initialise(seed, name and index_of(self, name))
   return self
 end

@@ -9,6 +9,7 @@
 local check = require("seqrun.base.check")
 local counted = require("seqrun.base.format").counted
 local params = require("seqrun.tensor.params")
+local tensor = require("seqrun.tensor")
 local training = require("seqrun.tensor.training")
 
 ---@class seqrun.Model
@@ -60,6 +61,19 @@ function Model:initialise(seed)
     if part.initialised then part:initialised() end
   end
   return self
+end
+
+---For an evaluation of one's own, no dropout and no gradients while it is open: `local quiet <close> =
+---model:evaluating()`.
+---@return { close: fun(self) }
+function Model:evaluating()
+  local before, no_grad = self.training, tensor.no_grad()
+  self.training = false
+  local function close()
+    if not no_grad.closed then self.training = before end
+    no_grad:close()
+  end
+  return setmetatable({ close = close }, { __close = close })
 end
 
 ---FLOP of forward and backward of a batch, for MFU.

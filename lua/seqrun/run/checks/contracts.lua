@@ -106,6 +106,14 @@ function contracts.check(parts)
   check_frozen(parts.model, parts.optimizer)
 end
 
+---Raises at the recipe's line if nothing has written values: all are zero, which training hardly leaves.
+---@param params seqrun.Params
+function contracts.check_values(params)
+  if params.core:value():version() > 0 then return end
+  check.fail("run:start: the parameters have no values yet, all are zero; call model:initialise(cfg.seed) before, set "
+    .. "init.from, or write them with params:set()")
+end
+
 ---Raises if the result of a model's losses() is invalid; see seqrun/nn/losses.lua.
 ---@param losses any
 function contracts.check_losses(losses)

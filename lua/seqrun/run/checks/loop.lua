@@ -14,6 +14,7 @@ local sys = require("seqrun.core.sys")
 ---@field optimizer table
 ---@field screen seqrun.Screen
 ---@field every integer log.every
+---@field frozen? integer of the encoder at run:start
 ---@field steps integer updates of this process
 ---@field warned table<string, boolean>
 ---@field logged? boolean the recipe calls run:log
@@ -22,17 +23,21 @@ local sys = require("seqrun.core.sys")
 local Book = {}
 Book.__index = Book
 
+local function frozen_of(model) return type(model.encoder) == "table" and model.encoder.frozen or nil end
+
 ---@param t { model: table, optimizer: table, screen: seqrun.Screen, every: integer }
 ---@return seqrun.LoopBook
 local function new(t)
   local self = setmetatable(t, Book)
-  self.steps, self.warned = 0, {}
+  self.frozen, self.steps, self.warned = frozen_of(t.model), 0, {}
   t.model.params.book = self
   return self
 end
 
 ---The run is closed.
-function Book:close() self.model.params.book = nil end
+function Book:close()
+  if self.model.params.book == self then self.model.params.book = nil end
+end
 
 local function warn(self, kind, format, ...)
   if self.warned[kind] then return end
@@ -43,12 +48,28 @@ end
 ---The line of the recipe that has called the library: "base.lua:12".
 local function place() return (sys.where():gsub(": $", "")) end
 
+---What is set at run:start and stays so, and what is set for an evaluation.
+local function check_model(self, step)
+  local frozen = frozen_of(self.model)
+  if frozen ~= self.frozen then
+    check.fail("run:steps: encoder.frozen is %s, but was %s at run:start; the optimizer's groups are those of then, so "
+      .. "weight decay would move frozen layers: set encoder.frozen before the optimizer's options", tostring(frozen),
+      tostring(self.frozen))
+  end
+  if self.model.training == false then
+    warn(self, "training", "step %d: model.training is false, so training has no dropout; set it to true, and evaluate "
+      .. "with `local quiet <close> = model:evaluating()`; keys such as model.hidden_dropout_prob=0 say that no "
+      .. "dropout is meant", step)
+  end
+end
+
 -- ---- micro-batches -----------------------------------------------------------------------------
 
 ---An update begins, or is computed once more.
 ---@param update seqrun.Update
 ---@param step integer
 function Book:begin(update, step)
+  check_model(self, step)
   self.model.params:look()
   self.update, update.book, self.step = update, self, step
   self.stores, self.serial, self.steppers = {}, self.optimizer.serial, {}
