@@ -158,6 +158,9 @@ describe("heads", function()
       assert.is_true(bert.params:get(name):grad():abs():max():item() > 0, name)
     end
     assert.equal("BertModel", bert:hf_config().architectures[1])
+    function head.loss() end
+    assert.error_matches(function() bert:losses(batch) end,
+      "the head 'mark': loss.* %(tests/spec/nn_spec.lua:%d+%) returned nil; return { total =, items = }")
   end)
 
   it("whose name is not that of the target are rejected", function()
@@ -234,6 +237,10 @@ describe("losses", function()
     assert.error_matches(add("x", { total = one, count = 1, corect = 1 }), "unknown option 'corect'; did you mean")
     assert.error_matches(add("x", { total = one, count = 1, items = 3 }), "`items` that is not a tensor")
     assert.error_matches(add("x", { total = one, count = 1, sums = { mae = { one } } }), "sums.mae")
+    assert.error_matches(add("x", { total = one, count = 1, sums = { mae = { one, 0 / 0 } } }), "sums.mae")
+    for _, name in ipairs { "x_accuracy", "x_loss", "lr" } do
+      assert.error_matches(add("x", { total = one, count = 1, sums = { [name] = { one, 1 } } }), "another value by")
+    end
     local losses = sr.nn.losses():add("x", { total = one, count = 1 })
     assert.error_matches(function() losses:add("x", { total = one, count = 1 }) end, "'x' was already added")
   end)
@@ -243,5 +250,11 @@ describe("losses", function()
     assert.equal(2, losses.total:item())
     losses:add("y", { total = sr.tensor(3), count = 1, factor = 50 })
     assert.equal(152, losses.total:item())
+    for _, name in ipairs { "x", "y" } do
+      assert.error_matches(function() losses[name].factor = 2 end, name .. ".factor is set after the loss was added")
+      assert.error_matches(function() losses[name].total = one end, name .. ".total is set after the loss was added")
+    end
+    losses.x.sums = { mae = { 1, 2 } }
+    assert.equal(50, losses.y.factor)
   end)
 end)

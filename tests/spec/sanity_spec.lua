@@ -34,6 +34,11 @@ it("a loop whose losses have items of another shape is refused", function()
     local one = { name = "own", total = sr.zeros(), count = 3, items = sr.zeros(table.unpack(shape)) }
     return setmetatable({ one }, { __index = { total = one.total } })
   end
+  for _, shape in ipairs { {}, { 1 }, { 2 } } do
+    assert.error_matches(function() contracts.check_losses(losses(shape)) end,
+      "'own' has `items` with %d values?, but its count is 3; return a value for each item")
+  end
+  assert.error_matches(function() contracts.check_losses { total = sr.zeros() } end, "no loss with a name")
   for _, shape in ipairs { { 3 }, { 5 }, { 3, 1 } } do contracts.check_losses(losses(shape)) end
   assert.error_matches(function() contracts.check_losses(losses { 3, 3 }) end,
     "run:tally: 'own' has items of shape %(3, 3%); each item has one value, and %(N, 1%) with %(N%) spreads")

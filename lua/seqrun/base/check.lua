@@ -8,11 +8,22 @@ local sys = require("seqrun.core.sys")
 
 local check = {}
 
+local LIBRARY = debug.getinfo(1, "S").source:gsub("base/check%.lua$", "")
+
 ---Raises at the line outside the library that called into it.
 ---@param format string
 ---@param ... any
 function check.fail(format, ...)
   error(sys.where() .. (select("#", ...) > 0 and format:format(...) or format), 0)
+end
+
+---Where a person wrote a function, as " (own.lua:12)"; "" for one of the library or of C.
+---@param fn any
+---@return string
+function check.place(fn)
+  local info = type(fn) == "function" and debug.getinfo(fn, "S")
+  if not info or info.what == "C" or info.source:sub(1, #LIBRARY) == LIBRARY then return "" end
+  return (" (%s:%d)"):format(info.short_src, info.linedefined)
 end
 
 ---A table of named options, {} for nil: a key that is not in `known` is an error.

@@ -161,6 +161,10 @@ function Bert:losses(batch, see)
     if target then
       local hidden, own = states_of(target)
       local loss = head:loss(hidden, own, batch)
+      if type(loss) ~= "table" then
+        check.fail("bert: the head '%s': loss(self, hidden, target, batch)%s returned %s; return { total =, items = }",
+          head.name, check.place(head.loss), check.show(loss))
+      end
       loss.count = loss.count or count_of(target)
       all:add(head.name, loss)
       if see then see(head, hidden, own) end

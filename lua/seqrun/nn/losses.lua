@@ -19,17 +19,34 @@ local counted = require("seqrun.base.format").counted
 ---@field sums? table<string, table> further metrics: { NAME = { tensor or number, count } } is reported as their ratio
 ---@field perplexity? boolean its metrics have the exponential of the loss as well, NAME_perplexity
 ---@field factor? number its factor in losses.total; default 1
+---@field reduced? boolean `total` is meant as it is, though not the sum of the target's weights times `items`
 
 ---@class seqrun.Losses
 ---@field total seqrun.Tensor the sum that backward() starts from
 local Losses = {}
 Losses.__index = Losses
 
-local FIELDS = { name = 1, total = 1, count = 1, items = 1, correct = 1, sums = 1, factor = 1, perplexity = 1 }
+local FIELDS = {
+  name = 1, total = 1, count = 1, items = 1, correct = 1, sums = 1, factor = 1, perplexity = 1, reduced = 1,
+}
 
 local function fail(name, format, ...) check.fail("losses: '%s' %s", name, format:format(...)) end
 
 local function is_tensor(x) return type(x) == "userdata" end
+
+---Metrics that a line has by itself, and losses that are named so would replace.
+local TAKEN = {
+  loss = 1, lr = 1, step = 1, seconds = 1, type = 1, mfu = 1, grad_norm = 1, skipped = 1, masked = 1, sequences = 1,
+  real_tokens = 1, slot_tokens = 1, efficiency = 1,
+}
+
+---Whether sums.METRIC would replace what a line has already.
+local function is_taken(self, name, metric)
+  if TAKEN[metric] then return true end
+  local owner, kind = tostring(metric):match("^(.*)_(%l+)$")
+  local derived = kind == "loss" or kind == "accuracy" or kind == "perplexity"
+  return derived and (owner == name or self[owner] ~= nil)
+end
 
 local function check_loss(self, name, loss)
   if type(name) ~= "string" or not name:find("^%a[%w_]*$") then
@@ -47,10 +64,28 @@ local function check_loss(self, name, loss)
     if loss[key] ~= nil and not is_tensor(loss[key]) then fail(name, "has `%s` that is not a tensor", key) end
   end
   for metric, pair in pairs(loss.sums or {}) do
-    if type(pair) ~= "table" or not (is_tensor(pair[1]) or type(pair[1]) == "number") or type(pair[2]) ~= "number" then
+    local good = type(pair) == "table" and (is_tensor(pair[1]) or type(pair[1]) == "number")
+    if not good or type(pair[2]) ~= "number" or not (pair[2] >= 0) then
       fail(name, "has sums.%s that is not { tensor or number, count }", tostring(metric))
     end
+    if is_taken(self, name, metric) then
+      fail(name, "has sums.%s, but the run reports another value by this name; choose another", tostring(metric))
+    end
   end
+end
+
+---What an added loss is made of: a later write to it would not reach the sum.
+local function seal(name, loss)
+  local made = { total = loss.total, factor = loss.factor }
+  local added = { name = name }
+  for key, value in pairs(loss) do
+    if key ~= "total" and key ~= "factor" then added[key] = value end
+  end
+  return setmetatable(added, { __index = made, __newindex = function(self, key, value)
+    if key ~= "total" and key ~= "factor" then return rawset(self, key, value) end
+    check.fail("losses: %s.%s is set after the loss was added, so losses.total does not contain it; "
+      .. "return it from the head, pass it to losses:add, or call backward() on a weighted sum of your own", name, key)
+  end })
 end
 
 ---Adds a loss, also to the total.
@@ -59,7 +94,7 @@ end
 ---@return seqrun.Losses
 function Losses:add(name, loss)
   check_loss(self, name, loss)
-  loss.name = name
+  loss = seal(name, loss)
   self[#self + 1], self[name] = loss, loss
   local share = loss.factor and loss.total * loss.factor or loss.total
   self.total = self.total and self.total + share or share

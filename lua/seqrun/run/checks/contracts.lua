@@ -1,6 +1,7 @@
 -- contracts.lua - checks the parts that a recipe passes to a run, before training starts.
 
 local check = require("seqrun.base.check")
+local counted = require("seqrun.base.format").counted
 
 local contracts = {}
 
@@ -23,6 +24,9 @@ local WANTED = {
 local PARTS = {
   { "model" }, { "optimizer" }, { "loader" }, { "held", true }, { "corpus", true }, { "objective", true },
 }
+
+---What a loss has for each of its items.
+local PER_ITEM = { "items", "correct" }
 
 local function is_callable(x)
   local meta = getmetatable(x)
@@ -114,21 +118,38 @@ function contracts.check_values(params)
     .. "init.from, or write them with params:set()")
 end
 
+---Fails unless `items` or `correct` of a loss has a value for each item that it counts.
+local function check_each(what, loss, key, n, shape)
+  if #shape > 1 and n ~= shape[1] then
+    check.fail("%s: '%s' has %s of shape (%s); each item has one value, and (N, 1) with (N) spreads to a matrix: "
+      .. "reshape them to (N) first", what, loss.name, key, table.concat(shape, ", "))
+  end
+  if n < loss.count then
+    check.fail("%s: '%s' has `%s` with %s, but its count is %d; return a value for each item, as it is before "
+      .. ":mean() or :sum(), and let total be the reduced one", what, loss.name, key, counted(n, "value"), loss.count)
+  end
+end
+
 ---Raises if the result of a model's losses() is invalid; see seqrun/nn/losses.lua.
 ---@param losses any
-function contracts.check_losses(losses)
+---@param what? string the call that got it
+function contracts.check_losses(losses, what)
+  what = what or "run:tally"
   local way = "return an sr.nn.losses() object, filled with :add(name, { total =, count = })"
   if type(losses) ~= "table" or type(losses.total) ~= "userdata" then
-    check.fail("%s", "run:tally: model:losses(batch) returned no scalar tensor `total`; " .. way)
+    check.fail("%s", what .. ": model:losses(batch) returned no scalar tensor `total`; " .. way)
+  end
+  if #losses == 0 then
+    check.fail("%s", what .. ": model:losses(batch) returned no loss with a name, so neither metrics nor evaluations "
+      .. "would have any; " .. way)
   end
   for i, loss in ipairs(losses) do
     if type(loss) ~= "table" or type(loss.name) ~= "string" or not loss.total or math.type(loss.count) ~= "integer" then
-      check.fail("run:tally: loss %d of model:losses(batch) has no name, total or count; %s", i, way)
+      check.fail("%s: loss %d of model:losses(batch) has no name, total or count; %s", what, i, way)
     end
-    local shape = loss.items and loss.items:shape() or {}
-    if #shape > 1 and loss.items:numel() ~= shape[1] then
-      check.fail("run:tally: '%s' has items of shape (%s); each item has one value, and (N, 1) with (N) spreads to a "
-        .. "matrix: reshape them to (N) first", loss.name, table.concat(shape, ", "))
+    for _, key in ipairs(PER_ITEM) do
+      local values = loss[key]
+      if values then check_each(what, loss, key, values:numel(), values:shape()) end
     end
   end
 end

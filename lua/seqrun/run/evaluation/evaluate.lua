@@ -1,6 +1,7 @@
 -- evaluate.lua - scores a model on held-out data: the mean of each loss over its items, baselines, and the metrics of
 -- what its heads predict.
 
+local contracts = require("seqrun.run.checks.contracts")
 local ranks = require("seqrun.run.ranks")
 local scoring = require("seqrun.scores.scoring")
 local sys = require("seqrun.core.sys")
@@ -30,6 +31,7 @@ local function score(self, model, batch, baselines)
   local losses = model:losses(batch, self.scoring and function(head, hidden, target)
     self.scoring:take(head, hidden, target, batch)
   end)
+  contracts.check_losses(losses, "evaluation")
   add_baselines(baselines, batch, losses)
   local sums = { masked = batch.masked or 0 }
   self.tally:take(sums, losses, true)
