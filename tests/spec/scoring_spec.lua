@@ -58,7 +58,32 @@ describe("an evaluation", function()
     assert.equal(scores.confusion(own.gold, own.guess, 2):accuracy(), line.accuracy)
     head.score = function() return 0.5 end
     assert.error_matches(function() metrics(bert, { data = corpus, targets = { "label" } }) end,
-      "the head 'label': score%(self, predictions, labels%) must return { metric = number }")
+      "the head 'label': score.* %(tests/spec/scoring_spec.lua:%d+%) must return { metric = number }, but returned 0.5")
+    for metric, value in pairs { accuracy = 1, label_loss = 0, yes = false } do
+      head.score = function() return { [metric] = value or nil } end
+      local ok, problem = pcall(metrics, bert, { data = corpus, targets = { "label" } })
+      assert.equal(not value, ok)
+      if value then assert.matches(metric .. ", which is reported already and would be replaced", problem) end
+    end
+  end)
+
+  it("needs a prediction for each item of a head of one's own", function()
+    local records = {}
+    for i = 1, 9 do records[i] = { text = text(i, i), label = i % 3 == 0 and "yes" or "no" } end
+    local corpus = read("classify", records, { labels = { "no", "yes" } })
+    local bert = task_model.new(heads.classify { labels = { "no", "yes" } })
+    local head, given = bert.heads[1], { 1, 2 }
+    function head.score(_, predictions) return { predicted = #predictions } end
+    function head.predict(_, _, target)
+      if given == 9 then return target.labels:totable() end
+      return given
+    end
+    local function run() return metrics(bert, { data = corpus, targets = { "label" } }) end
+    assert.error_matches(run, "predict.* %(tests/spec/scoring_spec.lua:%d+%) returned 2 values for 9 items")
+    given = nil
+    assert.error_matches(run, "returned nil for 9 items")
+    given = 9
+    assert.equal(9, run().predicted)
   end)
 
   it("of classes has accuracy, F1 and Matthews", function()

@@ -5,14 +5,21 @@
 -- with score() gets those metrics as well.
 
 local Bert = require("seqrun.nn.bert")
+local check = require("seqrun.base.check")
+local counted = require("seqrun.base.format").counted
 local kinds = require("seqrun.base.kinds")
 
 ---A head with methods of its own.
 local own = { shown = {} }
 
 function own.take(found, head, hidden, target, batch)
-  local labels = target.labels:totable()
-  for i, guess in ipairs(head:predict(hidden, target, batch)) do
+  local labels, guesses = target.labels:totable(), head:predict(hidden, target, batch)
+  if type(guesses) ~= "table" or #guesses ~= #labels then
+    local given = type(guesses) == "table" and counted(#guesses, "value") or check.show(guesses)
+    check.fail("the head '%s': predict(self, hidden, target, batch)%s returned %s for %s; return a list with a value "
+      .. "for each", head.name, check.place(head.predict), given, counted(#labels, "item"))
+  end
+  for i, guess in ipairs(guesses) do
     found[#found + 1] = { gold = labels[i], guess = guess }
   end
 end
@@ -24,10 +31,19 @@ function own.score(found, head)
   local metrics = head:score(guess, gold)
   for name, value in pairs(type(metrics) == "table" and metrics or { metrics or false }) do
     if type(name) ~= "string" or not math.type(value) then
-      error(("the head '%s': score(self, predictions, labels) must return { metric = number }"):format(head.name), 0)
+      local given = type(name) == "string" and name .. " = " .. check.show(value) or check.show(metrics)
+      check.fail("the head '%s': score(self, predictions, labels)%s must return { metric = number }, but returned %s",
+        head.name, check.place(head.score), given)
     end
   end
   return metrics, {}
+end
+
+---Fails if a head's own metric would replace another one.
+local function check_new(head, name, known)
+  if not known then return end
+  check.fail("the head '%s': score(self, predictions, labels)%s returned %s, which is reported already and would be "
+    .. "replaced; choose another name", head.name, check.place(head.score), name)
 end
 
 ---Scoring by kind, with the metrics of the head's own method added.
@@ -35,7 +51,10 @@ local function extended(kind)
   return setmetatable({
     score = function(found, head, loader)
       local metrics, details = kind.score(found, head, loader)
-      for name, value in pairs(own.score(found, head)) do metrics[name] = value end
+      for name, value in pairs(own.score(found, head)) do
+        check_new(head, name, metrics[name] ~= nil)
+        metrics[name] = value
+      end
       return metrics, details
     end,
   }, { __index = kind })
@@ -106,7 +125,11 @@ function Scoring:finish(line, order)
     if next(entry.items) then
       entry.metrics, entry.details = entry.kind.score(entry.items, entry.head, self.loader)
       local prefix = #self.heads > 1 and entry.head.name .. "_" or ""
-      for name, value in pairs(entry.metrics) do line[prefix .. name] = value end
+      for name, value in pairs(entry.metrics) do
+        local of_items = name == "accuracy" and prefix ~= "" -- the same as that of `correct`
+        if entry.head.score then check_new(entry.head, name, line[prefix .. name] ~= nil and not of_items) end
+        line[prefix .. name] = value
+      end
       for _, shown in ipairs(order) do
         if shown.name == entry.head.name then
           shown.prefix, shown.scores = prefix, names_of(entry.metrics, entry.kind.shown)
