@@ -21,7 +21,9 @@ local OPTIONS = { -- of both benchmarks
 ---@alias seqrun.bench.Visit fun(name: string, forward: fun(): any, work: seqrun.bench.Work)
 
 ---A tensor that needs a gradient and does not keep it, as activations do.  A leaf would add all turns up.
-local activation = sr.ops.custom { forward = function(_, x) return x:detach() end, backward = function() end }
+local activation = sr.ops.custom {
+  forward = function(_, x) return x:detach() end, backward = function() return nil end,
+}
 
 ---@param options table
 local function makers(options)

@@ -43,6 +43,19 @@ describe("ops.custom", function()
     fails("gradient 1 must be real and have the shape", z.backward, z)
   end)
 
+  each_device("refuses functions that return nothing, and a forward that changes its input", function()
+    local function op(forward, backward) return sr.ops.custom { forward = forward, backward = backward } end
+    local function double(_, x) return x * 2 end
+    local x = sr.tensor({ 2, 3 }, { requires_grad = true })
+    local y = op(double, function() end)(x):sum()
+    fails("record_spec.lua:50) returned nothing; return a gradient for each", y.backward, y)
+    op(double, function() return nil end)(x):sum():backward() -- none is needed
+    assert.is_nil(x:grad())
+    fails("returned nothing; return a tensor", op(function() end, double), x)
+    fails("changes its tensor argument 1 in place; work on x:clone()",
+      op(function(_, a) return a:mul_(2) end, double), x:detach())
+  end)
+
   each_device("has several inputs and outputs", function()
     local both = sr.ops.custom {
       forward = function(_, a, k, b) return a + b, a * k end,

@@ -333,6 +333,28 @@ local function tensors_of(...)
   return list
 end
 
+---Fails if forward has returned nothing, or has changed an argument that other ops may need.
+local function check_forward(forward, outputs, inputs, before)
+  if #outputs == 0 then
+    check.fail("custom: forward(context, ...)%s returned nothing; return a tensor", check.place(forward))
+  end
+  for i, x in ipairs(inputs) do
+    if x:version() ~= before[i] then
+      check.fail("custom: forward(context, ...)%s changes its tensor argument %d in place; work on x:clone()",
+        check.place(forward), i)
+    end
+  end
+end
+
+---The gradients that backward has returned; nil has to be written where there is none.
+local function check_backward(backward, ...)
+  if select("#", ...) == 0 then
+    error(("custom: backward(context, dy, ...)%s returned nothing; return a gradient for each tensor argument of "
+      .. "forward, nil for those that need none"):format(check.place(backward)), 0) -- backward() adds the line
+  end
+  return ...
+end
+
 ---@class seqrun.CustomOp
 ---@field forward fun(context: seqrun.Context, ...): seqrun.Tensor
 ---@field backward fun(context: seqrun.Context, ...): seqrun.Tensor?
@@ -348,14 +370,16 @@ function ops.custom(rules)
     check.fail("custom: expected { forward = function, backward = function }")
   end
   return function(...)
-    local context = setmetatable({}, Context)
+    local context, inputs, before = setmetatable({}, Context), tensors_of(...), {}
+    for i, x in ipairs(inputs) do before[i] = x:version() end
     local outputs
     do
       local no_grad <close> = tensor.no_grad()
       outputs = { forward(context, ...) }
     end
-    local made = core.record(outputs, tensors_of(...), function(...)
-      return backward(context, ...)
+    check_forward(forward, outputs, inputs, before)
+    local made = core.record(outputs, inputs, function(...)
+      return check_backward(backward, backward(context, ...))
     end)
     return table.unpack(made)
   end
