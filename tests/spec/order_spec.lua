@@ -446,6 +446,9 @@ describe("an order written in Lua", function()
     assert.error_matches(function() open():order { 1 } end, "open the loader with by = 'order'")
     local bad = sampling { order = function() return { 1, 2, 1 } end }
     assert.error_matches(function() bad:next() end, "the order of update 0: .*duplicate uid 1 in one update")
+    local empty = sampling { order = function() end }
+    assert.error_matches(function() empty:next() end,
+      "order%(update, state%) %(tests/spec/order_spec.lua:%d+%) returned nil for the first update; return a list")
     assert.error_matches(function() sampling { order_state = { f = print } } end, "state%.f is a function")
     assert.error_matches(function() sampling { order = 3 } end, "order must be a function or a curriculum, got")
     assert.error_matches(function() sampling { by = "packs" } end, "leave out by = 'packs'")

@@ -299,8 +299,10 @@ end
 ---  norm; loss: the update is skipped if it is not finite
 ---@return seqrun.StepResult
 function Optimizer:step(t)
-  if type(t) ~= "table" or type(t.rate) ~= "number" then
-    check.fail("optim: step requires a learning rate, as in opt:step { rate = 1e-4, clip = 1 }")
+  if type(t) ~= "table" or type(t.rate) ~= "number" or t.rate ~= t.rate then
+    local given = type(t) == "table" and ("; its rate is %s (does the function that gives it return a number?)"):format(
+      check.show(t.rate)) or ""
+    check.fail("%s", "optim: step requires a learning rate, as in opt:step { rate = 1e-4, clip = 1 }" .. given)
   end
   check.options("optim: step", t, STEP)
   if self.swapped then check.fail("optim: step: the model has the averaged weights; close use_average() first") end

@@ -86,13 +86,19 @@ function Orders:ask(update)
   while self.source and not self.ended and #self.pending < self.ahead do
     local number = update + #self.pending
     local order, options = self.source(number, self.state)
+    if order == nil and number == 0 then
+      check.fail("loader: order(update, state)%s returned nil for the first update; return a list of uids, and nil "
+        .. "only at the end of the data", check.place(self.source))
+    end
     if order == nil then
       self.ended = true
     else
       local ok, done, message, code = pcall(self.push, self, order, options)
       if not ok then message = tostring(done):gsub("^[^\n]-:%d+: ", "") end -- the line of this file
       if code == "memory" then failure.raise(code, "loader: the order of update %d: %s", number, message) end
-      if not (ok and done) then error(("loader: the order of update %d: %s"):format(number, message), 0) end
+      if not (ok and done) then
+        check.fail("loader: the order of update %d: %s%s", number, message, check.place(self.source))
+      end
     end
   end
   return #self.pending > 0 or not self.source
