@@ -399,8 +399,11 @@ static sr_status run_rule(queue *q, sr_node *node, sr_backward *pass) {
 }
 
 static void tell_added(const sr_node *node) {
-    for (int i = 0; i < node->inputs && watched != NULL; i++)
-        if (node->edge[i].leaf != NULL) watched->added(watched, node->edge[i].leaf);
+    for (int i = 0; i < node->inputs; i++) {
+        sr_tensor *leaf = node->edge[i].leaf;
+        if (leaf != NULL) leaf->reached = true;
+        if (leaf != NULL && watched != NULL) watched->added(watched, leaf);
+    }
 }
 
 static sr_status run_node(queue *q, sr_node *node, sr_backward *pass) {

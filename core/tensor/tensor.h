@@ -48,6 +48,7 @@ typedef struct sr_tensor {
     int64_t offset;              /* elements from the start of the storage */
     int32_t refs;
     bool requires_grad;     /* a leaf that needs a gradient */
+    bool reached;           /* a backward pass has come to this leaf; whoever asks clears it */
     struct sr_tensor *grad; /* of a leaf, or NULL; kernels accumulate into it */
     sr_node *node;          /* the recorded op that made this tensor, or NULL */
     int output;             /* index of this output of the node */

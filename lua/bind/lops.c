@@ -21,13 +21,35 @@ static void drop_number(lua_State *L, int arg, bool was_tensor) {
     *box = NULL;
 }
 
+static bool pairs_refused;
+
+/* refuse_pairs(on: boolean)
+ * While it is on, (N, 1) with (N) is refused where it is recorded: each value meets each other. */
+static int refuse_pairs(lua_State *L) {
+    pairs_refused = lua_toboolean(L, 1);
+    return 0;
+}
+
+/* Whether a is (N, 1) and b (N). */
+static bool are_pairs(const sr_tensor *a, const sr_tensor *b) {
+    return a->ndim == 2 && b->ndim == 1 && a->shape[1] == 1 && b->shape[0] == a->shape[0] &&
+           b->shape[0] > 1;
+}
+
 /* Either side may be a number. */
 static int op_binary(lua_State *L) { /* upvalue: the op */
     sr_binary op = (sr_binary)lua_tointeger(L, lua_upvalueindex(1));
     lua_settop(L, 2);
     sr_tensor *ta = lsr_totensor(L, 1), *tb = lsr_totensor(L, 2), *like = ta != NULL ? ta : tb;
     sr_tensor *a = lsr_checkoperand(L, 1, like), *b = lsr_checkoperand(L, 2, like);
-    lsr_check(L, sr_op_binary(lsr_newtensor(L), a, b, op));
+    sr_tensor **y = lsr_newtensor(L);
+    lsr_check(L, sr_op_binary(y, a, b, op));
+    if (pairs_refused && (*y)->node != NULL && (are_pairs(a, b) || are_pairs(b, a)))
+        return lsr_error(L,
+                         "%s: (N, 1) with (N) spreads to every pair, here (%I, %I); reshape(-1) "
+                         "the first to go item by item, or reshape(1, -1) the second to mean pairs",
+                         sr_binary_name(op), (lua_Integer)(*y)->shape[0],
+                         (lua_Integer)(*y)->shape[1]);
     drop_number(L, 1, ta != NULL);
     drop_number(L, 2, tb != NULL);
     return 1;
@@ -397,6 +419,7 @@ static const luaL_Reg functions[] = {
     {"put_rows", op_put_rows},
     {"take_rows", op_take_rows},
     {"return_rows", op_return_rows},
+    {"refuse_pairs", refuse_pairs},
     {NULL, NULL},
 };
 

@@ -156,6 +156,21 @@ static int params_zero_grad(lua_State *L) {
     return 0;
 }
 
+/* params:reached() -> boolean[]
+ * Whether backward passes have come to each parameter since the last call. */
+static int params_reached(lua_State *L) {
+    const sr_params *p = lsr_checkparams(L, 1);
+    lua_createtable(L, (int)p->count, 0);
+    for (int64_t i = 0; i < p->count; i++) {
+        const sr_param *param = &p->list[i];
+        bool fused = param->fused >= 0 && p->fused[param->fused].leaf->reached;
+        lua_pushboolean(L, param->leaf->reached || fused);
+        lua_rawseti(L, -2, i + 1);
+    }
+    for (int64_t i = 0; i < p->count + p->fused_count; i++) p->read[i]->reached = false;
+    return 1;
+}
+
 /* params:release()
  * Frees the store; tensors held elsewhere stay live. */
 static const luaL_Reg params_methods[] = {
@@ -170,6 +185,7 @@ static const luaL_Reg params_methods[] = {
     {"initialise", params_initialise},
     {"keep_whole", params_keep_whole},
     {"zero_grad", params_zero_grad},
+    {"reached", params_reached},
     {"release", params_release},
     {NULL, NULL},
 };

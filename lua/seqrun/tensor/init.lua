@@ -7,6 +7,7 @@
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.tensor")
 local ops = require("seqrun.core.ops")
+local training = require("seqrun.tensor.training")
 require("seqrun.tensor.sort")
 
 local tensor = {
@@ -234,6 +235,12 @@ end
 
 core.metatable.__tostring = function(t)
   return require("seqrun.tensor.show")(t)
+end
+local require_grad = core.methods.requires_grad_
+core.methods.requires_grad_ = function(t, on)
+  require_grad(t, on)
+  training.leaves[t] = on ~= false and not t:grad() or nil -- parameters have a gradient from the start
+  return t
 end
 core.metatable.__newindex = function(_, key)
   local freeze = "freeze parameters by a group of the optimizer, { match = NAME, frozen = true }"

@@ -2,12 +2,15 @@
 
 local scratch = require("seqrun.base.scratch")
 
-local training = {}
+---Leaves that were made by hand, as long as someone holds them.
+local training = { leaves = setmetatable({}, { __mode = "k" }) }
 
 ---@class seqrun.Training
 ---@field ranks integer that share the moments of parameters
 ---@field before_weights fun(model: seqrun.Model) refuses a model that the run cannot train
 ---@field dry? boolean a dry run: files that are made for it are not kept
+
+---@field first? boolean of this module: the first update of a run is under way, whose values may be looked at
 
 ---@type seqrun.Training[]
 local open = {}
