@@ -34,18 +34,11 @@ local function fail(name, format, ...) check.fail("losses: '%s' %s", name, forma
 
 local function is_tensor(x) return type(x) == "userdata" end
 
----Metrics that a line has by itself, and losses that are named so would replace.
-local TAKEN = {
-  loss = 1, lr = 1, step = 1, seconds = 1, type = 1, mfu = 1, grad_norm = 1, skipped = 1, masked = 1, sequences = 1,
-  real_tokens = 1, slot_tokens = 1, efficiency = 1,
-}
-
 ---Whether sums.METRIC would replace what a line has already.
 local function is_taken(self, name, metric)
-  if TAKEN[metric] then return true end
-  local owner, kind = tostring(metric):match("^(.*)_(%l+)$")
+  local owner, kind = metric:match("^(.*)_(%l+)$")
   local derived = kind == "loss" or kind == "accuracy" or kind == "perplexity"
-  return derived and (owner == name or self[owner] ~= nil)
+  return metric == "loss" or metric == "lr" or metric == "step" or derived and (owner == name or self[owner] ~= nil)
 end
 
 local function check_loss(self, name, loss)
@@ -68,7 +61,7 @@ local function check_loss(self, name, loss)
     if not good or type(pair[2]) ~= "number" or not (pair[2] >= 0) then
       fail(name, "has sums.%s that is not { tensor or number, count }", tostring(metric))
     end
-    if is_taken(self, name, metric) then
+    if is_taken(self, name, tostring(metric)) then
       fail(name, "has sums.%s, but the run reports another value by this name; choose another", tostring(metric))
     end
   end

@@ -338,6 +338,7 @@ local function count_step(self)
   local before = progress(self)
   self.book:leave(self.last)
   self.phase = "between"
+  self.first:ended()
   self.step = self.step + 1
   self.loaders:advance()
   keep_milestones(self, before)
@@ -403,6 +404,7 @@ local function begin_update(self, update, waited)
   end)
   self.verify:begin(self.step + 1, update)
   self.book:begin(update, self.step + 1)
+  self.first:begin(update)
   return self.step + 1, update
 end
 
@@ -480,6 +482,7 @@ function Run:tally(batch, losses)
   self.verify:tally(batch, losses)
   self.meter:tally(batch, losses, again)
   if again then return end
+  self.first:tally(batch, losses)
   self.screen:fit()
   give_up_in_time(self)
 end
@@ -547,6 +550,7 @@ function Run:close(problem)
   self.records = nil
   output.survive(false)
   if self.checks then self.checks:close() end
+  if self.first then self.first:close() end
 end
 
 Run.__close = Run.close

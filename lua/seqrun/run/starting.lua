@@ -8,6 +8,7 @@ local core = require("seqrun.core.tensor")
 local evaluations = require("seqrun.run.evaluation.evaluations")
 local extras = require("seqrun.run.extras")
 local failure = require("seqrun.base.failure")
+local first = require("seqrun.run.checks.first")
 local goals = require("seqrun.run.checks.goals")
 local loaders = require("seqrun.run.loaders")
 local loop = require("seqrun.run.checks.loop")
@@ -17,6 +18,7 @@ local ranks = require("seqrun.run.ranks")
 local records = require("seqrun.run.records")
 local resuming = require("seqrun.run.directory.resuming")
 local verify = require("seqrun.run.verify")
+local witness = require("seqrun.run.repro.witness")
 
 local function open_directory(self, found)
   if not self.ranks.leads then return end
@@ -189,10 +191,15 @@ return function(self, parts)
     options = self.config.verify, optimizer = parts.optimizer, ranks = self.ranks, screen = self.screen,
     folder = self.folder,
   }
-  local shown, first = self.screen, self.loader:cursor()
+  self.first = first.new {
+    model = parts.model, source = self.extras.source, optimizer = parts.optimizer, rate = parts.rate,
+    ranks = self.ranks, done = witness.current() ~= nil,
+    warn = function(...) if self.ranks.leads then self.screen:warn(...) end end,
+  }
+  local shown, cursor = self.screen, self.loader:cursor()
   if self.request.dry_run then
     resuming.tell_origin(initialize(self, parts.fresh), self.config.init, shown)
-    return shown:start(planned(self, parts), first)
+    return shown:start(planned(self, parts), cursor)
   end
   local state = open_run(self, parts.fresh)
   self.ranks:check_values(self.model.params)
@@ -206,7 +213,7 @@ return function(self, parts)
   local peak = self.meter:start()
   self.agreement:restart()
   self.saves:wait(self.agreement:seconds())
-  shown:start(planned(self, parts), first)
+  shown:start(planned(self, parts), cursor)
   shown:headline(peak)
   if self.ranks:several() then shown:say("  memory  %s", self.checks:memory_of_ranks()) end
   shown:notes()

@@ -7,6 +7,7 @@ local check = require("seqrun.base.check")
 local core = require("seqrun.core.ops")
 local coarse = core.coarse -- the functions below, with positional arguments
 local tensor = require("seqrun.tensor")
+local training = require("seqrun.tensor.training")
 
 local ops = { keep_probability = core.keep_probability }
 
@@ -208,6 +209,16 @@ function ops.mlm_loss(x, word, bias, labels, weights)
   return coarse.mlm_loss(x, word, bias, labels, weights)
 end
 
+---Fails if rows of logits are probabilities, whose softmax is almost the same for all classes.
+local function check_logits(x)
+  if not tensor.is_tensor(x) or #x:shape() ~= 2 or x:size(1) == 0 or x:size(2) < 2 then return end
+  local scope <close> = tensor.scope()
+  local quiet <close> = tensor.no_grad()
+  local rows = x:detach():to("f32")
+  if rows:min():item() < 0 or (rows:sum(2) - 1):abs():max():item() > 0.01 then return end
+  check.fail("cross_entropy: each row sums to 1, so these are probabilities; pass logits, without softmax")
+end
+
 ---Cross entropy of materialised logits.
 ---@param logits seqrun.Tensor (M, C)
 ---@param labels seqrun.Tensor (M) i32
@@ -216,6 +227,7 @@ end
 ---@return seqrun.Tensor nll (M)
 ---@return seqrun.Tensor correct (M)
 function ops.cross_entropy(logits, labels, weights)
+  if training.first then check_logits(logits) end
   return coarse.cross_entropy(logits, labels, weights)
 end
 

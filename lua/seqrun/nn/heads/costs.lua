@@ -33,7 +33,7 @@ function costs.loss(logits, target, t)
     local excess = excess_of(logits:to(weights:dtype()), target.labels) * t.smoothing
     total, items = total + (excess * weights):sum(), items + excess:detach()
   end
-  return { total = total, items = items, correct = correct }
+  return { total = total, items = items, correct = correct, reduced = t.factors ~= nil }
 end
 
 return costs

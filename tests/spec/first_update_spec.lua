@@ -1,0 +1,209 @@
+-- A recipe with a head of its own and one plausible mistake: what the first update says of its losses and gradients.
+
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+
+local exits, works = program.exits, program.works
+
+---The loop of recipes/pretrain.lua, and the cookbook's head on a target of its own.
+local RECIPE = [[
+local sr = require "seqrun"
+local task = sr.tasks.pretraining
+local run <close> = sr.run.open { recipe = arg, task = task }
+local cfg = run.config
+local corpus = sr.must(sr.data.open(cfg.data.file, { held = cfg.data.held }))
+
+local own = {}
+local function share(update)
+  local made = {}
+  for i = 1, update.count do
+    made[i] = { labels = {} }
+    for k, length in ipairs(update:batch(i).layout:lengths()) do made[i].labels[k] = length / cfg.data.max_len end
+  end
+  return made
+end
+
+local reads = task.loader_options(cfg, corpus, "train", run:saved_plan())
+reads.targets = { "mlm", "nsp", { name = "share", reads = "sequences", type = "f32", make = share } }
+local train = sr.must(sr.data.loader(reads))
+
+local function head(encoder)
+  local specs, add = sr.nn.specs(0.02)
+  add.linear("share", 1, encoder.config.hidden_size)
+  local self = { name = "share", specs = specs, pooler = true }
+  function self:loss(hidden, target)
+    local weight, bias = self.params:get "share.weight", self.params:get "share.bias"
+    local guess = sr.ops.linear(hidden:pooled(target), weight, bias):reshape(-1)
+    local items = (guess - target.labels:reshape(-1)):square()
+    return { total = (items * target.weights):sum(), items = items:detach(), factor = 0.1 }
+  end
+  return self
+end
+
+local options = task.model_options(cfg, corpus)
+options.heads = { "mlm", "nsp", head }
+local bert = sr.nn.bert(options):initialise(cfg.seed)
+local settings = sr.run.optimizer_options(cfg, train)
+local optimizer = sr.optim[cfg.optimizer.name](bert.params, settings)
+local rate = sr.run.schedule(cfg)
+
+run:start { corpus = corpus, loader = train, model = bert, optimizer = optimizer, rate = rate }
+for step, update in run:steps(train) do
+  for batch in update:batches() do
+    local scope <close> = sr.scope()
+    local losses = bert:losses(batch)
+    losses.total:backward()
+    run:tally(batch, losses)
+  end
+  optimizer:step { rate = rate(update.counters), clip = cfg.optimizer.clip }
+  run:log(step, optimizer)
+end
+]]
+
+local folder, corpus
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+end)
+
+---Runs two steps of the recipe with these changes: pairs of a text in it and another.
+local function run(changes, ...)
+  local text = RECIPE
+  for i = 1, #changes, 2 do
+    local from, upto = text:find(changes[i], 1, true)
+    assert(from, changes[i])
+    text = text:sub(1, from - 1) .. changes[i + 1] .. text:sub(upto + 1)
+  end
+  local words = small.words(corpus, "--max-steps", "2", "--out", folder .. "/out", "--force", ...)
+  words[1] = program.write(folder, "own.lua", text)
+  return program.run(words)
+end
+
+---The warnings of a run that ends well.
+local function warnings(...)
+  local _, err = works(run(...))
+  local list = {}
+  for line in err:gmatch("warning: ([^\n]*)") do
+    if not line:find("^alert: ") then list[#list + 1] = line end
+  end
+  return list
+end
+
+local function warns(words, ...)
+  local list = warnings(...)
+  assert.equal(1, #list, table.concat(list, "\n"))
+  assert.matches(words, list[1])
+end
+
+local TOTAL, ITEMS = "total = (items * target.weights):sum()", "items = items:detach()"
+local GUESS, LABELS = "weight, bias):reshape(-1)\n", "target.labels:reshape(-1)"
+local BACKWARD, WEIGHT = "losses.total:backward()", 'self.params:get "share.weight"'
+
+it("a sound recipe is not warned of, in one micro-batch or several, nor where it resumes", function()
+  assert.same({}, warnings {})
+  assert.same({}, warnings({}, "batch.micro_packs=1000"))
+  assert.same({}, warnings({}, "model.recompute=true"))
+  assert.same({}, warnings { BACKWARD, "losses.mlm.total:backward { retain = true }\n"
+    .. "local rest = losses.nsp.total + losses.share.total * 0.1\nrest:backward()" })
+end)
+
+describe("the gradients of the first update", function()
+  local cut = "in the first update: call backward%(%) on losses.total, without detach"
+
+  it("are missed in parameters that no backward pass reaches, by name", function()
+    warns("no gradient reaches share.weight, share.bias " .. cut,
+      { GUESS, "weight, bias):reshape(-1):detach()\n" })
+    warns('reaches share.bias in .* groups = { { match = "^share%%.bias%$"',
+      { GUESS, "weight):reshape(-1)\n" })
+    warns("reaches share.weight in", { WEIGHT, 'self.params:value_of "share.weight"' })
+    warns("reaches bert.pooler.dense.weight, .*, cls.seq_relationship.weight, .* and 2 more in",
+      { BACKWARD, "losses.mlm.total:backward()" })
+  end)
+
+  it("are not missed where the optimizer, the model or the targets leave parameters out", function()
+    assert.same({}, warnings { GUESS, "weight):reshape(-1)\n", "local optimizer",
+      'settings.groups = { { match = "^share%.bias$", frozen = true } }\nlocal optimizer' })
+    assert.same({}, warnings { 'options.heads = { "mlm", "nsp", head }', 'options.heads = { "mlm", head }',
+      '{ "mlm", "nsp", {', '{ "mlm", {', "pooler = true", "pooler = false", "hidden:pooled(target)",
+      "hidden:rows(target)" })
+  end)
+
+  it("are noticed in tensors that are no parameters, unless they are used up or stepped by hand", function()
+    local function made(after)
+      return { "local own = {}", "local own = { sr.randn({ 1, 16 }, { requires_grad = true }):keep() }",
+        WEIGHT, "own[1]", '  add.linear("share", 1, encoder.config.hidden_size)',
+        '  specs[1] = { name = "share.bias", shape = { 1 } }', "  run:log", after .. "  run:log" }
+    end
+    warns("gradients reach 1 tensor outside of the model's parameters, of shape %(1, 16%)", made "")
+    assert.same({}, warnings(made "  do local quiet <close> = sr.no_grad() own[1]:add_(own[1]:grad() * -1e-3) end\n"))
+    assert.same({}, warnings { GUESS, GUESS .. "local shift = sr.zeros(guess:size(1), { requires_grad = true })\n"
+      .. "guess = guess + shift\n" })
+  end)
+end)
+
+describe("the losses of the first update", function()
+  it("are the items times the weights, unless they say otherwise", function()
+    for _, total in ipairs { "items:mean()", "items:sum()", "items:mean() / 3" } do
+      warns("the loss 'share' %(.*own.lua:%d+%) has a total of .*, but its items times target.weights sum to",
+        { TOTAL, "total = " .. total })
+    end
+    assert.same({}, warnings { TOTAL, "reduced = true, total = items:mean()" })
+  end)
+
+  it("count their items", function()
+    exits(1, "own.lua:%d+: run:tally: 'share' has %d+ values other than 0 in `items`, but a count of 1, the number",
+      run { ITEMS, ITEMS .. ", count = 1" })
+    exits(1, "'share' has `items` with 1 value, but its count is %d+", run { ITEMS, "items = items:mean():detach()" })
+    warns("gives the metric far with a count of 0",
+      { ITEMS, ITEMS .. ", sums = { far = { items:detach():sum(), 0 } }" })
+    assert.same({}, warnings { ITEMS, "items = items:detach() * sr.arange(0, items:size(1) - 1):eq(0), count = 1,"
+      .. " reduced = true" })
+  end)
+
+  it("do not compare every item with every label, unless both shapes say so", function()
+    local column = { GUESS, "weight, bias)\n", LABELS, "target.labels", TOTAL, "total = items:mean()", ITEMS,
+      "count = 1" }
+    exits(1, "own.lua:%d+: sub: %(N, 1%) with %(N%) spreads to every pair, here %(%d+, %d+%)", run(column))
+    column[4] = "target.labels:reshape(1, -1)"
+    assert.same({}, warnings(column))
+  end)
+
+  it("are not constants added up over the micro-batches", function()
+    local function penalty(text)
+      return { BACKWARD, 'local size = bert.params:get("share.weight"):square():sum()\n'
+        .. 'losses:add("penalty", { count = 1, ' .. text .. " })\n" .. BACKWARD }
+    end
+    warns("the loss 'penalty' is .* in each of the %d+ micro%-batches of an update", penalty "total = size")
+    assert.same({}, warnings(penalty "total = size / update.count, reduced = true"))
+    assert.same({}, warnings(penalty "total = size", "batch.micro_packs=1000"))
+  end)
+
+  it("are numbers, or the head, its target and the line are named", function()
+    local made = "made[i].labels[k] = length / cfg.data.max_len end"
+    warns("the loss 'share' %(.*own.lua:%d+%) is NaN or infinite in update 1, as are 1 of its items and 1 of "
+      .. "the labels", { made,
+      made .. "\nif not own[1] then own[1], made[1].labels[2] = 1, 0 / 0 end" })
+    warns("own.lua:%d+: backward%(%) begins at NaN or infinity, though losses.total is finite",
+      { BACKWARD, ";(losses.total + (losses.total - losses.total):log()):backward()" })
+    warns("own.lua:%d+: backward%(%) begins at losses.total / %d, but the totals",
+      { BACKWARD, ";(losses.total / update.count):backward()" })
+  end)
+
+  it("have logits, not probabilities", function()
+    local function head(logits)
+      return { GUESS, "weight, bias)\nguess = sr.cat({ guess, guess * -1 }, 2)" .. logits .. "\n",
+        "local items = (guess - target.labels:reshape(-1)):square()",
+        "local labels = target.labels:gt(0.5):to('i32'):reshape(-1)\n"
+        .. "local total, items = sr.ops.cross_entropy(guess, labels, target.weights)", TOTAL, "total = total" }
+    end
+    exits(1, "own.lua:%d+: cross_entropy: each row sums to 1, so these are probabilities; pass logits",
+      run(head ":softmax(-1)"))
+    assert.same({}, warnings(head ""))
+  end)
+end)
+
+it("a rate of 0 that the schedule does not give is warned of", function()
+  warns("the learning rate of the first update is 0, but the schedule gives 0.001 for it; steps count from 1",
+    { "rate(update.counters)", "rate(step // 1000)" })
+end)
