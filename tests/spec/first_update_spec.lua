@@ -203,6 +203,13 @@ describe("the losses of the first update", function()
   end)
 end)
 
+it("a head that is trained and not evaluated is warned of", function()
+  local held = { "loader = train, model", "loader = train, held = held, model", "run:start", [[
+local held = sr.must(sr.data.loader(task.loader_options(cfg, corpus, "held")))
+run:start]] }
+  warns("the head 'share' is trained, but the held%-out batches have no items of its target", held)
+end)
+
 it("a rate of 0 that the schedule does not give is warned of", function()
   warns("the learning rate of the first update is 0, but the schedule gives 0.001 for it; steps count from 1",
     { "rate(update.counters)", "rate(step // 1000)" })

@@ -258,6 +258,18 @@ function First:ended()
   self:close()
 end
 
+---Warns, after the first evaluation, of heads that are trained and not evaluated.
+---@param line table of metrics
+function First:evaluated(line)
+  for _, name in ipairs(self.names) do
+    if type(self.model.head) == "function" and self.model:head(name) and not line[name .. "_loss"] then
+      self.warn("the head '%s' is trained, but the held-out batches have no items of its target, so the evaluation does "
+        .. "not show it; give the held-out loader the targets of the training loader", name)
+    end
+  end
+  self.names = {}
+end
+
 ---Looks on no longer.
 function First:close()
   if self.update then
