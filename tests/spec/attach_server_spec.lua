@@ -16,7 +16,8 @@ local function stand_in(folder)
   local sample = require("seqrun.help.sample")()
   return {
     folder = folder, step = 3, last = 10, total = 10, config = { seed = 1 }, model = sample.model,
-    optimizer = sample.optimizer, loader = sample.loader, ranks = { several = function() return false end },
+    loaded = { values = { seed = 1 } }, ranks = { several = function() return false end },
+    optimizer = sample.optimizer, loader = sample.loader,
     seconds = function() return 1 end, totals = function() return {} end, record = nothing, seconds_left = nothing,
     evaluation = nothing, saved_step = nothing, last_line = function() return { step = 3, loss = 2.5 } end,
   }

@@ -40,21 +40,6 @@ function view.copy(value)
   return copy
 end
 
----Plain values to read; their fields cannot be set.
----@param value any
----@param title string for messages
----@param way string what to do instead
----@return any
-function view.fixed(value, title, way)
-  if type(value) ~= "table" then return value end
-  local inner = {}
-  for key, item in pairs(value) do inner[key] = view.fixed(item, ("%s.%s"):format(title, tostring(key)), way) end
-  return setmetatable({}, {
-    __index = inner, __len = function() return #inner end, __pairs = function() return next, inner end,
-    __newindex = function(_, key) check.fail("%s.%s cannot be set here; %s", title, tostring(key), way) end,
-  })
-end
-
 local function read(library, name) return library[name] end
 
 ---A library that cannot be changed.

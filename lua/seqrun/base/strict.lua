@@ -1,7 +1,8 @@
--- strict.lua - unknown fields of modules and objects: an error where a person's file reads one, with a guess.
+-- strict.lua - unknown fields of modules and objects: an error where a person's file reads or sets one, with a guess.
 --
 -- The library itself, and the prompt, which has hints of its own, get nil as usual.
 
+local check = require("seqrun.base.check")
 local guess = require("seqrun.base.guess")
 local habits = require("seqrun.base.habits")
 local names = require("seqrun.base.names")
@@ -25,10 +26,10 @@ for name in ("train eval forward parameters named_parameters state_dict load_sta
   METHODS[name] = true
 end
 
----Whether a name was probably meant to be one of the known ones.
-local function is_slip(key, known)
+---Whether a name is similar to one of the known ones.
+local function is_similar(key, known)
   local name = guess.nearest(key, known)
-  return METHODS[key] or name ~= nil and (#key > 4 or guess.distance(key, name) == 1)
+  return name ~= nil and (#key > 4 or guess.distance(key, name) == 1)
 end
 
 ---Raises at the line of a person's file that reads an unknown field of a sealed table.
@@ -36,11 +37,48 @@ end
 ---@param key any
 ---@param known fun(): string[] the names it has
 ---@param guessed? boolean only where a name is similar
-local function check(title, key, known, guessed)
+local function check_read(title, key, known, guessed)
   if type(key) ~= "string" or not sys.is_outside(3) then return end
   local list = known()
-  if guessed and not is_slip(key, list) then return end
+  if guessed and not METHODS[key] and not is_similar(key, list) then return end
   error(("%s has no '%s'%s"):format(title, key, hint(title, key, list)), 3)
+end
+
+---Raises at the line of a person's file that sets a field, unless the object has it, or may get it.
+---@param title string
+---@param object table
+---@param list string[] the names it has
+---@param may table<string, boolean> those that may be nil
+---@param open? boolean other names are errors only where one is similar, or does something in other libraries
+local function check_write(title, object, key, value, list, may, open)
+  if may[key] then
+    if not open then check.fail("%s sets '%s' itself", title, key) end
+    return
+  end
+  for _, name in ipairs(list) do
+    if name == key then
+      if type(object[key]) ~= "function" or type(value) == "function" then return end
+      check.fail("%s: '%s' is a function, in whose place %s was set", title, key, check.show(value))
+    end
+  end
+  local elsewhere = type(value) ~= "function" and (METHODS[key] or habits.use(key))
+  if open and not elsewhere and not is_similar(key, list) then return end
+  local text = hint(title, key, list)
+  if text == "" then text = "; keep a value of your own in a local variable" end
+  check.fail("%s has no '%s' to set%s", title, key, text)
+end
+
+---What __newindex of a sealed table is.
+---@param title string|fun(object: table): string
+---@param known fun(object: table): string[]
+local function setter(title, known, may, open)
+  return function(object, key, value)
+    if type(key) == "string" and sys.is_outside(2) then
+      local name = type(title) == "string" and title or title(object)
+      check_write(name, object, key, value, known(object), may, open)
+    end
+    rawset(object, key, value)
+  end
 end
 
 ---Makes unknown fields of a module, or of the objects of a class, errors.
@@ -56,20 +94,37 @@ function strict.seal(holder, title, fields, open)
   local meta = getmetatable(holder) or {}
   local parent = meta.__index
   if parent ~= nil and type(parent) ~= "table" then return holder end
-  local function known()
-    local list = names.of(holder)
+  local function known(object)
+    local list = names.of(object or holder)
     for _, name in ipairs(fields or {}) do
-      if rawget(holder, name) == nil then list[#list + 1] = name end
+      if rawget(object or holder, name) == nil then list[#list + 1] = name end
     end
     table.sort(list)
     return list
   end
   function meta.__index(_, key)
     local value = parent and parent[key]
-    if value == nil and not may[key] then check(title, key, known, open) end
+    if value == nil and not may[key] then check_read(title, key, known, open) end
     return value
   end
+  local is_class = rawget(holder, "__index") == holder
+  local of = is_class and holder or meta
+  of.__newindex = setter(title, known, may, open)
   return setmetatable(holder, meta)
+end
+
+---Makes setting unknown fields of the objects of a class an error where their names are similar to known ones.
+---@param class table
+---@param title fun(object: table): string
+---@param fields string[] those that may be nil
+function strict.seal_writes(class, title, fields)
+  local may = {}
+  for _, name in ipairs(fields) do may[name] = true end
+  class.__newindex = setter(title, function(object)
+    local list, methods = names.of(object), names.of(class)
+    table.move(methods, 1, #methods, #list + 1, list)
+    return table.move(fields, 1, #fields, #list + 1, list)
+  end, may, true)
 end
 
 ---Seals a module and the modules in it.
@@ -83,21 +138,81 @@ function strict.module(module, title)
   strict.seal(module, title)
 end
 
----Makes unknown keys of a config errors; those of its schema may be nil.
+---Values of a config that a person's file reads: unknown keys are errors, and so is setting a key that was read before,
+---since what was made from it has the value that it had.
 ---@param values table
 ---@param schema table a map of seqrun.config
 ---@param title string
----@return table values
+---@return table # has the values
 function strict.config(values, schema, title)
-  if schema.kind ~= "map" or schema.others or getmetatable(values) then return values end
-  local list = {}
+  if schema.kind ~= "map" or schema.others then return values end
+  local list, types, inner, was_read = {}, {}, {}, {}
   if schema.variants then schema = schema.variants.maps[values[schema.variants.by]] or schema end
   for i, field in ipairs(schema.fields) do
-    list[i] = field.name
-    local inner = values[field.name]
-    if type(inner) == "table" then strict.config(inner, field.type, title .. "." .. field.name) end
+    local name, value = field.name, values[field.name]
+    list[i], types[name] = name, field.type
+    if type(value) == "table" then inner[name] = strict.config(value, field.type, title .. "." .. name) end
   end
-  return strict.seal(values, title, list)
+  local function get(_, key)
+    local value = inner[key]
+    if value == nil then value = values[key] end
+    if types[key] then
+      was_read[key] = true
+    elseif value == nil then
+      check_read(title, key, function() return list end)
+    end
+    return value
+  end
+  local function set(_, key, value)
+    if sys.is_outside(2) then
+      local kind, path = types[key], (title .. "." .. tostring(key)):match("^the config%.(.*)$")
+      if not kind then check.fail("%s has no '%s'%s", title, tostring(key), hint(title, tostring(key), list)) end
+      if kind.kind == "map" then check.fail("config: %s has keys of its own, which are set one by one", path) end
+      if was_read[key] then
+        check.fail("config: %s has been read before this line, and what was made from it has the old value; set it in "
+          .. "the YAML file or on the command line: %s=%s", path, path, kind:text(value))
+      end
+    end
+    values[key], inner[key] = value, nil
+  end
+  return setmetatable({}, {
+    __index = get, __newindex = set, __names = function() return list end,
+    __pairs = function(view)
+      return function(_, last)
+        local key = next(values, last)
+        return key, view[key]
+      end
+    end,
+  })
+end
+
+---All of a config has been read: no key may be set any more.
+---@param values table
+function strict.close_config(values)
+  for _, name in ipairs(names.of(values)) do
+    if type(values[name]) == "table" then strict.close_config(values[name]) end
+  end
+end
+
+---Values to read; their fields cannot be set.
+---@param value any
+---@param title string for messages
+---@param way string what to do instead
+---@param but_library? boolean the library may set them, and tables in them are as they were
+---@return any
+function strict.fixed(value, title, way, but_library)
+  if type(value) ~= "table" or getmetatable(value) then return value end
+  local inner = {}
+  for key, item in pairs(value) do
+    inner[key] = but_library and item or strict.fixed(item, ("%s.%s"):format(title, tostring(key)), way)
+  end
+  return setmetatable({}, {
+    __index = inner, __len = function() return #inner end, __pairs = function() return next, inner end,
+    __newindex = function(_, key, item)
+      if not but_library or sys.is_outside(2) then check.fail("%s.%s cannot be set here; %s", title, key, way) end
+      inner[key] = item
+    end,
+  })
 end
 
 return strict

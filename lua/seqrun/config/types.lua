@@ -404,7 +404,7 @@ end
 ---@param values? table
 ---@return { name: string, type: table }[]
 function types.fields(schema, values)
-  if schema.variants and values then schema = types.chosen(schema, rawget(values, schema.variants.by)) end
+  if schema.variants and values then schema = types.chosen(schema, values[schema.variants.by]) end
   if not schema.others then return schema.fields end
   local fields, names = table.move(schema.fields, 1, #schema.fields, 1, {}), {}
   for name in pairs(values or {}) do

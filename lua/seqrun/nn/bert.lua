@@ -30,7 +30,7 @@ local sorted = require("seqrun.base.sorted")
 ---@field config table Hugging Face keys
 ---@field design seqrun.Design sizes and parts of the encoder, whatever the names of the keys
 local Bert = setmetatable({}, { __index = Model })
-Bert.__index = Bert
+Bert.__index, Bert.__newindex = Bert, Model.__newindex
 
 -- ---- making one ------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ local ops = require("seqrun.tensor.ops")
 local parameters = require("seqrun.nn.parameters")
 local part = require("seqrun.nn.model.part")
 local states = require("seqrun.nn.states")
+local strict = require("seqrun.base.strict")
 local tensor = require("seqrun.tensor")
 
 ---@class seqrun.Encoder: seqrun.Part
@@ -33,6 +34,9 @@ Encoder.VOCAB_MULTIPLE, Encoder.PADDED = parameters.VOCAB_MULTIPLE, parameters.P
 
 -- ---- making one ------------------------------------------------------------------------------
 
+---What to do instead of setting a key of a model that there is.
+local MADE = "it was read when the model was made: set it before, or in the YAML file or on the command line"
+
 local OPTIONS = { pooler = true, prefix = true }
 
 ---An encoder on the current device, parameters not yet initialised.
@@ -53,7 +57,8 @@ function Encoder.new(config, options)
   if initializer == "local" then require("seqrun.nn.local_init").check(family, design) end
   if initializer == "depth" then design.deep_std = design.std / math.sqrt(2 * design.layers) end
   return setmetatable({
-    name = "encoder", family = family, config = whole, design = design, names = family.names, prefix = prefix,
+    name = "encoder", family = family, config = strict.fixed(whole, "the model: config", MADE, true),
+    design = design, names = family.names, prefix = prefix,
     heads = family.heads(whole, design), shared = {}, precision = precision, initializer = initializer,
     specs = parameters.list(design, family.names, prefix, options.pooler), has_pooler = options.pooler or false,
   }, Encoder)

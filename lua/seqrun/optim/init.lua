@@ -21,6 +21,7 @@ local failure = require("seqrun.base.failure")
 local muon = require("seqrun.optim.muon")
 local ranks = require("seqrun.tensor.ranks")
 local segments = require("seqrun.optim.segments")
+local strict = require("seqrun.base.strict")
 local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
 
@@ -66,9 +67,12 @@ local optim = {}
 local Optimizer = {}
 Optimizer.__index = Optimizer
 for name, method in pairs(average.methods) do Optimizer[name] = method end
-require("seqrun.base.strict").seal(Optimizer, "the optimizer",
+strict.seal(Optimizer, "the optimizer",
   { "kind", "params", "options", "segments", "serial", "rate", "factor", "last", "world", "sharded",
     "swapped", "observer", "split" })
+
+---What to do instead of setting an option of an optimizer that there is.
+local MADE = "give it to the function that makes the optimizer, or to each step as rate or clip"
 
 local OPTIONS = {
   betas = true, eps = true, decay = true, power = true, clip_eps = true, max_skipped = true, groups = true,
@@ -155,7 +159,8 @@ local function new(kind, params, options)
     momentum = whole.momentum, nesterov = whole.nesterov, average = whole.average,
   }, matrices)
   return setmetatable({
-    kind = kind, params = params, options = whole, segments = list, core = made, pending = {}, serial = 0,
+    kind = kind, params = params, options = strict.fixed(whole, "the optimizer: options", MADE, true), segments = list,
+    core = made, pending = {}, serial = 0,
     world = world, sharded = first and train.sharded(made, world.core), split = split,
   }, Optimizer)
 end

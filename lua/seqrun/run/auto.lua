@@ -27,7 +27,7 @@ local SLACK = 10 / 9 -- what a step needs over the tensors that layers keep
 ---The design of the model: of the task's keys, or of the checkpoint in init.from; nil if it is not known.
 local function design_of(cfg)
   local model = cfg.model
-  local own = type(model) == "table" and rawget(model, "family") and model
+  local own = type(model) == "table" and model.family and model
   if not own then
     local facts = cfg.init.from and checkpoint.pretrained(cfg.init.from)
     return facts and facts.design or nil

@@ -155,6 +155,7 @@ function Run:record(line) self.screen:record(line) end
 function Run:start(parts)
   contracts.check(parts)
   starting(self, parts)
+  strict.close_config(self.config)
 end
 
 -- ---- the loop --------------------------------------------------------------------------------
@@ -165,7 +166,7 @@ local function state_of(self)
   local evaluated = self.evaluations:state(self.step)
   return {
     step = self.step, loaders = self.loaders:state(), window = self.meter:state(), seconds = self:seconds(),
-    kept = self.saves:keep {}, scaled = self.changes:state(), result = evaluated.result, best = evaluated.best,
+    kept = self.saves.kept, scaled = self.changes:state(), result = evaluated.result, best = evaluated.best,
     aside = evaluated.aside, schedules = schedules, rate = rate, instructions = devices.instructions(),
     data = resuming.digest(self.corpus), run = self.directory.id,
   }

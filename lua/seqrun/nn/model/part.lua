@@ -4,6 +4,7 @@
 -- on first use, so that an encoder can be used alone.
 
 local ops = require("seqrun.tensor.ops")
+local strict = require("seqrun.base.strict")
 
 ---@class seqrun.Part
 ---@field name string
@@ -36,6 +37,13 @@ end
 
 local part = { linear = Part.linear, norm = Part.norm, optional = Part.optional }
 
+---What a person may set in a part: what all share, and what training sets in an encoder.
+local SET = { "params", "training", "recompute", "frozen", "token_drop", "gate", "teacher" }
+
+local function title_of(object)
+  return object.name == "encoder" and "the encoder" or ("the head '%s'"):format(tostring(object.name))
+end
+
 ---A class of parts.
 ---@return table class its `__index` is set
 function part.class()
@@ -49,6 +57,7 @@ function part.class()
     })
     return model[key]
   end
+  strict.seal_writes(Class, title_of, SET)
   return Class
 end
 

@@ -28,6 +28,12 @@ local PARTS = {
 ---What a loss has for each of its items.
 local PER_ITEM = { "items", "correct" }
 
+---What run:start takes.
+local KNOWN = {
+  model = true, optimizer = true, loader = true, loaders = true, rate = true, schedules = true, objective = true,
+  held = true, corpus = true, total = true, epoch = true, fresh = true, notes = true, watch = true,
+}
+
 local function is_callable(x)
   local meta = getmetatable(x)
   return type(x) == "function" or type(meta) == "table" and meta.__call ~= nil
@@ -95,6 +101,7 @@ end
 ---Raises at the recipe's line if a part lacks something.
 ---@param parts table
 function contracts.check(parts)
+  check.options("run:start", check.value("run:start: the parts", parts, "table"), KNOWN)
   for _, entry in ipairs(PARTS) do
     local name, optional = entry[1], entry[2]
     check_part(name, parts[name], optional or name == "loader" and parts.loaders ~= nil)

@@ -96,12 +96,12 @@ end
 ---What is unusual about the model and the length of the sequences.
 local function model_warnings(cfg, list)
   local model, max_len, mask = cfg.model or {}, cfg.data and cfg.data.max_len, cfg.mask
-  local range = rawget(model, "initializer_range")
+  local range = model.initializer_range
   if type(range) == "number" and range > RANGE then
     list[#list + 1] = ("model.initializer_range is %g; usual is 0.02, and training will probably diverge"):format(range)
   end
   for _, key in ipairs { "hidden_dropout_prob", "attention_probs_dropout_prob" } do
-    local p = rawget(model, key)
+    local p = model[key]
     if type(p) == "number" and p > DROPPED then
       list[#list + 1] = ("model.%s is %g; usual is 0 to 0.3, and little of the signal is left"):format(key, p)
     end

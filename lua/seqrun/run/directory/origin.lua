@@ -69,7 +69,7 @@ function origin.inputs(schema, values)
     local of = kind.kind == "list" and kind.of or kind
     if of.kind ~= "path" then return end
     local value = values
-    for name in key:gmatch("[^.]+") do value = type(value) == "table" and rawget(value, name) or nil end
+    for name in key:gmatch("[^.]+") do value = type(value) == "table" and value[name] or nil end
     for _, path in ipairs(type(value) == "table" and value or { value }) do
       local hash = type(path) == "string" and origin.hash(path)
       if hash then

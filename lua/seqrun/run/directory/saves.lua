@@ -3,8 +3,11 @@
 -- With save.background a thread writes a copy of the state while training continues: one checkpoint at a time, and what
 -- is needed (at the end, before a stop) is waited for.
 
+local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
 local failure = require("seqrun.base.failure")
+local guess = require("seqrun.base.guess")
+local sorted = require("seqrun.base.sorted")
 
 ---@class seqrun.Saves
 ---@field folder string of the run
@@ -32,14 +35,38 @@ function Saves:start(writes, together)
   if writes then self.saver = checkpoint.saver(self.folder, options) end
 end
 
+local PLAIN = { number = true, string = true, boolean = true }
+
+---Fails if a value of the recipe is not one that a checkpoint can keep.
+local function check_kept(name, value)
+  if type(name) == "string" and PLAIN[type(value)] then return end
+  check.fail("run:state: '%s' must be a number, a string, true or false, got %s; of a tensor, keep tensor:item()",
+    tostring(name), check.show(value))
+end
+
 ---Names values that are saved with the run; those that there are already stay.
 ---@param defaults table<string, number|string|boolean>
----@return table # the values
+---@return table<string, number|string|boolean> # the values; none but these can be set
 function Saves:keep(defaults)
+  check.value("run:state: the values", defaults, "table")
   for name, value in pairs(defaults) do
+    check_kept(name, value)
     if self.kept[name] == nil then self.kept[name] = value end
   end
-  return self.kept
+  local kept = self.kept
+  return setmetatable({}, {
+    __index = kept, __pairs = function() return next, kept end,
+    __newindex = function(_, name, value)
+      if kept[name] == nil then
+        local known = sorted(kept)
+        local hint = guess.hint(tostring(name), known)
+        check.fail("run:state has no '%s'%s", tostring(name), hint ~= "" and hint
+          or ("; give it a first value, run:state { %s = ... }"):format(tostring(name)))
+      end
+      check_kept(name, value)
+      kept[name] = value
+    end,
+  })
 end
 
 ---Takes over the values of a checkpoint.

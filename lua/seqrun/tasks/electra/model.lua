@@ -25,7 +25,7 @@ local ROWS = 1024
 ---@field heads seqrun.Head[] mlm, replaced
 ---@field predictions seqrun.Predictions|false
 local Electra = setmetatable({}, { __index = Model })
-Electra.__index = Electra
+Electra.__index, Electra.__newindex = Electra, Model.__newindex
 
 -- ---- the generator -----------------------------------------------------------------------------
 

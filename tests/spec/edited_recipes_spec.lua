@@ -1,0 +1,84 @@
+-- One edit of recipes/pretrain.lua each, as a researcher makes it by mistake: refused at its line, or said.
+
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+
+local folder, corpus, number = nil, nil, 0
+
+---Runs a copy of recipes/pretrain.lua in which one line is another.
+local function run_edited(line, replacement, ...)
+  local recipe = assert(sys.read_file("recipes/pretrain.lua"))
+  local first, last = recipe:find(line, 1, true)
+  assert.is_truthy(first, line)
+  number = number + 1
+  local out = ("%s/run-%d"):format(folder, number)
+  local words = small.words(corpus, "config=recipes/pretrain.yaml", "--out", out, "--max-steps", "2", ...)
+  words[1] = program.write(folder, ("edited-%d.lua"):format(number),
+    recipe:sub(1, first - 1) .. replacement .. recipe:sub(last + 1))
+  return out, program.run(words)
+end
+
+local START = "local held = cfg.data.held > 0 and loader(\"held\") or nil\n"
+local LOG = "  run:log(step, optimizer)"
+
+setup(function()
+  folder = program.folder()
+  corpus = small.corpus(folder)
+end)
+
+describe("what a recipe sets", function()
+  for _, case in ipairs {
+    { "bert.trainning = false", "the model has no 'trainning' to set; did you mean 'training'%?" },
+    { "bert.eval = true", "the model has no 'eval' to set; use training = false" },
+    { "bert.encoder.frozzen = 1", "the encoder has no 'frozzen' to set; did you mean 'frozen'%?" },
+    { "bert.heads[1].trianing = false", "the head 'mlm' has no 'trianing' to set; did you mean 'training'%?" },
+    { "bert.initialise = 3", "the model: 'initialise' is a function, in whose place 3 was set" },
+    { "bert.config.hidden_dropout_prob = 0", "the model: config.hidden_dropout_prob cannot be set here; it was read" },
+    { "optimizer.options.decay = 0.5", "the optimizer: options.decay cannot be set here; give it to the function" },
+    { "optimizer.rate = 1e-3", "the optimizer sets 'rate' itself" },
+    { "sr.optim.lr = 1", "sr.optim has no 'lr' to set" },
+    { "run.best = 0", "the run has no 'best' to set; keep a value of your own in a local variable" },
+    { "cfg.data.max_len = 32", "config: data.max_len has been read before this line, .*: data.max_len=32" },
+    { "cfg.log.evry = 1", "the config.log has no 'evry'; did you mean 'every'%?" },
+    { "cfg.data = {}", "config: data has keys of its own, which are set one by one" },
+    { "local kept = run:state { best = {} }", "run:state: 'best' must be a number, a string, true or false" },
+    { "local kept = run:state { best = 0 } kept.bets = 1", "run:state has no 'bets'; did you mean 'best'%?" },
+    { "local kept = run:state { best = 0 } kept.best = bert.params:get 'bert.pooler.dense.bias'",
+      "run:state: 'best' must be a number, .* keep tensor:item" },
+  } do
+    it(("is refused: %s"):format(case[1]), function()
+      local out, code, _, err = run_edited(START, START .. case[1] .. "\n")
+      program.exits(1, "edited%-%d+.lua:31: " .. case[2], code, "", err)
+      assert.is_false(sys.exists(out))
+    end)
+  end
+
+  it("is refused in the options of run:start", function()
+    local _, code, _, err = run_edited("held = held,", "heldout = held,")
+    program.exits(1, "edited%-%d+.lua:32: run:start: unknown option 'heldout'; use corpus", code, "", err)
+  end)
+
+  it("is refused of a config once the run has started, whatever was read", function()
+    local _, code, _, err = run_edited(LOG, LOG .. " cfg.alert.run = 'true'")
+    program.exits(1, "edited%-%d+.lua:44: config: alert.run has been read", code, "", err)
+  end)
+
+  it("is taken where it has an effect, or is the recipe's own", function()
+    local out, code, _, err = run_edited("local cfg = run.config", [[local cfg = run.config
+      cfg.rate.warmup = 2
+      local kept = run:state { best = 0 }
+      kept.best = kept.best + 1
+      local new = sr.nn.bert
+      function sr.nn.bert(options)
+        local model = new(options)
+        model.notes, model.encoder.frozen = { kept.best }, nil
+        function model:loss_of(batch) return self:losses(batch).total end
+        return model
+      end]])
+    program.works(code, "", err)
+    assert.equal("", err)
+    assert.matches("warmup: 2", sr.must(sys.read_file(out .. "/config.yaml")))
+  end)
+end)
