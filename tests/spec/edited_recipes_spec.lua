@@ -43,6 +43,7 @@ describe("what a recipe sets", function()
     { "cfg.data.max_len = 32", "config: data.max_len has been read before this line, .*: data.max_len=32" },
     { "cfg.log.evry = 1", "the config.log has no 'evry'; did you mean 'every'%?" },
     { "cfg.data = {}", "config: data has keys of its own, which are set one by one" },
+    { "local lambda = lamda or 0", "the global 'lamda' was never set; did you mean 'lambda'%?; write _G.lamda" },
     { "local kept = run:state { best = {} }", "run:state: 'best' must be a number, a string, true or false" },
     { "local kept = run:state { best = 0 } kept.bets = 1", "run:state has no 'bets'; did you mean 'best'%?" },
     { "local kept = run:state { best = 0 } kept.best = bert.params:get 'bert.pooler.dense.bias'",
@@ -70,6 +71,8 @@ describe("what a recipe sets", function()
       cfg.rate.warmup = 2
       local kept = run:state { best = 0 }
       kept.best = kept.best + 1
+      seen, unset = _G.seen, nil
+      assert(seen == nil and unset == nil and not unpack)
       local new = sr.nn.bert
       function sr.nn.bert(options)
         local model = new(options)

@@ -12,6 +12,7 @@ local commands = require("seqrun.cli.commands")
 local failure = require("seqrun.base.failure")
 local shipped = require("seqrun.base.shipped")
 local guess = require("seqrun.base.guess")
+local lua_files = require("seqrun.base.lua_files")
 local output = require("seqrun.base.output")
 local shell = require("seqrun.base.format").shell
 local sys = require("seqrun.core.sys")
@@ -229,7 +230,7 @@ local function run_file(path, rest, program)
   mute_others()
   rest[0], rest[-1] = path, program
   arg = rest -- luacheck: ignore 111
-  package.path = ("%s;%s?.lua"):format(package.path, path:match("^.*/") or "./")
+  lua_files.begin(path)
   local ok, raised = xpcall(chunk, require("seqrun.base.trace").handler, table.unpack(rest))
   if not ok then return report_recipe(raised) end
   warn_of_strangers(path)
@@ -251,12 +252,12 @@ end
 ---Makes dofile and loadfile find shipped recipes as the command line does; an unreadable one is not an error
 ---of the program that names it.
 local function find_from_lua()
-  local load_file, do_file = loadfile, dofile
-  function loadfile(path, ...) return load_file(shipped.find(path), ...) end -- luacheck: ignore 121
+  local do_file = dofile
+  function loadfile(path, ...) return lua_files.load(shipped.find(path), ...) end -- luacheck: ignore 121
   function dofile(path) -- luacheck: ignore 121
     if type(path) ~= "string" then return do_file(path) end
     local found = shipped.find(path)
-    local chunk, problem = load_file(found)
+    local chunk, problem = lua_files.load(found)
     if not chunk and problem:find("^cannot ") and sys.exists(found) then failure.raise("storage", "%s", problem) end
     if not chunk then error(problem, 0) end
     return chunk()
