@@ -85,3 +85,49 @@ describe("what a recipe sets", function()
     assert.matches("warmup: 2", sr.must(sys.read_file(out .. "/config.yaml")))
   end)
 end)
+
+describe("an evaluation", function()
+  it("of what is trained on is refused", function()
+    for _, held in ipairs { "train", 'loader("train")' } do
+      local _, code, _, err = run_edited(START, "local held = " .. held .. "\n")
+      program.exits(1, "edited%-%d+.lua:32: run:start: held draws the examples that are trained on", code, "", err)
+    end
+  end)
+
+  it("without the target of a head that is trained is refused", function()
+    local _, code, _, err = run_edited(START, [[
+local options = task.loader_options(cfg, corpus, "held")
+options.targets = { "mlm" }
+local held = sr.must(sr.data.loader(options))]] .. "\n")
+    program.exits(1, "run:start: held has no target 'nsp', so the head that is trained on it", code, "", err)
+  end)
+
+  it("that held-out data waits for is missed, unless that is meant", function()
+    local _, code, _, err = run_edited("held = held, ", "")
+    program.works(code, "", err)
+    assert.matches("%d+ documents of .* are neither trained on nor evaluated: .* held = false", err)
+    assert.equal(1, select(2, err:gsub("warning", "")))
+    _, code, _, err = run_edited("held = held, ", "held = false, ")
+    program.works(code, "", err)
+    assert.equal("", err)
+  end)
+
+  it("names classes as the data does", function()
+    local held = require("seqrun.run.checks.held")
+    local function start(labels, column)
+      local data = {
+        info = function() return { digest = "d", path = "both.sqr" } end,
+        meta = function() return { ["labels.kind"] = '["fact","polite"]' } end,
+      }
+      held.check {
+        model = { heads = { { name = "label", labels = labels } } },
+        loader = { data = data, options = { targets = { { name = "label", column = column } } } },
+      }
+    end
+    start({ "fact", "polite" }, "kind")
+    start({ "claim", "nice" }, "kind")
+    start({ "polite", "fact" }, "other")
+    assert.error_matches(function() start({ "polite", "fact" }, "kind") end,
+      "'polite' is class 0 of the head 'label' and class 1 in both.sqr, .* labels = { 'fact', 'polite' }")
+  end)
+end)

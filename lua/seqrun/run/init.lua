@@ -148,10 +148,11 @@ function Run:record(line) self.screen:record(line) end
 ---  epoch     steps of the schedule in an epoch, for eval.epochs
 ---  fresh     names of parameters that are initialized although the checkpoint of init.from has them
 ---  notes     lines about the data, to be printed
+---  held      the loader of the evaluations; false: nothing is evaluated, although there is held-out data
 ---  watch     notified of evaluations: watch:evaluating() before, watch:evaluated(line) with the metrics
 ---@param parts { model: table, optimizer: table, loader?: table, loaders?: table<string, table>, rate?: function,
----  schedules?: table<string, seqrun.ValueSchedule>|seqrun.Schedules, objective?: table, held?: table, corpus?: table,
----  total?: integer, epoch?: number, fresh?: string[], notes?: string[], watch?: table }
+---  schedules?: table<string, seqrun.ValueSchedule>|seqrun.Schedules, objective?: table, held?: table|false,
+---  corpus?: table, total?: integer, epoch?: number, fresh?: string[], notes?: string[], watch?: table }
 function Run:start(parts)
   contracts.check(parts)
   starting(self, parts)

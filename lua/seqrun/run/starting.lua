@@ -50,8 +50,8 @@ local function take_parts(self, parts)
     config = cfg, model = model, loaders = self.loaders, schedules = self.schedules, ranks = all,
   }
   self.evaluations = evaluations.new {
-    config = cfg, folder = self.folder, model = model, held = parts.held, corpus = parts.corpus, watch = parts.watch,
-    epoch = parts.epoch and parts.epoch / self.loader:summary().schedule_steps, ranks = all,
+    config = cfg, folder = self.folder, model = model, held = parts.held or nil, corpus = parts.corpus,
+    watch = parts.watch, epoch = parts.epoch and parts.epoch / self.loader:summary().schedule_steps, ranks = all,
     screen = self.screen,
   }
   self.total, self.last = self.checks:start {

@@ -2,6 +2,7 @@
 
 local check = require("seqrun.base.check")
 local counted = require("seqrun.base.format").counted
+local held = require("seqrun.run.checks.held")
 
 local contracts = {}
 
@@ -104,7 +105,7 @@ function contracts.check(parts)
   check.options("run:start", check.value("run:start: the parts", parts, "table"), KNOWN)
   for _, entry in ipairs(PARTS) do
     local name, optional = entry[1], entry[2]
-    check_part(name, parts[name], optional or name == "loader" and parts.loaders ~= nil)
+    check_part(name, parts[name] or nil, optional or name == "loader" and parts.loaders ~= nil)
   end
   check_loaders(parts)
   if parts.rate ~= nil and not is_callable(parts.rate) then
@@ -115,6 +116,7 @@ function contracts.check(parts)
     check.fail("run:start: the optimizer does not update the model's parameters; create it from model.params")
   end
   check_frozen(parts.model, parts.optimizer)
+  held.check(parts)
 end
 
 ---Raises at the recipe's line if nothing has written values: all are zero, which training hardly leaves.

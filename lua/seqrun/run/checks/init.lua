@@ -3,6 +3,7 @@
 local amounts = require("seqrun.run.loaders.amounts")
 local failure = require("seqrun.base.failure")
 local goals = require("seqrun.run.checks.goals")
+local held = require("seqrun.run.checks.held")
 local memory = require("seqrun.run.checks.memory")
 local sanity = require("seqrun.run.checks.sanity")
 local text = require("seqrun.base.format")
@@ -48,6 +49,7 @@ end
 local function warn(self, t, last, total)
   local cfg, loader, list = self.config, t.loader:summary(), sanity.rates(self.config)
   list[#list + 1] = sanity.heads(t)
+  list[#list + 1] = held.warning { config = cfg, loader = t.loader, held = t.held }
   list[#list + 1] = sanity.simt(t.model.params:count(), loader)
   list[#list + 1] = sanity.epochs(amounts.epochs(cfg.batch, loader, last) or 0, sanity.length_key(cfg, self.schema))
   list[#list + 1] = sanity.rows(cfg.batch, t.loader)
