@@ -1,10 +1,11 @@
 -- Columns of a data set, and the targets that loaders make of them.
 
 local fails = require("tests.support.fails")
+local program = require("tests.support.program")
 local sr = require "seqrun"
 local sys = require "seqrun.core.sys"
 
-local folder = require("tests.support.program").folder()
+local folder = program.folder()
 local with = require("tests.support.with")
 
 local WORDS = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
@@ -35,7 +36,7 @@ local function example(i)
 end
 
 local COLUMNS = {
-  label = { type = "i32" }, score = { type = "f32" }, pair = { type = "i32", size = 2 },
+  label = { type = "i32" }, score = { type = "f32", unlabelled = true }, pair = { type = "i32", size = 2 },
   tags = { type = "i32", per = "token" }, boxes = { type = "f32", per = "token", size = 2 }, big = { type = "i64" },
   list = { type = "i64", size = "ragged" }, text = { type = "bytes" }, answer = { type = "i32", size = 2 },
   source = { type = "i64" }, offset = { type = "i32" },
@@ -186,8 +187,33 @@ describe("examples of strings", function()
     } do
       fails.raising(wanted, write, list, { labels = { "no", "yes" } })
     end
-    fails.raising("^data.write: example 1: the label is 'no'; name the classes, labels = { 'no', ", write,
+    fails.raising("data.write: example 1: the label is 'no'; name the classes, labels = { 'no', ", write,
       { { text = "w5", label = "no" } })
+  end)
+
+  it("that have labels beyond the classes are refused, of strings and of ids", function()
+    local words = "example 2: label 2 is no class: no, yes are numbered from 0 to 1, and %-100 is no label"
+    local classes = { labels = { "no", "yes" } }
+    fails.raising(words, write, { { text = "w5", label = -100 }, { text = "w6", label = 2 } }, classes)
+    fails.raising(words, write, { { a = { 5 }, label = 1 }, { a = { 6 }, label = 2 } }, classes)
+  end)
+
+  it("in a list with holes are refused, since the list ends at the first", function()
+    fails.raising("example 2 is nil, but there is an example 3: a list has no holes", write,
+      { { text = "w5" }, [3] = { text = "w6" } })
+  end)
+
+  it("that have NaN for a label are counted, unless their column says that it is meant", function()
+    local code = [[local sr = require "seqrun"
+      local examples = { { a = { 7 }, score = 0 / 0 }, { a = { 7 }, score = 0.5 } }
+      sr.must(sr.data.write { out = %q, vocab = %q, examples = examples, columns = { score = { type = "f32"%s } } })]]
+    local function err_of(more)
+      local file = program.write(folder, "nan.lua", code:format(folder .. "/nan.sqr", folder .. "/vocab.txt", more))
+      return select(2, program.ok { file })
+    end
+    assert.matches("warning: data.write: 'score' is NaN, which means no label, 1 time: .* unlabelled = true",
+      err_of "")
+    assert.equal("", err_of ", unlabelled = true")
   end)
 end)
 

@@ -84,7 +84,7 @@ function Reader:notes()
   return notes
 end
 
-function Reader:shape() self.columns.labels = { type = "f32", size = #self.map.names } end
+function Reader:shape() self.columns.labels = { type = "f32", size = #self.map.names, unlabelled = true } end
 
 local function from_names(self, record)
   local row = {}

@@ -36,7 +36,8 @@ Reader.__index = Reader
 local function reader(job)
   local given = job.options.columns.label
   local size = type(given) == "table" and #given or 1
-  return setmetatable({ job = job, size = size, columns = { label = { type = "f32", size = size } } }, Reader)
+  local label = { type = "f32", size = size, unlabelled = true }
+  return setmetatable({ job = job, size = size, columns = { label = label } }, Reader)
 end
 
 ---A decimal number that f32 can hold; "nan", "0x10" and "1,5" are none.

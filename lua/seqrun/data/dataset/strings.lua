@@ -7,7 +7,7 @@ local guess = require("seqrun.base.guess")
 
 local strings = {}
 
-local function bad(number, format, ...) error(("data.write: example %d: " .. format):format(number, ...), 0) end
+local function bad(number, format, ...) check.fail("data.write: example %d: " .. format, number, ...) end
 
 ---The ids of a text, and which begin a word.
 local function encode(tokenizer, name, text, number)
@@ -17,9 +17,16 @@ local function encode(tokenizer, name, text, number)
   return ids, starts
 end
 
+---The label of what is not to be predicted.
+local IGNORED = -100
+
 ---The number of a class.
 local function number_of(classes, names, label, number)
-  if math.type(label) == "integer" then return label end
+  if math.type(label) == "integer" then
+    if label == IGNORED or label >= 0 and label < #names then return label end
+    bad(number, "label %d is no class: %s are numbered from 0 to %d, and %d is no label", label,
+      table.concat(names, ", "), #names - 1, IGNORED)
+  end
   local id = classes[label]
   if not id then
     bad(number, "unknown label %s%s; the labels are %s", check.show(label), guess.hint(tostring(label), names),
@@ -55,10 +62,11 @@ function strings.encoder(options)
   return function(example, number)
     if type(example) ~= "table" then return example end
     local ids = example.a ~= nil or example.text == nil
-    if ids and (example.label == nil or math.type(example.label) == "integer") then return example end
+    local named = options.labels and example.label ~= nil
+    if ids and not named and (example.label == nil or math.type(example.label) == "integer") then return example end
     local made = {}
     for key, value in pairs(example) do made[key] = value end
-    if options.labels and example.label ~= nil then
+    if named then
       made.label = number_of(classes, options.labels, example.label, number)
     end
     if not options.labels and not options.columns and type(example.label) == "string" then

@@ -11,8 +11,10 @@
 
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.data")
+local counted = require("seqrun.base.format").counted
 local guess = require("seqrun.base.guess")
 local new_starts = require("seqrun.data.dataset.starts")
+local output = require("seqrun.base.output")
 local stored = require("seqrun.text.stored")
 local strings = require("seqrun.data.dataset.strings")
 local sys = require("seqrun.core.sys")
@@ -21,6 +23,7 @@ local sys = require("seqrun.core.sys")
 ---@field type "i32"|"i64"|"f32"|"bytes" bytes: UTF-8 text
 ---@field per? "example"|"token" "example"
 ---@field size? integer|"ragged" values of each, 1; "ragged": a list of any length per example
+---@field unlabelled? boolean of f32: NaN, which means no label, is no mistake
 
 ---@class seqrun.WriteOptions
 ---@field out string the .sqr file
@@ -42,7 +45,7 @@ local OPTIONS = {
   out = true, vocab = true, examples = true, columns = true, lowercase = true, keep_accents = true, source = true,
   meta = true, labels = true,
 }
-local COLUMN = { type = true, per = true, size = true }
+local COLUMN = { type = true, per = true, size = true, unlabelled = true }
 
 -- ---- columns ---------------------------------------------------------------------------------
 
@@ -82,6 +85,7 @@ local function add_column(writer, name, given)
   local lengths
   column.values, lengths = writer:field(name, given.type, per, size)
   column.lengths = lengths and new_queue(lengths, name)
+  column.lacking = given.type == "f32" and not given.unlabelled and 0 or nil
   column.queue = size == 1 and per ~= "token" and new_queue(column.values, name) or nil
   return column
 end
@@ -133,6 +137,24 @@ end
 
 local function bad(number, format, ...) check.fail("data.write: example %d: " .. format, number, ...) end
 
+---Counts the values that are NaN.
+local function count_lacking(column, value)
+  for _, one in ipairs(type(value) == "table" and value or { value }) do
+    if one ~= one then column.lacking = column.lacking + 1 end
+  end
+end
+
+---Says how many values have been taken for no label, unless their column says that it is meant.
+local function tell_lacking(columns)
+  for _, column in ipairs(columns) do
+    if column.lacking and column.lacking > 0 then
+      output.note("warning: data.write: '%s' is NaN, which means no label, %s: nothing is learned from these; "
+        .. "columns = { %s = { type = 'f32', unlabelled = true } } says that it is meant", column.name,
+        counted(column.lacking, "time"), column.name)
+    end
+  end
+end
+
 local function append_text(writer, column, value, number)
   if type(value) ~= "string" or not utf8.len(value) then
     bad(number, "'%s' must be a string of UTF-8, got %s", column.name,
@@ -146,6 +168,7 @@ end
 ---Appends the value of one column.
 local function append_value(writer, column, value, tokens, number)
   if value == nil then bad(number, "'%s' is missing", column.name) end
+  if column.lacking then count_lacking(column, value) end
   if column.queue then return put(writer, column.queue, value, number) end
   if column.text then return append_text(writer, column, value, number) end
   if type(value) ~= "table" then bad(number, "'%s' must be a list, got a %s", column.name, type(value)) end
@@ -247,6 +270,16 @@ local function finish(writer, options)
   return writer:commit()
 end
 
+---Fails if a list of examples goes on after its first nil.
+local function check_holes(list, count)
+  for key in pairs(list) do
+    if math.type(key) == "integer" and key > count then
+      check.fail("data.write: example %d is nil, but there is an example %d: a list has no holes; append to it with "
+        .. "list[#list + 1]", count + 1, key)
+    end
+  end
+end
+
 ---Goes through an iterator of examples (or a list) and writes them.
 local function write_all(writer, options)
   local next_example, encode, columns, count = options.examples, strings.encoder(options), nil, 0
@@ -269,10 +302,12 @@ local function write_all(writer, options)
     if not done then return nil, message, code end
     count = count + 1
   end
+  if type(options.examples) == "table" then check_holes(options.examples, count) end
   if count == 0 then return nil, "data.write: no examples; nothing was written", "data" end
   local done, message, code = flush_all(writer, columns)
   if done and columns.starts then done, message, code = columns.starts:finish() end
   if not done then return nil, message, code end
+  tell_lacking(columns)
   return count
 end
 
