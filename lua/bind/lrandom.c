@@ -4,6 +4,8 @@
  * neither uses the next key of the session: (seed of the session, number of the draw), in
  * epochs that no keyed draw uses.
  */
+#include <string.h>
+
 #include "core/tensor/ops.h"
 #include "lua/bind/ltensor.h"
 
@@ -27,7 +29,7 @@ static session *the_session(lua_State *L) {
 /* manual_seed(seed: integer)
  * Starts the session's random numbers again from this seed; at the start of a program the seed is
  * 0.  Draws with a `seed` or `uid` of their own, initialisation, masking and dropout do not depend
- * on it; nor is it saved in checkpoints. */
+ * on it.  A run starts them from its seed, and keeps them in its checkpoints. */
 static int manual_seed(lua_State *L) {
     uint64_t seed = (uint64_t)luaL_checkinteger(L, 1);
     *the_session(L) = (session){.seed = seed};
@@ -45,6 +47,26 @@ static int random_state(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)before.seed);
     lua_pushinteger(L, (lua_Integer)before.draws);
     return 2;
+}
+
+/* math_random_state(state?: string) -> string | nil
+ * The state of Lua's math.random, four words of 64 bits in the upvalue that it shares with
+ * math.randomseed; sets it if given.  nil where math.random is another function. */
+static int math_random_state(lua_State *L) {
+    size_t given = 0, size = 4 * sizeof(uint64_t);
+    const char *bytes = luaL_optlstring(L, 1, NULL, &given);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    lua_getfield(L, -1, "math");
+    bool is_lua = lua_istable(L, -1) && lua_getfield(L, -1, "random") == LUA_TFUNCTION &&
+                  lua_iscfunction(L, -1) && lua_getupvalue(L, -1, 1) != NULL;
+    if (!is_lua || lua_type(L, -1) != LUA_TUSERDATA || lua_rawlen(L, -1) != size) {
+        lua_pushnil(L);
+        return 1;
+    }
+    void *state = lua_touserdata(L, -1);
+    lua_pushlstring(L, state, size);
+    if (given == size) memcpy(state, bytes, size);
+    return 1;
 }
 
 typedef struct key {
@@ -116,6 +138,7 @@ static const luaL_Reg functions[] = {
     {"random_", random_},
     {"manual_seed", manual_seed},
     {"random_state", random_state},
+    {"math_random_state", math_random_state},
     {NULL, NULL},
 };
 

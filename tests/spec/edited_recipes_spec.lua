@@ -131,3 +131,40 @@ local held = sr.must(sr.data.loader(options))]] .. "\n")
       "'polite' is class 0 of the head 'label' and class 1 in both.sqr, .* labels = { 'fact', 'polite' }")
   end)
 end)
+
+describe("a recipe", function()
+  local LOSS = "losses.total:backward()"
+
+  ---The losses of two runs, of which one stopped and was resumed.
+  local function losses_of(...)
+    local metrics, lines = require("seqrun.history.metrics"), {}
+    for i, out in ipairs { ... } do
+      lines[i] = {}
+      for _, line in ipairs(sr.must(metrics.read(out))) do
+        if line.type == "train" then lines[i][line.step] = line.loss end
+      end
+    end
+    return table.unpack(lines)
+  end
+
+  it("that draws random numbers repeats them: again, after a stop, and where a step is verified", function()
+    local edit = {
+      "optimizer:step { rate =", "local factor = math.random() + sr.rand(1):item() print('drawn', factor)\n"
+        .. "optimizer:step { rate = factor *",
+    }
+    local whole, code, said, err = run_edited(edit[1], edit[2], "--max-steps", "4")
+    program.works(code, said, err)
+    local stopped, _, first = run_edited(edit[1], edit[2], "--max-steps", "2", "verify.every=1")
+    local recipe = ("%s/edited-%d.lua"):format(folder, number)
+    local second, more = program.works(program.run { recipe, "--resume=" .. stopped, "--max-steps", "4" })
+    assert.is_nil(more:find("differs", 1, true))
+    local a, b = losses_of(whole, stopped)
+    assert.same(a, b)
+    assert.equal(4, #a)
+    local seen = {}
+    for text in said:gmatch("drawn[^\n]*") do seen[text] = true end
+    for text in (first .. second):gmatch("drawn[^\n]*") do assert.is_true(seen[text]) end
+    local _, _, other = run_edited(edit[1], edit[2], "seed=7")
+    assert.is_nil(seen[other:match("drawn[^\n]*")])
+  end)
+end)

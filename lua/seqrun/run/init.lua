@@ -21,6 +21,7 @@ local failure = require("seqrun.base.failure")
 local loaders = require("seqrun.run.loaders")
 local opening = require("seqrun.run.opening")
 local output = require("seqrun.base.output")
+local randomness = require("seqrun.tensor.randomness")
 local resuming = require("seqrun.run.directory.resuming")
 local starting = require("seqrun.run.starting")
 local strict = require("seqrun.base.strict")
@@ -67,7 +68,9 @@ function run.open(spec)
     check.fail("run.open: expected { recipe = arg, task = sr.tasks.pretraining }")
   end
   check.options("run.open", spec, OPEN)
-  return setmetatable(opening(spec), Run)
+  local self = setmetatable(opening(spec), Run)
+  randomness.begin(self.config.seed)
+  return self
 end
 
 -- ---- state -----------------------------------------------------------------------------------
@@ -169,7 +172,7 @@ local function state_of(self)
     step = self.step, loaders = self.loaders:state(), window = self.meter:state(), seconds = self:seconds(),
     kept = self.saves.kept, scaled = self.changes:state(), result = evaluated.result, best = evaluated.best,
     aside = evaluated.aside, schedules = schedules, rate = rate, instructions = devices.instructions(),
-    data = resuming.digest(self.corpus), run = self.directory.id,
+    data = resuming.digest(self.corpus), run = self.directory.id, random = randomness.state(),
   }
 end
 

@@ -9,6 +9,7 @@ local failure = require("seqrun.base.failure")
 local hashes = require("seqrun.run.verify.hashes")
 local playback = require("seqrun.run.verify.playback")
 local sys = require("seqrun.core.sys")
+local randomness = require("seqrun.tensor.randomness")
 local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
 
@@ -165,7 +166,7 @@ function Verify:begin(step, update)
   update.late = self.ranks:several() -- gradients are sent when all are there, so that each rank's can be noted
   self.current = {
     step = step, update = update, number = 1, counters = values_of(update.counters or {}), began = sys.now(),
-    computations = {},
+    computations = {}, random = randomness.state(),
   }
   begin_computation(self)
   if self.playing then return end
@@ -180,6 +181,7 @@ end
 local function go_back(self, twin)
   local now = self.current
   twin:swap()
+  randomness.restore(now.random)
   self.optimizer.serial = self.optimizer.serial - 1
   for key in pairs(now.update.counters or {}) do now.update.counters[key] = now.counters[key] end
   now.number = now.number + 1
