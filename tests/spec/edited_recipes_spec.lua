@@ -167,4 +167,23 @@ describe("a recipe", function()
     local _, _, other = run_edited(edit[1], edit[2], "seed=7")
     assert.is_nil(seen[other:match("drawn[^\n]*")])
   end)
+
+  it("is known with the files that it loads, also in its loop, which a resume and repro compare", function()
+    local own = program.write(folder, "own_loss.lua", "return function(loss) return loss * 2 end")
+    program.write(folder, "beside.lua", "return function(losses, own) return dofile(own)(losses.total) end")
+    local out, code, _, err = run_edited(LOSS, ("require 'beside'(losses, %q):backward()"):format(own))
+    program.works(code, "", err)
+    local recipe = ("%s/edited-%d.lua"):format(folder, number)
+    local function check() return program.run { "repro", out, "--check" } end
+    local shown = program.works(check())
+    assert.matches("file " .. own .. " +%x+ +equal", shown)
+    assert.matches("beside.lua +%x+ +equal", shown)
+    program.write(folder, "own_loss.lua", "return function(loss) return loss * 3 end")
+    assert.matches("file " .. own .. " +%x+ +%x+ +differs", (program.exits(1, "", check())))
+    for step = 3, 4 do
+      local _, warned = program.works(program.run { recipe, "--resume=" .. out, "--max-steps", tostring(step) })
+      assert.equal(step == 3, warned:find(own .. " has been edited since this run was started", 1, true) ~= nil)
+    end
+    assert.matches("step 3 +" .. own, (program.exits(1, "", check())))
+  end)
 end)

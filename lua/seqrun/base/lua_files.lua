@@ -11,21 +11,27 @@ local sys = require("seqrun.core.sys")
 
 local lua_files = {}
 
+local load_file = loadfile -- Lua's own
 local LIBRARY = shipped.root .. "/lua/"
 
 -- ---- hashes ----------------------------------------------------------------------------------
 
 local hashes, count = {}, 0
 
----Keeps the hash of a file that is about to run.
-local function note(path)
-  local name = path:sub(1, #shipped.root + 1) == shipped.root .. "/" and path:sub(#shipped.root + 2) or path
-  if hashes[name] then return end
-  hashes[name] = sys.hash_file(path)
-  count = count + (hashes[name] and 1 or 0)
+---A path as it is kept: of what ships, that in the checkout.
+---@param path string
+---@return string
+function lua_files.name(path)
+  return path:sub(1, #shipped.root + 1) == shipped.root .. "/" and path:sub(#shipped.root + 2) or path
 end
 
----The hashes by path, of those that ship by their path in the checkout; and how many there are.
+---Keeps the hash of a file that is about to run.
+local function note(path)
+  local name = lua_files.name(path)
+  if not hashes[name] then hashes[name], count = sys.hash_file(path), count + 1 end
+end
+
+---The hashes by name, and how many there are.
 ---@return table<string, string>
 ---@return integer
 function lua_files.hashes() return hashes, count end
@@ -81,8 +87,8 @@ local globals = environment()
 ---@return function|nil chunk
 ---@return string? message
 function lua_files.load(path, ...)
-  if type(path) ~= "string" or select("#", ...) > 1 then return lua_files.loadfile(path, ...) end
-  local chunk, message = lua_files.loadfile(path, (...) or "t", globals)
+  if type(path) ~= "string" or select("#", ...) > 1 then return load_file(path, ...) end
+  local chunk, message = load_file(path, (...) or "t", globals)
   if chunk then
     note(path)
     sources["@" .. path] = true
@@ -96,24 +102,17 @@ local function search(folder)
     local path = package.searchpath(name, package.path)
     if not path or path:sub(1, #LIBRARY) == LIBRARY then return nil end
     local own = path:sub(1, 1) ~= "/" or path:sub(1, #folder) == folder
-    local chunk = own and lua_files.load(path)
-    if own then return chunk or nil, path end -- without one, the next searcher says why
+    if own then return lua_files.load(path) or nil, path end -- without one, the next searcher says why
     note(path)
   end
 end
 
-local searching = false
-
----A recipe begins: modules may lie beside it.
+---A recipe begins, once in a process: modules may lie beside it.
 ---@param recipe string its path
 function lua_files.begin(recipe)
   local folder = recipe:match("^.*/") or "./"
   package.path = ("%s;%s?.lua"):format(package.path, folder)
-  if not searching then table.insert(package.searchers, 2, search(folder)) end
-  searching = true
+  table.insert(package.searchers, 2, search(folder))
 end
-
----Lua's own, which `load` calls.
-lua_files.loadfile = loadfile
 
 return lua_files

@@ -203,6 +203,7 @@ function Run:save(needed)
   if needed then self.saves:join() end
   if not self.saves:lacks(self.step) then return end
   self.directory:check_lock()
+  self.directory:note_lua_files()
   self.records:sync()
   return self.saves:write(saved_parts(self), needed)
 end

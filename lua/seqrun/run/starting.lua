@@ -29,13 +29,14 @@ local function open_directory(self, found)
   self.changed = changed
   self.screen:log_to(log)
   if aside then self.screen:say("the earlier run is now %s", aside) end
-  if edited then
+  for _, file in ipairs(edited) do
     self.screen:warn("%s has been edited since this run was started: from here on results differ from the original",
-      self.request.file)
+      file.path)
   end
   for _, change in ipairs(changed) do
     self.screen:say("changed on resume: %s: %s, was %s", change.path, change.mine, change.theirs)
   end
+  table.move(edited, 1, #edited, #changed + 1, changed)
 end
 
 ---Gives the parts of the recipe to the objects that work with them, and checks them.

@@ -6,8 +6,11 @@ local devices = require("seqrun.tensor.devices")
 local ending = require("seqrun.history.ending")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
+local lua_files = require("seqrun.base.lua_files")
 local origin = require("seqrun.run.directory.origin")
 local playback = require("seqrun.run.verify.playback")
+local shipped = require("seqrun.base.shipped")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
@@ -183,10 +186,19 @@ local function earlier(self)
   return type(found) == "table" and found or {}
 end
 
----Whether the recipe differs from that with which the run was started or last resumed.
-local function is_edited(self, before)
-  local hash = before.recipe_hash
-  return type(hash) == "string" and hash ~= failure.must(sys.hash_file(self.words[1]))
+---The recipe, and the Lua files that it loaded, that differ from those with which the run was started or last resumed.
+local function edited_files(self, before)
+  local list, recipe = {}, self.words[1]
+  local function compare(name, path, hash)
+    local now = sys.exists(path) and failure.must(sys.hash_file(path)) or "none"
+    if type(hash) == "string" and now ~= hash then list[#list + 1] = { path = name, mine = now, theirs = hash } end
+  end
+  compare(recipe, recipe, before.recipe_hash)
+  local files = type(before.lua_files) == "table" and before.lua_files or {}
+  for _, name in ipairs(sorted(files)) do
+    if name ~= lua_files.name(recipe) then compare(name, shipped.find(name), files[name]) end
+  end
+  return list
 end
 
 ---Keys of the training data, which may have moved: its digest is compared.
@@ -229,8 +241,9 @@ end
 function Directory:check_recipe()
   local before = self.again and earlier(self) or {}
   local recipe = type(before.words) == "table" and before.words[1]
-  local other = type(recipe) == "string" and recipe:match("[^/]*$") ~= self.words[1]:match("[^/]*$")
-  if other and is_edited(self, before) then
+  local mine = self.words[1]
+  local other = type(recipe) == "string" and recipe:match("[^/]*$") ~= mine:match("[^/]*$")
+  if other and before.recipe_hash ~= failure.must(sys.hash_file(mine)) then
     failure.raise("config", "%s was started by %s; resume it with that recipe, seqrun %s --resume=%s, or start a new "
       .. "run with --out", self.path, recipe, text.shell(recipe), text.shell(self.path))
   end
@@ -277,7 +290,19 @@ local function environment(self, loaded, t, before)
     facts.sessions[#facts.sessions + 1] = session
   end
   json.array(facts.sessions)
+  facts.lua_files, self.loaded_files = lua_files.hashes()
+  self.facts = facts
   return json.encode(facts)
+end
+
+---Adds to environment.json the Lua files that the recipe has loaded since it was written.
+---@return true|nil
+---@return string? message
+function Directory:note_lua_files()
+  local files, count = lua_files.hashes()
+  if not self.facts or count == self.loaded_files then return true end
+  self.facts.lua_files, self.loaded_files = files, count
+  return sys.write_file(self.path .. "/environment.json", json.encode(self.facts) .. "\n")
 end
 
 ---Fails if what a resumed run reads is not what it was started with.
@@ -296,12 +321,12 @@ end
 ---@return seqrun.core.Append log run.log
 ---@return string|nil aside the new name of the earlier run
 ---@return table[] changed keys of a resumed run
----@return boolean edited the recipe of a resumed run is another
+---@return table[] edited Lua files of a resumed run that are others
 function Directory:start(loaded, t)
   local before = self.again and earlier(self) or {}
   check_own(self, before, t.found)
   self.id = before.id or t.found and t.found.state.run or new_id(self)
-  local edited = self.again and is_edited(self, before)
+  local edited = self.again and edited_files(self, before) or {}
   local changed = self.again and sys.exists(self.path) and check_same(self.path, loaded, {
     found = t.found, data = t.data, new_rate = self.new_rate or before.new_rate,
   }) or {}
@@ -324,7 +349,10 @@ end
 function Directory:leave(found, problem)
   local started = self.started
   self.started = false
-  if started then return ending.write(self.path, found, problem) end
+  if started then
+    self:note_lua_files()
+    return ending.write(self.path, found, problem)
+  end
   return true
 end
 

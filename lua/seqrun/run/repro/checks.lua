@@ -1,5 +1,6 @@
 -- checks.lua - what a run was made from beside what is here now: recipe, config, data, library, build, machine.
 
+local lua_files = require("seqrun.base.lua_files")
 local origin = require("seqrun.run.directory.origin")
 local run_keys = require("seqrun.keys")
 local shipped = require("seqrun.base.shipped")
@@ -56,6 +57,16 @@ local function add_inputs(list, inputs)
   end
 end
 
+---The Lua files that the recipe loaded.
+local function add_lua_files(list, files, recipe)
+  for _, name in ipairs(sorted(files)) do
+    local path = shipped.find(name)
+    if name ~= recipe then
+      add(list, "file " .. name, files[name], sys.exists(path) and there(sys.hash_file(path)) or nil, true)
+    end
+  end
+end
+
 ---What was done to the run on its way that its config does not say, up to a step.
 local function add_events(list, events, last)
   for _, event in ipairs(events) do
@@ -106,6 +117,7 @@ function checks.of(past, recipe, last)
   add(list, "recipe " .. tostring(words[1]), was.recipe_hash, there(sys.hash_file(shipped.find(recipe))), true)
   local dump = there(sys.read_file(past.dir .. "/config.yaml", 1 << 24))
   add(list, "config.yaml", was.config_hash, dump and sys.hash(dump), true)
+  add_lua_files(list, part(was.lua_files), lua_files.name(recipe))
   add_inputs(list, part(was.inputs))
   add_events(list, past.events, last)
   add_sessions(list, was)
