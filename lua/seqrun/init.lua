@@ -75,6 +75,7 @@ return setmetatable(sr, {
     rawset(self, key, value)
     return value
   end,
+  __newindex = require("seqrun.base.strict").setter("sr", names),
   __names = names,
   __modules = modules,
   __tostring = function()

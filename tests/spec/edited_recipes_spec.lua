@@ -32,39 +32,35 @@ describe("what a recipe sets", function()
   for _, case in ipairs {
     { "bert.trainning = false", "the model has no 'trainning' to set; did you mean 'training'%?" },
     { "bert.eval = true", "the model has no 'eval' to set; use training = false" },
+    { "bert.encoder.freeze = 1", "the encoder has no 'freeze' to set; use encoder.frozen = n, before the optimizer" },
+    { "bert.hidden_size = 8", "the model has no 'hidden_size' to set; it is a key of its config" },
     { "bert.encoder.frozzen = 1", "the encoder has no 'frozzen' to set; did you mean 'frozen'%?" },
     { "bert.heads[1].trianing = false", "the head 'mlm' has no 'trianing' to set; did you mean 'training'%?" },
     { "bert.initialise = 3", "the model: 'initialise' is a function, in whose place 3 was set" },
     { "bert.config.hidden_dropout_prob = 0", "the model: config.hidden_dropout_prob cannot be set here; it was read" },
-    { "optimizer.options.decay = 0.5", "the optimizer: options.decay cannot be set here; give it to the function" },
-    { "optimizer.rate = 1e-3", "the optimizer sets 'rate' itself" },
+    { "optimizer.options.decay = 0.5", "the optimizer: options.decay cannot be set here; it was read" },
+    { "optimizer.rate = 1e-3", "the optimizer sets 'rate' itself, from what its functions are given" },
+    { "train.options.max_len = 32", "the loader: options.max_len cannot be set here; it was read when" },
     { "sr.optim.lr = 1", "sr.optim has no 'lr' to set" },
+    { "sr.seed = 1", "sr has no 'seed' to set; use sr.manual_seed" },
+    { "sr.device = 'cuda'", "sr: 'device' is a function, in whose place 'cuda' was set" },
     { "run.best = 0", "the run has no 'best' to set; keep a value of your own in a local variable" },
     { "cfg.data.max_len = 32", "config: data.max_len has been read before this line, .*: data.max_len=32" },
     { "cfg.log.evry = 1", "the config.log has no 'evry'; did you mean 'every'%?" },
     { "cfg.data = {}", "config: data has keys of its own, which are set one by one" },
     { "local lambda = lamda or 0", "the global 'lamda' was never set; did you mean 'lambda'%?; write _G.lamda" },
+    { "run:start { heldout = held,", "run:start: unknown option 'heldout'; use corpus", "run:start {", 32 },
+    { LOG .. " cfg.alert.run = 'true'", "config: alert.run has been read", LOG, 44 }, -- none is read any more
     { "local kept = run:state { best = {} }", "run:state: 'best' must be a number, a string, true or false" },
-    { "local kept = run:state { best = 0 } kept.bets = 1", "run:state has no 'bets'; did you mean 'best'%?" },
+    { "local kept = run:state { best = 0 } kept.bets = 1", "run:state has no 'bets', .*; did you mean 'best'%?" },
     { "local kept = run:state { best = 0 } kept.best = bert.params:get 'bert.pooler.dense.bias'",
       "run:state: 'best' must be a number, .* keep tensor:item" },
   } do
     it(("is refused: %s"):format(case[1]), function()
-      local out, code, _, err = run_edited(START, START .. case[1] .. "\n")
-      program.exits(1, "edited%-%d+.lua:31: " .. case[2], code, "", err)
-      assert.is_false(sys.exists(out))
+      local _, code, _, err = run_edited(case[3] or START, case[3] and case[1] or START .. case[1] .. "\n")
+      program.exits(1, ("edited%%-%%d+.lua:%d: "):format(case[4] or 31) .. case[2], code, "", err)
     end)
   end
-
-  it("is refused in the options of run:start", function()
-    local _, code, _, err = run_edited("held = held,", "heldout = held,")
-    program.exits(1, "edited%-%d+.lua:32: run:start: unknown option 'heldout'; use corpus", code, "", err)
-  end)
-
-  it("is refused of a config once the run has started, whatever was read", function()
-    local _, code, _, err = run_edited(LOG, LOG .. " cfg.alert.run = 'true'")
-    program.exits(1, "edited%-%d+.lua:44: config: alert.run has been read", code, "", err)
-  end)
 
   it("is taken where it has an effect, or is the recipe's own", function()
     local out, code, _, err = run_edited("local cfg = run.config", [[local cfg = run.config
@@ -94,6 +90,14 @@ describe("an evaluation", function()
     end
   end)
 
+  it("of what is trained on, opened once more, is said", function()
+    local _, code, _, err = run_edited(START, [[
+local again = sr.must(sr.data.open(cfg.data.file, { held = cfg.data.held }))
+local held = sr.must(sr.data.loader(task.loader_options(cfg, again, "train")))]] .. "\n")
+    program.works(code, "", err)
+    assert.matches("^warning: held draws the examples of .*corpus.sqr that are trained on: [^\n]*\n$", err)
+  end)
+
   it("without the target of a head that is trained is refused", function()
     local _, code, _, err = run_edited(START, [[
 local options = task.loader_options(cfg, corpus, "held")
@@ -110,6 +114,17 @@ local held = sr.must(sr.data.loader(options))]] .. "\n")
     _, code, _, err = run_edited("held = held, ", "held = false, ")
     program.works(code, "", err)
     assert.equal("", err)
+  end)
+
+  it("that the config asks for and the data set does not hold out is missed as well", function()
+    local held = require("seqrun.run.checks.held")
+    local function warning(kind, units, given)
+      local data = { info = function() return { kind = kind, path = "x.sqr", held = { units = units } } end }
+      return held.warning { config = { data = { held = 0.1 } }, loader = { data = data }, held = given }
+    end
+    assert.matches("data.held is 0.1, but the data set was opened without it", warning("text", 0))
+    assert.matches("^3 examples of x.sqr", warning("examples", 3))
+    assert.is_nil(warning("examples", 0) or warning("text", 0, false) or warning("text", 3, false))
   end)
 
   it("names classes as the data does", function()

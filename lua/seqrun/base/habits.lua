@@ -29,7 +29,9 @@ local USES = {
   { "the functions of sr.ops, with parameters of sr.nn.specs", "layernorm embedding dropout module sequential" },
   { "sr.data.loader", "dataloader" }, { "sr.data.open, read or write", "dataset load_dataset" },
   { "encode(text)", "tokenize encode_plus" },
-  { "rate, of the last step", "lr learning_rate" },
+  { "encoder.frozen = n, before the optimizer is made", "freeze trainable requires_grad requires_grad_" },
+  { "the key precision of its config", "precision" }, { "sr.use(device), or device=cuda for a run", "device" },
+  { "rate, of the last step; each step takes its own, optimizer:step { rate = 1e-3 }", "lr learning_rate" },
 }
 
 ---What to use in place of a name, or nil.

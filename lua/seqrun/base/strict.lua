@@ -6,6 +6,7 @@ local check = require("seqrun.base.check")
 local guess = require("seqrun.base.guess")
 local habits = require("seqrun.base.habits")
 local names = require("seqrun.base.names")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 
 local strict = {}
@@ -52,7 +53,7 @@ end
 ---@param open? boolean other names are errors only where one is similar, or does something in other libraries
 local function check_write(title, object, key, value, list, may, open)
   if may[key] then
-    if not open then check.fail("%s sets '%s' itself", title, key) end
+    if not open then check.fail("%s sets '%s' itself, from what its functions are given", title, key) end
     return
   end
   for _, name in ipairs(list) do
@@ -61,9 +62,10 @@ local function check_write(title, object, key, value, list, may, open)
       check.fail("%s: '%s' is a function, in whose place %s was set", title, key, check.show(value))
     end
   end
-  local elsewhere = type(value) ~= "function" and (METHODS[key] or habits.use(key))
+  local of_config = type(object.config) == "table" and object.config[key] ~= nil
+  local elsewhere = type(value) ~= "function" and (METHODS[key] or habits.use(key) or of_config)
   if open and not elsewhere and not is_similar(key, list) then return end
-  local text = hint(title, key, list)
+  local text = of_config and "; it is a key of its config, which was read when it was made" or hint(title, key, list)
   if text == "" then text = "; keep a value of your own in a local variable" end
   check.fail("%s has no '%s' to set%s", title, key, text)
 end
@@ -71,11 +73,14 @@ end
 ---What __newindex of a sealed table is.
 ---@param title string|fun(object: table): string
 ---@param known fun(object: table): string[]
-local function setter(title, known, may, open)
+---@param may? table<string, boolean>
+---@param open? boolean
+---@return fun(object: table, key: any, value: any)
+function strict.setter(title, known, may, open)
   return function(object, key, value)
     if type(key) == "string" and sys.is_outside(2) then
       local name = type(title) == "string" and title or title(object)
-      check_write(name, object, key, value, known(object), may, open)
+      check_write(name, object, key, value, known(object), may or {}, open)
     end
     rawset(object, key, value)
   end
@@ -84,7 +89,7 @@ end
 ---Makes unknown fields of a module, or of the objects of a class, errors.
 ---@generic T
 ---@param holder T the module, or the class whose objects find their methods in it
----@param title string "sr.optim", "the optimizer"
+---@param title string|fun(object: table): string "sr.optim", "the optimizer"
 ---@param fields? string[] of objects, those that may be nil among them
 ---@param open? boolean objects may get more fields: only names similar to known ones are errors
 ---@return T
@@ -95,36 +100,20 @@ function strict.seal(holder, title, fields, open)
   local parent = meta.__index
   if parent ~= nil and type(parent) ~= "table" then return holder end
   local function known(object)
-    local list = names.of(object or holder)
-    for _, name in ipairs(fields or {}) do
-      if rawget(object or holder, name) == nil then list[#list + 1] = name end
+    local set = {}
+    for _, list in ipairs { names.of(holder), names.of(object), fields } do
+      for _, name in ipairs(list) do set[name] = true end
     end
-    table.sort(list)
-    return list
+    return sorted(set)
   end
   function meta.__index(_, key)
     local value = parent and parent[key]
     if value == nil and not may[key] then check_read(title, key, known, open) end
     return value
   end
-  local is_class = rawget(holder, "__index") == holder
-  local of = is_class and holder or meta
-  of.__newindex = setter(title, known, may, open)
+  local of = rawget(holder, "__index") and holder or meta -- a class, whose objects are sealed
+  of.__newindex = strict.setter(title, known, may, open)
   return setmetatable(holder, meta)
-end
-
----Makes setting unknown fields of the objects of a class an error where their names are similar to known ones.
----@param class table
----@param title fun(object: table): string
----@param fields string[] those that may be nil
-function strict.seal_writes(class, title, fields)
-  local may = {}
-  for _, name in ipairs(fields) do may[name] = true end
-  class.__newindex = setter(title, function(object)
-    local list, methods = names.of(object), names.of(class)
-    table.move(methods, 1, #methods, #list + 1, list)
-    return table.move(fields, 1, #fields, #list + 1, list)
-  end, may, true)
 end
 
 ---Seals a module and the modules in it.
@@ -194,10 +183,13 @@ function strict.close_config(values)
   end
 end
 
+---What to do instead of setting an option of what was made from it.
+local MADE = "it was read when this was made, so set it before"
+
 ---Values to read; their fields cannot be set.
 ---@param value any
 ---@param title string for messages
----@param way string what to do instead
+---@param way? string what to do instead
 ---@param but_library? boolean the library may set them, and tables in them are as they were
 ---@return any
 function strict.fixed(value, title, way, but_library)
@@ -209,7 +201,8 @@ function strict.fixed(value, title, way, but_library)
   return setmetatable({}, {
     __index = inner, __len = function() return #inner end, __pairs = function() return next, inner end,
     __newindex = function(_, key, item)
-      if not but_library or sys.is_outside(2) then check.fail("%s.%s cannot be set here; %s", title, key, way) end
+      local refused = not but_library or sys.is_outside(2)
+      if refused then check.fail("%s.%s cannot be set here; %s", title, key, way or MADE) end
       inner[key] = item
     end,
   })

@@ -34,9 +34,6 @@ Encoder.VOCAB_MULTIPLE, Encoder.PADDED = parameters.VOCAB_MULTIPLE, parameters.P
 
 -- ---- making one ------------------------------------------------------------------------------
 
----What to do instead of setting a key of a model that there is.
-local MADE = "it was read when the model was made: set it before, or in the YAML file or on the command line"
-
 local OPTIONS = { pooler = true, prefix = true }
 
 ---An encoder on the current device, parameters not yet initialised.
@@ -57,7 +54,7 @@ function Encoder.new(config, options)
   if initializer == "local" then require("seqrun.nn.local_init").check(family, design) end
   if initializer == "depth" then design.deep_std = design.std / math.sqrt(2 * design.layers) end
   return setmetatable({
-    name = "encoder", family = family, config = strict.fixed(whole, "the model: config", MADE, true),
+    name = "encoder", family = family, config = strict.fixed(whole, "the model: config", nil, true),
     design = design, names = family.names, prefix = prefix,
     heads = family.heads(whole, design), shared = {}, precision = precision, initializer = initializer,
     specs = parameters.list(design, family.names, prefix, options.pooler), has_pooler = options.pooler or false,

@@ -71,9 +71,6 @@ strict.seal(Optimizer, "the optimizer",
   { "kind", "params", "options", "segments", "serial", "rate", "factor", "last", "world", "sharded",
     "swapped", "observer", "split" })
 
----What to do instead of setting an option of an optimizer that there is.
-local MADE = "give it to the function that makes the optimizer, or to each step as rate or clip"
-
 local OPTIONS = {
   betas = true, eps = true, decay = true, power = true, clip_eps = true, max_skipped = true, groups = true,
   world = true, shard = true, peak = true, momentum = true, nesterov = true, scale = true, matrix_rate = true,
@@ -159,7 +156,7 @@ local function new(kind, params, options)
     momentum = whole.momentum, nesterov = whole.nesterov, average = whole.average,
   }, matrices)
   return setmetatable({
-    kind = kind, params = params, options = strict.fixed(whole, "the optimizer: options", MADE, true), segments = list,
+    kind = kind, params = params, options = strict.fixed(whole, "the optimizer: options", nil, true), segments = list,
     core = made, pending = {}, serial = 0,
     world = world, sharded = first and train.sharded(made, world.core), split = split,
   }, Optimizer)

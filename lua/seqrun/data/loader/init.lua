@@ -6,6 +6,7 @@ local counted = require("seqrun.base.format").counted
 local failure = require("seqrun.base.failure")
 local Orders = require("seqrun.data.loader.order")
 local solver = require("seqrun.data.loader.solver")
+local strict = require("seqrun.base.strict")
 local targets = require("seqrun.data.loader.targets")
 local Windows = require("seqrun.data.loader.windows")
 local new_update = require("seqrun.data.loader.update")
@@ -86,7 +87,7 @@ local CURSOR = {
 local Loader = {}
 Loader.__index = Loader
 Loader.__name = "seqrun.Loader"
-require("seqrun.base.strict").seal(Loader, "the loader",
+strict.seal(Loader, "the loader",
   { "options", "data", "orders", "core", "first_plan" })
 
 local function check_stage(stage, i)
@@ -172,7 +173,9 @@ function Loader.open(t)
   solver.replace(t, o)
   local object, message, code = core.loader(t.data.core, o)
   if not object then return nil, message, code end
-  local self = setmetatable({ core = object, options = t, data = t.data, makers = makers }, Loader)
+  local self = setmetatable({
+    core = object, options = strict.fixed(t, "the loader: options", nil, true), data = t.data, makers = makers,
+  }, Loader)
   if is_curriculum(t.order) then
     self.orders = Windows.new(self, t.order, math.max(1, t.prefetch or 2))
   elseif t.order or t.by == "order" then

@@ -57,7 +57,7 @@ function part.class()
     })
     return model[key]
   end
-  strict.seal_writes(Class, title_of, SET)
+  strict.seal(Class, title_of, SET, true)
   return Class
 end
 

@@ -13,7 +13,9 @@ local function same_part(a, b, opened)
 end
 
 ---The targets of a loader: the column of each by name; nil where it does not say.
-local function targets_of(loader)
+---@param loader seqrun.Loader
+---@return table<string, string>|nil
+function held.targets(loader)
   local options, names = loader.options, {}
   if not options or not options.targets and loader.data:info().labelled then return nil end
   for _, target in ipairs(options.targets or { "mlm", "nsp" }) do
@@ -41,9 +43,9 @@ end
 ---@param parts table of run:start
 function held.check(parts)
   local loaders, heads = parts.loaders or { train = parts.loader }, parts.model.heads or {}
-  local seen = parts.held and not parts.loaders and targets_of(parts.held) -- one of several may be an aid
+  local seen = parts.held and not parts.loaders and held.targets(parts.held) -- one of several may be an aid
   for _, loader in pairs(loaders) do
-    local trained = targets_of(loader) or {}
+    local trained = held.targets(loader) or {}
     local data = loader.data
     if parts.held and (parts.held == loader or same_part(loader, parts.held, true)) then
       check.fail("run:start: held draws the examples that are trained on, so its losses are not those of other text; "
@@ -66,16 +68,23 @@ end
 ---@param t { config: table, loader: table, held?: table|false } held: false where nothing is to be evaluated
 ---@return string|nil
 function held.warning(t)
-  if t.held and same_part(t.loader, t.held) then
+  local keys = t.config.data or {}
+  if t.held and not keys.dev and same_part(t.loader, t.held) then
     return ("held draws the examples of %s that are trained on: its losses and scores are not those of other data")
       :format(t.held.data:info().path)
   end
   local data = t.loader.data
-  local units = data and data:info().held.units or 0
-  local dev = t.config.data and t.config.data.dev
-  if t.held ~= nil or units == 0 and not dev then return nil end
-  local what = units > 0 and ("%d %s of %s (data.held)"):format(units, data:info().kind == "text" and "documents"
-    or "examples", data:info().path) or "the examples of data.dev"
+  if t.held ~= nil or not data then return nil end
+  local units, kind = data:info().held.units, data:info().kind
+  if units == 0 and kind == "text" and (keys.held or 0) > 0 then
+    return ("data.held is %g, but the data set was opened without it and nothing is evaluated: open it with held = "
+      .. "cfg.data.held, or pass held = false if that is meant"):format(keys.held)
+  end
+  if units == 0 and not keys.dev then return nil end
+  local what = "the examples of data.dev"
+  if units > 0 then
+    what = ("%d %s of %s (data.held)"):format(units, kind == "text" and "documents" or "examples", data:info().path)
+  end
   return ("%s are neither trained on nor evaluated: pass a loader of them, run:start { held = ... }, or held = false "
     .. "if that is meant"):format(what)
 end

@@ -2,6 +2,7 @@
 
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
+local held = require("seqrun.run.checks.held")
 local scoring = require("seqrun.scores.scoring")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
@@ -150,9 +151,9 @@ end
 local function target_names(loaders)
   local names = {}
   for _, loader in pairs(loaders) do
-    local options = loader.options
-    if not options or not options.targets and loader.data:info().labelled then return nil end
-    for _, target in ipairs(options.targets or { "mlm", "nsp" }) do names[target.name or target] = true end
+    local own = held.targets(loader)
+    if not own then return nil end
+    for name in pairs(own) do names[name] = true end
   end
   return names
 end

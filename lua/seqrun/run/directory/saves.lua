@@ -48,7 +48,6 @@ end
 ---@param defaults table<string, number|string|boolean>
 ---@return table<string, number|string|boolean> # the values; none but these can be set
 function Saves:keep(defaults)
-  check.value("run:state: the values", defaults, "table")
   for name, value in pairs(defaults) do
     check_kept(name, value)
     if self.kept[name] == nil then self.kept[name] = value end
@@ -58,10 +57,7 @@ function Saves:keep(defaults)
     __index = kept, __pairs = function() return next, kept end,
     __newindex = function(_, name, value)
       if kept[name] == nil then
-        local known = sorted(kept)
-        local hint = guess.hint(tostring(name), known)
-        check.fail("run:state has no '%s'%s", tostring(name), hint ~= "" and hint
-          or ("; give it a first value, run:state { %s = ... }"):format(tostring(name)))
+        check.fail("run:state has no '%s', which needs a first value%s", name, guess.hint(tostring(name), sorted(kept)))
       end
       check_kept(name, value)
       kept[name] = value
