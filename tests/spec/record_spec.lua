@@ -51,7 +51,10 @@ describe("ops.custom", function()
     fails("record_spec.lua:50) returned nothing; return a gradient for each", y.backward, y)
     op(double, function() return nil end)(x):sum():backward() -- none is needed
     assert.is_nil(x:grad())
+    y = op(function(_, a, b) return a * b end, double)(x, x * 3):sum()
+    fails("returned 1 of 2 gradients; return", y.backward, y)
     fails("returned nothing; return a tensor", op(function() end, double), x)
+    fails("logits (2) and labels (1) must have one shape", sr.ops.binary_cross_entropy, x, sr.zeros(1))
     fails("changes its tensor argument 1 in place; work on x:clone()",
       op(function(_, a) return a:mul_(2) end, double), x:detach())
   end)

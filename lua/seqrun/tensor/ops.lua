@@ -287,6 +287,10 @@ end
 ---@return seqrun.Tensor # of the same shape
 function ops.binary_cross_entropy(logits, labels)
   check_tensors("binary_cross_entropy", logits, labels)
+  local shape, other = table.concat(logits:shape(), ", "), table.concat(labels:shape(), ", ")
+  if shape ~= other then
+    check.fail("binary_cross_entropy: logits (%s) and labels (%s) must have one shape", shape, other)
+  end
   binary_cross_entropy = binary_cross_entropy or ops.custom {
     forward = function(context, x, y)
       context:save(x, y)
@@ -358,11 +362,12 @@ local function check_forward(forward, outputs, inputs, before)
   end
 end
 
----The gradients that backward has returned; nil has to be written where there is none.
-local function check_backward(backward, ...)
-  if select("#", ...) == 0 then
-    error(("custom: backward(context, dy, ...)%s returned nothing; return a gradient for each tensor argument of "
-      .. "forward, nil for those that need none"):format(check.place(backward)), 0) -- backward() adds the line
+---The gradients that backward has returned, at least up to the last that is needed: nil has to be written.
+local function check_backward(backward, needed, ...)
+  if select("#", ...) < needed then
+    error(("custom: backward(context, dy, ...)%s returned %s; return a gradient for each tensor argument of forward, "
+      .. "nil for those that need none"):format(check.place(backward), select("#", ...) == 0 and "nothing"
+      or ("%d of %d gradients"):format(select("#", ...), needed)), 0) -- backward() adds the line
   end
   return ...
 end
@@ -383,15 +388,19 @@ function ops.custom(rules)
   end
   return function(...)
     local context, inputs, before = setmetatable({}, Context), tensors_of(...), {}
-    for i, x in ipairs(inputs) do before[i] = x:version() end
     local outputs
+    local needed = 0
+    for i, x in ipairs(inputs) do
+      before[i] = x:version()
+      if x:requires_grad() then needed = i end
+    end
     do
       local no_grad <close> = tensor.no_grad()
       outputs = { forward(context, ...) }
     end
     check_forward(forward, outputs, inputs, before)
     local made = core.record(outputs, inputs, function(...)
-      return check_backward(backward, backward(context, ...))
+      return check_backward(backward, needed, backward(context, ...))
     end)
     return table.unpack(made)
   end
