@@ -38,6 +38,9 @@ it("a loop whose losses have items of another shape is refused", function()
     assert.error_matches(function() contracts.check_losses(losses(shape)) end,
       "'own' has `items` with %d values?, but its count is 3; return a value for each item")
   end
+  local own = { losses = function() end }
+  assert.error_matches(function() contracts.check_losses(own.losses(), "run:losses", own) end,
+    "run:losses: model:losses%(batch%) %(tests/spec/sanity_spec.lua:%d+%) returned nil, without a scalar tensor")
   assert.error_matches(function() contracts.check_losses { total = sr.zeros() } end, "no loss with a name")
   for _, shape in ipairs { { 3 }, { 5 }, { 3, 1 } } do contracts.check_losses(losses(shape)) end
   assert.error_matches(function() contracts.check_losses(losses { 3, 3 }) end,

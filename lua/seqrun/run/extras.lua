@@ -3,6 +3,7 @@
 --
 -- A recipe that has made such a part itself, with sr.run.token_drop and the like, keeps it, and calls it itself.
 
+local contracts = require("seqrun.run.checks.contracts")
 local failure = require("seqrun.base.failure")
 local parts = require("seqrun.tasks.shared.parts")
 
@@ -68,7 +69,9 @@ end
 ---@return seqrun.Losses
 function Extras:losses(batch)
   self.asked = true
-  return self.source:losses(batch)
+  local losses = self.source:losses(batch)
+  contracts.check_losses(losses, "run:losses", self.source)
+  return losses
 end
 
 ---The last micro-batch of an update has been computed.

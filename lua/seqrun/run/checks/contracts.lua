@@ -142,11 +142,13 @@ end
 ---Raises if the result of a model's losses() is invalid; see seqrun/nn/losses.lua.
 ---@param losses any
 ---@param what? string the call that got it
-function contracts.check_losses(losses, what)
+---@param source? table whose losses() gave it
+function contracts.check_losses(losses, what, source)
   what = what or "run:tally"
   local way = "return an sr.nn.losses() object, filled with :add(name, { total =, count = })"
   if type(losses) ~= "table" or type(losses.total) ~= "userdata" then
-    check.fail("%s", what .. ": model:losses(batch) returned no scalar tensor `total`; " .. way)
+    check.fail("%s: model:losses(batch)%s returned %s, without a scalar tensor `total`; %s", what,
+      check.place(source and source.losses), check.show(losses), way)
   end
   if #losses == 0 then
     check.fail("%s", what .. ": model:losses(batch) returned no loss with a name, so neither metrics nor evaluations "

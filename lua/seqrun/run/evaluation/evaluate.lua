@@ -31,7 +31,7 @@ local function score(self, model, batch, baselines)
   local losses = model:losses(batch, self.scoring and function(head, hidden, target)
     self.scoring:take(head, hidden, target, batch)
   end)
-  contracts.check_losses(losses, "evaluation")
+  contracts.check_losses(losses, "evaluation", model)
   add_baselines(baselines, batch, losses)
   local sums = { masked = batch.masked or 0 }
   self.tally:take(sums, losses, true)
