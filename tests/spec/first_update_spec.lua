@@ -130,13 +130,21 @@ describe("the gradients of the first update", function()
   end)
 
   it("are noticed in tensors that are no parameters, unless they are used up or stepped by hand", function()
-    local function made(after)
-      return { "local own = {}", "local own = { sr.randn({ 1, 16 }, { requires_grad = true }):keep() }",
-        WEIGHT, "own[1]", '  add.linear("share", 1, encoder.config.hidden_size)',
-        '  specs[1] = { name = "share.bias", shape = { 1 } }', "  run:log", after .. "  run:log" }
+    local function made(own, get, before, after)
+      return { "local own = {}", "local own = " .. own, WEIGHT, get,
+        '  add.linear("share", 1, encoder.config.hidden_size)', '  specs[1] = { name = "share.bias", shape = { 1 } }',
+        "local options", (before or "") .. "local options",
+        "  run:log", (after or "") .. "  run:log" }
     end
-    warns("gradients reach 1 tensor outside of the model's parameters, of shape %(1, 16%)", made "")
-    assert.same({}, warnings(made "  do local quiet <close> = sr.no_grad() own[1]:add_(own[1]:grad() * -1e-3) end\n"))
+    local list, store = "{ sr.randn({ 1, 16 }, { requires_grad = true }):keep() }",
+      'sr.params.new { { name = "apart", shape = { 1, 16 } } }:initialise(1)'
+    local words = "gradients reach 1 tensor outside of the model's parameters, .*: %s; declare"
+    warns(words:format "%(1, 16%)", made(list, "own[1]"))
+    warns(words:format "apart", made(store, 'own:get "apart"'))
+    assert.same({}, warnings(made(list, "own[1]", nil,
+      "  do local quiet <close> = sr.no_grad() own[1]:add_(own[1]:grad() * -1e-3) end\n")))
+    assert.same({}, warnings(made(store, 'own:get "apart"', "local second = sr.optim.adamw(own)\n",
+      "  second:step { rate = 1e-3 }\n")))
     assert.same({}, warnings { GUESS, GUESS .. "local shift = sr.zeros(guess:size(1), { requires_grad = true })\n"
       .. "guess = guess + shift\n" })
   end)

@@ -94,11 +94,6 @@ local function check_memory(list)
   devices.check_fits(copies * elements * real, elements, what)
 end
 
----All stores, until they are collected.
----@type table<integer, seqrun.Params>
-params.live = setmetatable({}, { __mode = "v" })
-local made_so_far = 0
-
 ---Creates a store of these parameters on the current device; all are zero until initialise() or set().
 ---@param list seqrun.ParamSpec[]
 ---@param options? { precision?: "f32"|"bf16" } dtype that ops read; default f32
@@ -113,8 +108,7 @@ function params.new(list, options)
     core = made, shares = train.shares(made), precision = precision, list = {}, index = {}, made = sys.where(),
     gradient = made:grad(),
   }, Params)
-  self.seen, made_so_far = self.gradient:version(), made_so_far + 1
-  params.live[made_so_far] = self
+  self.seen, training.stores[self] = self.gradient:version(), true
   for i, spec in ipairs(list) do
     self.list[i] = {
       name = spec.name, shape = { table.unpack(spec.shape) }, group = spec.group or "decay",

@@ -2,8 +2,10 @@
 
 local scratch = require("seqrun.base.scratch")
 
----Leaves that were made by hand, as long as someone holds them.
-local training = { leaves = setmetatable({}, { __mode = "k" }) }
+local WEAK = { __mode = "k" }
+
+---Leaves that were made by hand, and stores of parameters, as long as someone holds them.
+local training = { leaves = setmetatable({}, WEAK), stores = setmetatable({}, WEAK) }
 
 ---@class seqrun.Training
 ---@field ranks integer that share the moments of parameters

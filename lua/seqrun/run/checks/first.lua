@@ -65,7 +65,10 @@ function First:begin(update)
   if self.done or self.update then return end
   self.update, training.first, self.versions = update, true, {}
   for _, leaf in ipairs(leaves()) do self.versions[leaf] = leaf:grad() and -1 or leaf:version() end
-  self.model.params.core:reached()
+  for store in pairs(training.stores) do
+    store.core:reached()
+    if store ~= self.model.params then store.clean = false end
+  end
   ops.refuse_pairs(true)
   local backward = core.methods.backward
   self.backward = backward
@@ -220,6 +223,22 @@ local function listed(names)
   return table.concat(names, ", ", 1, math.min(#names, MOST)) .. more
 end
 
+---Leaves by hand, and parameters of other stores, that got a gradient and that nothing has moved.
+local function strange_ones(self)
+  local list = {}
+  for _, leaf in ipairs(leaves()) do
+    local is_written = self.versions[leaf] and leaf:version() ~= self.versions[leaf]
+    if leaf:grad() and not is_written then list[#list + 1] = ("(%s)"):format(table.concat(leaf:shape(), ", ")) end
+  end
+  for store in pairs(training.stores) do
+    for i, is in ipairs(store ~= self.model.params and not store.clean and store.core:reached() or {}) do
+      if is then list[#list + 1] = store.list[i].name end
+    end
+  end
+  table.sort(list)
+  return list
+end
+
 ---Warns of parameters that no gradient has reached, and of tensors that got one and are no parameters.
 local function check_reach(self)
   local reached, names, any = reached_by_all(self), {}, false
@@ -233,18 +252,11 @@ local function check_reach(self)
       .. "or params:value_of on the way; groups = { { match = \"^%s$\", frozen = true } } of the optimizer says that "
       .. "it is meant", listed(names), (names[1]:gsub("%p", "%%%0")))
   end
-  local strangers = {}
-  for _, leaf in ipairs(leaves()) do
-    local is_written = self.versions[leaf] and leaf:version() ~= self.versions[leaf]
-    if leaf:grad() and not is_written then
-      strangers[#strangers + 1] = ("(%s)"):format(table.concat(leaf:shape(), ", "))
-    end
-  end
-  table.sort(strangers)
+  local strangers = strange_ones(self)
   if #strangers > 0 then
-    self.warn("gradients reach %s outside of the model's parameters, of shape %s, which no step trains and no "
-      .. "checkpoint has: declare weights in the specs of a head or of sr.nn.model, and read them with params:get; "
-      .. "detach() says that one is a constant", counted(#strangers, "tensor"), listed(strangers))
+    self.warn("gradients reach %s outside of the model's parameters, which no step trains and no checkpoint has: %s; "
+      .. "declare weights in the specs of a head or of sr.nn.model, and read them with params:get; detach() says that "
+      .. "one is a constant", counted(#strangers, "tensor"), listed(strangers))
   end
 end
 
@@ -262,9 +274,10 @@ end
 ---@param line table of metrics
 function First:evaluated(line)
   for _, name in ipairs(self.names) do
-    if type(self.model.head) == "function" and self.model:head(name) and not line[name .. "_loss"] then
-      self.warn("the head '%s' is trained, but the held-out batches have no items of its target, so the evaluation does "
-        .. "not show it; give the held-out loader the targets of the training loader", name)
+    local head = type(self.model.head) == "function" and self.model:head(name)
+    if head and not head.kind and not line[name .. "_loss"] then
+      self.warn("the head '%s' is trained, but the held-out batches have no items of its target, so the evaluation "
+        .. "does not show it; give the held-out loader the targets of the training loader", name)
     end
   end
   self.names = {}

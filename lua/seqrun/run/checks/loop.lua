@@ -6,8 +6,8 @@
 
 local check = require("seqrun.base.check")
 local shares = require("seqrun.data.loader.shares")
-local stores = require("seqrun.tensor.params")
 local sys = require("seqrun.core.sys")
+local training = require("seqrun.tensor.training")
 
 ---@class seqrun.LoopBook
 ---@field model table
@@ -123,7 +123,7 @@ end
 
 ---The place where another store was made that has got gradients; nil if there is none.
 local function other_store(own)
-  for _, params in pairs(stores.live) do
+  for params in pairs(training.stores) do
     if params ~= own then params:look() end
     if params ~= own and params.reached then return (params.made:gsub(": $", "")) end
   end
