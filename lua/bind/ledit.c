@@ -194,7 +194,7 @@ static int editor_read(lua_State *L) {
     if (line != NULL && count > 0) {
         lua_pushlstring(L, line, (size_t)(line[count - 1] == '\n' ? count - 1 : count));
     } else if (lsr_caught()) {
-        if (!failed) clearerr(stdout); /* the signal may have ended a write of the line, which is gone */
+        if (!failed) clearerr(stdout); /* the signal may have ended a write of the line */
         el_reset(e->el);
         lua_pushboolean(L, 0);
     } else {

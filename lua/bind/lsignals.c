@@ -81,7 +81,8 @@ static void handle(int number, void (*handler)(int), int flags) {
  * in the Lua code that runs), the prompt between lines (INT is `caught`) or while it reads one (and
  * INT ends the read), or the system. */
 static int sys_signals(lua_State *L) {
-    static const char *const modes[] = {"default", "run", "work", "prompt", "waiting", "reading", NULL};
+    static const char *const modes[] = {"default", "run",     "work", "prompt",
+                                        "waiting", "reading", NULL};
     static const struct {
         void (*on_int)(int), (*on_others)(int), (*on_hangup)(int);
         int flags; /* of SIGINT */

@@ -222,7 +222,8 @@ end
 ---Tests that are run once only, not again with an eager collector, to which numbers are alike in every precision; and
 ---those of minutes: the kernels of simt for f32 are the plain ones, where a long sequence shows nothing new.
 local function tag(case, device, precision)
-  if device == "simt" and precision == "f32" and case.slow and case.name:find "^attention" then return " #slow #long" end
+  local plain = device == "simt" and precision == "f32"
+  if plain and case.slow and case.name:find "^attention" then return " #slow #long" end
   return (case.slow or device == "simt" or precision == "bf16") and " #slow" or ""
 end
 
