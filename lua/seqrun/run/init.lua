@@ -231,7 +231,6 @@ function Run:evaluate(aside)
     self.agreement:reach(self.changes:asked())
     return nil
   end
-  self.first:evaluated(line)
   if aside then return line end
   self.evaluations:keep_best(self.optimizer, function()
     return self.ranks.leads and saved_parts(self) or { step = self.step }

@@ -2,7 +2,6 @@
 -- parameters their gradients reach.  Values are read here only, so that no later step waits for the device.
 
 local check = require("seqrun.base.check")
-local core = require("seqrun.core.tensor")
 local counted = require("seqrun.base.format").counted
 local ops = require("seqrun.core.ops")
 local sys = require("seqrun.core.sys")
@@ -20,7 +19,6 @@ local training = require("seqrun.tensor.training")
 ---@field seen table<string, table> what its micro-batches have of each loss
 ---@field names string[] of these losses, in order
 ---@field roots { value: number, where: string }[] what backward passes began at
----@field backward? function that of tensors
 ---@field versions? table<seqrun.Tensor, integer> of leaves that are no parameters, before the update
 local First = {}
 First.__index = First
@@ -63,21 +61,18 @@ end
 ---@param update seqrun.Update
 function First:begin(update)
   if self.done or self.update then return end
-  self.update, training.first, self.versions = update, true, {}
+  self.update, self.versions = update, {}
   for _, leaf in ipairs(leaves()) do self.versions[leaf] = leaf:grad() and -1 or leaf:version() end
-  for store in pairs(training.stores) do
+  for _, store in ipairs(training.live_stores()) do
     store.core:reached()
     if store ~= self.model.params then store.clean = false end
   end
   ops.refuse_pairs(true)
-  local backward = core.methods.backward
-  self.backward = backward
-  core.methods.backward = function(root, ...)
+  training.look(function(root)
     if tensor.is_tensor(root) and root:is_live() and root:numel() == 1 then
       self.roots[#self.roots + 1] = { value = root:detach():item(), where = sys.where() }
     end
-    backward(root, ...)
-  end
+  end)
 end
 
 -- ---- a micro-batch ---------------------------------------------------------------------------
@@ -179,7 +174,7 @@ local function check_roots(self)
         .. "skipped: see what this loop adds to it", root.where)
     end
   end
-  local divided = math.abs(sum * n - self.total) < 1e-3 * math.abs(self.total)
+  local divided = #self.roots >= n and math.abs(sum * n - self.total) < 1e-3 * math.abs(self.total)
   if n > 1 and self.batches == n and divided then
     self.warn("%sbackward() begins at losses.total / %d, but the totals of the micro-batches are parts of the mean "
       .. "over the update already; call losses.total:backward()", self.roots[1].where, n)
@@ -230,7 +225,7 @@ local function strange_ones(self)
     local is_written = self.versions[leaf] and leaf:version() ~= self.versions[leaf]
     if leaf:grad() and not is_written then list[#list + 1] = ("(%s)"):format(table.concat(leaf:shape(), ", ")) end
   end
-  for store in pairs(training.stores) do
+  for _, store in ipairs(training.live_stores()) do
     for i, is in ipairs(store ~= self.model.params and not store.clean and store.core:reached() or {}) do
       if is then list[#list + 1] = store.list[i].name end
     end
@@ -270,23 +265,10 @@ function First:ended()
   self:close()
 end
 
----Warns, after the first evaluation, of heads that are trained and not evaluated.
----@param line table of metrics
-function First:evaluated(line)
-  for _, name in ipairs(self.names) do
-    local head = type(self.model.head) == "function" and self.model:head(name)
-    if head and not head.kind and not line[name .. "_loss"] then
-      self.warn("the head '%s' is trained, but the held-out batches have no items of its target, so the evaluation "
-        .. "does not show it; give the held-out loader the targets of the training loader", name)
-    end
-  end
-  self.names = {}
-end
-
 ---Looks on no longer.
 function First:close()
   if self.update then
-    training.first, core.methods.backward = nil, self.backward
+    training.look(nil)
     ops.refuse_pairs(false)
   end
   self.done, self.update, self.versions = true, nil, nil

@@ -123,7 +123,7 @@ end
 
 ---The place where another store was made that has got gradients; nil if there is none.
 local function other_store(own)
-  for params in pairs(training.stores) do
+  for _, params in ipairs(training.live_stores()) do
     if params ~= own then params:look() end
     if params ~= own and params.reached then return (params.made:gsub(": $", "")) end
   end
