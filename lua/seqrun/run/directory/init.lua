@@ -284,7 +284,7 @@ local function environment(self, loaded, t, before)
   facts.sessions = type(before.sessions) == "table" and before.sessions or {}
   if before.started then
     local session = {}
-    for _, key in ipairs { "started", "command", "recipe_hash", "library_hash", "instructions" } do
+    for _, key in ipairs { "started", "command", "library_hash", "instructions" } do
       session[key] = before[key]
     end
     facts.sessions[#facts.sessions + 1] = session

@@ -90,7 +90,7 @@ end
 local function add_sessions(list, was)
   for i, session in ipairs(part(was.sessions)) do
     session = part(session)
-    for key, must in pairs { recipe_hash = true, instructions = true, library_hash = false } do
+    for key, must in pairs { instructions = true, library_hash = false } do
       if session[key] ~= nil and session[key] ~= was[key] then
         add(list, ("%s of session %d, %s"):format(key:gsub("_hash", ""), i, tostring(session.started)), session[key],
           was[key], must)
