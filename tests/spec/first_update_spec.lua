@@ -1,64 +1,12 @@
 -- A recipe with a head of its own and one plausible mistake: what the first update says of its losses and gradients.
 
 local program = require("tests.support.program")
+local recipes = require("tests.support.recipes")
 local small = require("tests.support.small")
 
 local exits, works = program.exits, program.works
 
----The loop of recipes/pretrain.lua, and the cookbook's head on a target of its own.
-local RECIPE = [[
-local sr = require "seqrun"
-local task = sr.tasks.pretraining
-local run <close> = sr.run.open { recipe = arg, task = task }
-local cfg = run.config
-local corpus = sr.must(sr.data.open(cfg.data.file, { held = cfg.data.held }))
-
-local own = {}
-local function share(update)
-  local made = {}
-  for i = 1, update.count do
-    made[i] = { labels = {} }
-    for k, length in ipairs(update:batch(i).layout:lengths()) do made[i].labels[k] = length / cfg.data.max_len end
-  end
-  return made
-end
-
-local reads = task.loader_options(cfg, corpus, "train", run:saved_plan())
-reads.targets = { "mlm", "nsp", { name = "share", reads = "sequences", type = "f32", make = share } }
-local train = sr.must(sr.data.loader(reads))
-
-local function head(encoder)
-  local specs, add = sr.nn.specs(0.02)
-  add.linear("share", 1, encoder.config.hidden_size)
-  local self = { name = "share", specs = specs, pooler = true }
-  function self:loss(hidden, target)
-    local weight, bias = self.params:get "share.weight", self.params:get "share.bias"
-    local guess = sr.ops.linear(hidden:pooled(target), weight, bias):reshape(-1)
-    local items = (guess - target.labels:reshape(-1)):square()
-    return { total = (items * target.weights):sum(), items = items:detach(), factor = 0.1 }
-  end
-  return self
-end
-
-local options = task.model_options(cfg, corpus)
-options.heads = { "mlm", "nsp", head }
-local bert = sr.nn.bert(options):initialise(cfg.seed)
-local settings = sr.run.optimizer_options(cfg, train)
-local optimizer = sr.optim[cfg.optimizer.name](bert.params, settings)
-local rate = sr.run.schedule(cfg)
-
-run:start { corpus = corpus, loader = train, held = false, model = bert, optimizer = optimizer, rate = rate }
-for step, update in run:steps(train) do
-  for batch in update:batches() do
-    local scope <close> = sr.scope()
-    local losses = bert:losses(batch)
-    losses.total:backward()
-    run:tally(batch, losses)
-  end
-  optimizer:step { rate = rate(update.counters), clip = cfg.optimizer.clip }
-  run:log(step, optimizer)
-end
-]]
+local RECIPE = recipes.text.head:gsub("held = held,", "held = false,")
 
 local folder, corpus
 
@@ -133,7 +81,7 @@ describe("the gradients of the first update", function()
     local function made(own, get, before, after)
       return { "local own = {}", "local own = " .. own, WEIGHT, get,
         '  add.linear("share", 1, encoder.config.hidden_size)', '  specs[1] = { name = "share.bias", shape = { 1 } }',
-        "local options", (before or "") .. "local options",
+        "local options = task.model_options", (before or "") .. "local options = task.model_options",
         "  run:log", (after or "") .. "  run:log" }
     end
     local list, store = "{ sr.randn({ 1, 16 }, { requires_grad = true }):keep() }",

@@ -2,38 +2,15 @@
 -- a warning, and sound loops are silent.
 
 local program = require("tests.support.program")
+local recipes = require("tests.support.recipes")
 local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
-local RUN = [[
-local sr = require "seqrun"
-local task = sr.tasks.pretraining
-local run <close> = sr.run.open { recipe = arg, task = task }
-local cfg = run.config
-local corpus = sr.must(sr.data.open(cfg.data.file, { held = cfg.data.held }))
-local train = sr.must(sr.data.loader(task.loader_options(cfg, corpus, "train", run:saved_plan())))
-local held = sr.must(sr.data.loader(task.loader_options(cfg, corpus, "held")))
-local bert = sr.nn.bert(task.model_options(cfg, corpus)):initialise(cfg.seed)
-local optimizer = sr.optim[cfg.optimizer.name](bert.params, task.optimizer_options(cfg, bert, train))
-local rate = sr.run.schedule(cfg)
-run:start { corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate }
-]]
-local LOOP = [[
-for step, update in run:steps(train) do
-  for batch in update:batches() do
-    local scope <close> = sr.scope()
-    local losses = bert:losses(batch)
-    losses.total:backward()
-    run:tally(batch, losses)
-  end
-  optimizer:step { rate = rate(update.counters), clip = 1 }
-  run:log(step, optimizer)
-end
-]]
-local RECIPE = RUN .. LOOP
+local RECIPE = recipes.text.loop
+local LOOP = RECIPE:match("for step.*$")
 local STEP = "optimizer:step { rate = rate(update.counters), clip = 1 }\n"
-local BODY = LOOP:match("    local losses.-losses%)\n")
+local BODY = RECIPE:match("    local losses.-losses%)\n")
 
 local folder = program.folder()
 local corpus = small.corpus(folder)

@@ -5,14 +5,13 @@ local recipes = {}
 local LOOP = [[
 run:start { corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate }
 for step, update in run:steps(train) do
-  run:before(update)
   for batch in update:batches() do
     local scope <close> = sr.scope()
-    local losses = run:losses(batch)
+    local losses = bert:losses(batch)
     losses.total:backward()
     run:tally(batch, losses)
   end
-  optimizer:step { rate = rate(update.counters), clip = cfg.optimizer.clip }
+  optimizer:step { rate = rate(update.counters), clip = 1 }
   run:log(step, optimizer)
 end
 ]]
@@ -35,6 +34,7 @@ local optimizer = sr.optim[cfg.optimizer.name](bert.params, task.optimizer_optio
 local rate = sr.run.schedule(cfg)
 ]] .. LOOP,
   head = BEGIN .. [[
+local own = {}
 local function share(update)
   local made = {}
   for i = 1, update.count do
@@ -64,7 +64,8 @@ local train, held = loader "train", loader "held"
 local options = task.model_options(cfg, corpus)
 options.heads = { "mlm", "nsp", head }
 local bert = sr.nn.bert(options):initialise(cfg.seed)
-local optimizer = sr.optim[cfg.optimizer.name](bert.params, sr.run.optimizer_options(cfg, train))
+local settings = sr.run.optimizer_options(cfg, train)
+local optimizer = sr.optim[cfg.optimizer.name](bert.params, settings)
 local rate = sr.run.schedule(cfg)
 ]] .. LOOP,
 }
@@ -78,9 +79,9 @@ local function after(name, of, line, more) return edit(name, of, line .. "\n", l
 
 local BACKWARD, TALLY = "    losses.total:backward()", "    run:tally(batch, losses)"
 local LOG = "  run:log(step, optimizer)"
-local STEP = "  optimizer:step { rate = rate(update.counters), clip = cfg.optimizer.clip }"
+local STEP = "  optimizer:step { rate = rate(update.counters), clip = 1 }"
 local RATE = "local rate = sr.run.schedule(cfg)"
-local LOSSES, BATCHES = "    local losses = run:losses(batch)", "  for batch in update:batches() do"
+local LOSSES, BATCHES = "    local losses = bert:losses(batch)", "  for batch in update:batches() do"
 local RETURN = "    return { total = (items * target.weights):sum(), items = items:detach(), factor = 0.1 }"
 local GUESS = "    local guess = sr.ops.linear(hidden:pooled(target), weight, bias):reshape(-1)"
 
@@ -91,7 +92,7 @@ recipes.edits = {
   without("no step", BOTH, STEP),
   edit("backward after the loop", BOTH, BACKWARD .. "\n" .. TALLY .. "\n  end\n",
     TALLY .. "\n    last = losses\n  end\n  last.total:backward()\n"),
-  edit("zero_grad = false", BOTH, "clip = cfg.optimizer.clip }", "clip = cfg.optimizer.clip, zero_grad = false }"),
+  edit("zero_grad = false", BOTH, "clip = 1 }", "clip = 1, zero_grad = false }"),
   after("zero_grad before each backward", BOTH, LOSSES, "    bert.params:zero_grad()"),
   after("zero_grad after backward", BOTH, BACKWARD, "    bert.params:zero_grad()"),
   after("two steps", BOTH, STEP, STEP), edit("a step a batch", BOTH, TALLY .. "\n  end\n" .. STEP, TALLY .. "\n" .. STEP
