@@ -229,7 +229,10 @@ local task = {
   example = "data.train=train.jsonl columns.text=question columns.choices=endings",
   head = Head, scores = scores, prediction = prediction, whole = true, target = "answer",
   refuses = { length = TOGETHER, metrics = TOGETHER },
-  reader = { new = reader, columns = { text = "text", label = "label", choices = "choices" }, pairs = true },
+  reader = {
+    new = reader, columns = { text = "text", label = "label", choices = "choices" }, fields = { label = "text" },
+    pairs = true,
+  },
   settings = {
     columns = { text = "text", label = { "label" }, choices = { "choices" } }, batch = { sequences = 16 },
   },

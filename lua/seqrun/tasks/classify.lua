@@ -110,7 +110,7 @@ return {
     architecture = "SequenceClassification", problem_type = "single_label_classification",
     is_default = function(outputs) return outputs > 1 end,
   },
-  reader = { new = reader }, scores = scores, prediction = prediction,
+  reader = { new = reader, fields = { label = "text" } }, scores = scores, prediction = prediction,
   settings = { columns = { text = "text", label = { "label" } } },
   column = "label", classes = true, target = "label",
 }

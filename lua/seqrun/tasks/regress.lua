@@ -51,6 +51,9 @@ end
 local function numbers_of(self, record)
   local list = {}
   local given = type(record.label) == "table" and record.label or { record.label }
+  if #given > self.size then
+    return nil, "type", ("columns.label is a list of %d numbers; name as many columns"):format(#given)
+  end
   for i = 1, self.size do
     list[i] = number_of(given[i])
     if not list[i] then

@@ -371,7 +371,8 @@ return {
     name = "tags", place = "tokens", counts = "classes", fewest = 2, architecture = "TokenClassification",
   },
   reader = {
-    new = reader, open = open, columns = {}, formats = { txt = "conll", tsv = "conll" }, known = "conll or jsonl",
+    new = reader, open = open, columns = {}, fields = { text = "texts", label = "texts" },
+    formats = { txt = "conll", tsv = "conll" }, known = "conll or jsonl",
   },
   scores = scores, prediction = prediction,
   column = "tags", classes = true, target = "tags",

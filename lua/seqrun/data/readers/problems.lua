@@ -7,6 +7,7 @@ local KINDS = {
   ragged = "rows with another number of columns",
   unreadable = "rows that cannot be read",
   missing = "rows without a column",
+  type = "values of another type",
   empty = "empty texts",
   unlabelled = "rows without a label",
   unknown = "unknown labels",
@@ -15,7 +16,8 @@ local KINDS = {
   mismatch = "answers that are not in their context",
 }
 
-local ORDER = { "ragged", "unreadable", "missing", "empty", "unlabelled", "unknown", "number", "duplicate", "mismatch" }
+local ORDER = { "ragged", "unreadable", "missing", "type", "empty", "unlabelled", "unknown", "number", "duplicate",
+  "mismatch" }
 
 ---@class seqrun.readers.Problems
 ---@field total integer

@@ -5,6 +5,7 @@
 
 local columns = require("seqrun.data.readers.columns")
 local counted = require("seqrun.base.format").counted
+local fields = require("seqrun.data.readers.fields")
 local formats = require("seqrun.data.readers.formats")
 local guess = require("seqrun.base.guess")
 local kinds = require("seqrun.base.kinds")
@@ -47,7 +48,7 @@ local function open(options)
   end
   return setmetatable({
     options = options, waiting = files, files = {}, next_file = 1, cells = {}, record = {},
-    optional = options.optional or {},
+    optional = options.optional or {}, fields = (reader_of(options) or {}).fields or {},
   }, Records)
 end
 
@@ -80,14 +81,6 @@ local function cells_to_record(self, count)
   return fill(record, self.cells, self.found)
 end
 
----A scalar of JSON as a table would have it.
-local function scalar(value)
-  if value == json.null then return nil end
-  if type(value) == "boolean" or math.type(value) == "integer" then return tostring(value) end
-  if type(value) == "number" then return ("%.17g"):format(value) end
-  return value
-end
-
 local function keys_of(object)
   local keys = {}
   for key in pairs(object) do keys[#keys + 1] = key end
@@ -98,13 +91,16 @@ end
 local ROLES = { "text", "pair", "label", "id", "choices" }
 
 ---The value of a key that a column names; false after a problem, which the record then reports.
-local function value_of(self, object, role, key)
-  local value = scalar(object[key])
-  if type(value) == "table" then
-    for k, one in ipairs(value) do value[k] = scalar(one) end
+---@param wanted string what fields.read may give
+local function value_of(self, object, role, key, wanted)
+  local value = object[key]
+  if value ~= nil and value ~= json.null then
+    local given, why = fields.read(value, wanted, key)
+    if given == nil then bad(self.record, "type", why) end
+    return given or false
   end
-  if value ~= nil or self.optional[role] then return value end
-  if object[key] ~= nil then
+  if self.optional[role] then return nil end
+  if value ~= nil then
     bad(self.record, "missing", "'%s' is null", key)
   else
     bad(self.record, "missing", "no '%s', which columns.%s names%s", key, role, guess.hint(key, keys_of(object)))
@@ -119,15 +115,16 @@ local function object_to_record(self, line)
     return bad(record, "unreadable", "not a JSON object%s", object == nil and ": " .. why or "")
   end
   for _, role in ipairs(ROLES) do
-    local wanted, value = given[role], nil
-    if type(wanted) == "table" then
+    local columns_of, wanted, value = given[role], self.fields[role] or fields.USUAL[role], nil
+    if type(columns_of) == "table" then
+      if wanted == "texts" then wanted = "text" end
       value = {}
-      for i, key in ipairs(wanted) do
-        value[i] = value_of(self, object, role, key)
+      for i, key in ipairs(columns_of) do
+        value[i] = value_of(self, object, role, key, wanted)
         if value[i] == false then return record end
       end
-    elseif wanted ~= nil then
-      value = value_of(self, object, role, wanted)
+    elseif columns_of ~= nil then
+      value = value_of(self, object, role, columns_of, wanted)
       if value == false then return record end
     end
     record[role] = value

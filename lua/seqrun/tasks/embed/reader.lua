@@ -145,4 +145,4 @@ function Reader:notes()
   return notes
 end
 
-return { new = new, open = open, columns = {} }
+return { new = new, open = open, columns = {}, fields = { label = "text", choices = "filled" } }

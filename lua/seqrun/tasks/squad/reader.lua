@@ -7,6 +7,7 @@
 -- Source: Devlin et al. 2018, arXiv:1810.04805, and the program published with it (windows, best context).
 
 local counted = require("seqrun.base.format").counted
+local fields = require("seqrun.data.readers.fields")
 local json = require("seqrun.core.json")
 local frames = require("seqrun.text.frames")
 local one_line = require("seqrun.base.one_line")
@@ -102,17 +103,46 @@ local function next_article(self)
   return article
 end
 
+---The answers of a question as { text =, answer_start = } each, also where the file has a list of each field; nil if it
+---does not say.
+local function answers_in(question)
+  local answers = question.answers
+  if question.is_impossible == true then return {} end
+  if answers == nil then return nil end
+  if type(answers) ~= "table" then return nil, "\"answers\" is not a list" end
+  local starts = answers.answer_start
+  if starts == nil then return answers end
+  if type(answers.text) ~= "table" or type(starts) ~= "table" or #answers.text ~= #starts then
+    return nil, "\"answers\" needs as many items of answer_start as of text"
+  end
+  local list = {}
+  for i, text in ipairs(answers.text) do list[i] = { text = text, answer_start = starts[i] } end
+  return list
+end
+
+---A question as a record.
+local function record_of(self, question, paragraph)
+  self.line = self.line + 1
+  local record = { line = self.line, file = self.path, file_index = #self.files }
+  if type(question) ~= "table" then
+    record.id, record.wrong, record.why = ("number %d"):format(self.line), "type", "it is not an object"
+    return record
+  end
+  record.text, record.context = fields.text(question.question), fields.text(paragraph.context)
+  record.id, record.answers, record.why = fields.text(question.id), answers_in(question)
+  record.wrong = record.why and "type"
+  return record
+end
+
 ---Appends the questions of an article to the queue.
 local function queue(self, article)
   if type(article.paragraphs) ~= "table" then return bad_file(self.path, "an article has no \"paragraphs\"") end
-  for _, paragraph in ipairs(article.paragraphs) do
-    for _, question in ipairs(type(paragraph) == "table" and paragraph.qas or {}) do
-      self.line = self.line + 1
-      self.queue[#self.queue + 1] = {
-        text = question.question, context = paragraph.context, id = question.id, line = self.line, file = self.path,
-        answers = question.is_impossible ~= true and question.answers or nil, file_index = #self.files,
-      }
+  for i, paragraph in ipairs(article.paragraphs) do
+    local questions = type(paragraph) == "table" and paragraph.qas
+    if type(questions) ~= "table" then
+      return bad_file(self.path, "paragraph %d behind question %d has no list \"qas\"", i, self.line)
     end
+    for _, question in ipairs(questions) do self.queue[#self.queue + 1] = record_of(self, question, paragraph) end
   end
   return true
 end
@@ -282,6 +312,9 @@ end
 function Squad:make(record)
   local kind, why = problem(record)
   if kind then return nil, kind, why end
+  if not record.answers and not self.job.unlabelled then
+    return nil, "unlabelled", "no \"answers\"; a question that has none says \"answers\": []"
+  end
   local ids, places = context_of(self, record.context)
   local texts, first, last = answers_of(record, places)
   if not texts then return nil, first, last end

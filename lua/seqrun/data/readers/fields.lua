@@ -1,0 +1,71 @@
+-- fields.lua - values of JSON as what a field may hold: a text, a list of texts, or either.
+--
+-- Lists that come out of here have no holes; numbers and booleans become texts, as a table would have them.
+
+local json = require("seqrun.core.json")
+
+local fields = {}
+
+---"text", "texts" or "either", for each role whose reader does not say.
+fields.USUAL = { text = "text", pair = "text", id = "text", label = "either", choices = "texts" }
+
+local LIST = getmetatable(json.array {})
+
+local function is_list(value) return type(value) == "table" and getmetatable(value) == LIST end
+
+---What a value is, for messages.
+local function shown(value)
+  if value == json.null then return "null" end
+  if type(value) ~= "table" then return "a " .. type(value) end
+  return is_list(value) and "a list" or "an object"
+end
+
+---The shortest decimal number that reads as x.
+local function decimal(x)
+  for digits = 14, 16 do
+    local text = ("%%.%dg"):format(digits):format(x)
+    if tonumber(text) == x then return text end
+  end
+  return ("%.17g"):format(x)
+end
+
+---A text, a number or a boolean as a text; nil for others.
+---@param value any
+---@return string?
+function fields.text(value)
+  if type(value) == "string" then return value end
+  if type(value) == "boolean" or math.type(value) == "integer" then return tostring(value) end
+  if type(value) == "number" then return decimal(value) end
+end
+
+---The items of a list as texts; or nil and why.
+local function texts(value, key)
+  local list = {}
+  for i, one in ipairs(value) do
+    list[i] = fields.text(one)
+    if not list[i] then return nil, ("item %d of '%s' is %s; expected a text or a number"):format(i, key, shown(one)) end
+  end
+  return list
+end
+
+---@param value any of json.decode, not nil
+---@param wanted "text"|"texts"|"either"|"filled" filled: either, and null in a list is left out
+---@param key string its name, for the message
+---@return string|string[]|nil
+---@return string? why
+function fields.read(value, wanted, key)
+  if is_list(value) and wanted ~= "text" then
+    if wanted ~= "filled" then return texts(value, key) end
+    local filled = {}
+    for _, one in ipairs(value) do
+      if one ~= json.null then filled[#filled + 1] = one end
+    end
+    return texts(filled, key)
+  end
+  local text = wanted ~= "texts" and fields.text(value)
+  if text then return text end
+  return nil, ("'%s' is %s; expected %s"):format(key, shown(value), wanted == "texts" and "a list of texts"
+    or wanted == "text" and "a text or a number" or "a text, a number or a list of them")
+end
+
+return fields
