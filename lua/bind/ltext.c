@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <utf8proc.h>
 
 #include "core/text/answer.h"
 #include "lua/bind/lcheck.h"
@@ -114,6 +115,22 @@ static int text_answer(lua_State *L) {
     return 1;
 }
 
+/* fold(s: string) -> string
+ * A text as it is compared where looks decide: NFKC, case folded, without code points that have no width. */
+static int text_fold(lua_State *L) {
+    static const utf8proc_option_t how =
+        UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT | UTF8PROC_CASEFOLD | UTF8PROC_IGNORE;
+    size_t size;
+    const utf8proc_uint8_t *bytes = (const utf8proc_uint8_t *)luaL_checklstring(L, 1, &size);
+    utf8proc_ssize_t count = utf8proc_decompose(bytes, (utf8proc_ssize_t)size, NULL, 0, how);
+    if (count < 0) return lua_settop(L, 1), 1; /* not UTF-8 */
+    utf8proc_int32_t *points = lua_newuserdatauv(L, ((size_t)count + 1) * sizeof *points, 0);
+    count = utf8proc_decompose(bytes, (utf8proc_ssize_t)size, points, count, how);
+    count = utf8proc_reencode(points, count, how);
+    lua_pushlstring(L, (const char *)points, count > 0 ? (size_t)count : 0);
+    return 1;
+}
+
 /* ---- the module ------------------------------------------------------------------------------ */
 
 static const luaL_Reg vocab_methods[] = {
@@ -128,10 +145,8 @@ static const luaL_Reg vocab_methods[] = {
 };
 
 static const luaL_Reg functions[] = {
-    {"answer", text_answer},
-    {"vocab", text_vocab},
-    {"parse_vocab", text_parse_vocab},
-    {NULL, NULL},
+    {"answer", text_answer},           {"fold", text_fold}, {"vocab", text_vocab},
+    {"parse_vocab", text_parse_vocab}, {NULL, NULL},
 };
 
 /* @class seqrun.core.text

@@ -22,7 +22,8 @@ end
 
 describe("values of JSON", function()
   it("are texts where they are numbers or booleans, in the fewest digits", function()
-    local lines = '{"text":3.14,"label":1}\n{"text":true,"label":2.0}\n{"text":0.1,"label":2}\n{"text":1e300,"label":1}\n'
+    local lines = '{"text":3.14,"label":1}\n{"text":true,"label":2.0}\n{"text":0.1,"label":2}\n'
+      .. '{"text":1e300,"label":1}\n'
     local set = reads("n.jsonl", lines, { task = "classify" })
     assert.same({ "3.14", "true", "0.1", "1e+300" }, column(set, "text"))
     assert.same({ 0, 1, 1, 0 }, column(set, "label"))
@@ -33,7 +34,8 @@ describe("values of JSON", function()
       refuses("t.jsonl", '{"text":"a","label":"x"}\n{"text":"b","label":' .. value .. "}\n", { task = "classify" },
         "^t.jsonl:2: 'label' is " .. what .. "; expected a text or a number; correct the file")
     end
-    refuses("t.jsonl", '{"text":["a"],"label":"x"}\n', { task = "regress" }, "^t.jsonl:1: 'text' is a list; expected a te")
+    refuses("t.jsonl", '{"text":["a"],"label":"x"}\n', { task = "regress" },
+      "^t.jsonl:1: 'text' is a list; expected a te")
     refuses("t.jsonl", '{"text":"a","label":[1,2]}\n', { task = "regress" },
       "^t.jsonl:1: columns.label is a list of 2 numbers; name as many columns")
     refuses("t.jsonl", '{"text":"a","choices":"b","label":0}\n', { task = "choice" },
@@ -46,7 +48,8 @@ describe("values of JSON", function()
         multilabel = '{"text":"a","label":["x",%s,"y"]}', choice = '{"text":"a","choices":["x",%s,"y"],"label":0}',
         tokens = '{"tokens":["a","rain","was"],"tags":["x",%s,"y"]}',
       } do
-        refuses("l.jsonl", line:format(item), { task = task }, "^l.jsonl:1: item 2 of '%a+' is " .. what .. "; expected")
+        refuses("l.jsonl", line:format(item), { task = task },
+          "^l.jsonl:1: item 2 of '%a+' is " .. what .. "; expected")
       end
       refuses("w.jsonl", ('{"tokens":["a",%s],"tags":["x","y"]}'):format(item), { task = "tokens" },
         "^w.jsonl:1: item 2 of 'tokens' is " .. what)
@@ -74,13 +77,120 @@ describe("questions", function()
 
   it("are refused without answers, and where the file holds something else", function()
     local options = { task = "squad" }
-    refuses("q.json", squad { id = "a", question = "who?" }, options, '^q.json: question a: no "answers"; a question that')
+    refuses("q.json", squad { id = "a", question = "who?" }, options,
+      '^q.json: question a: no "answers"; a question that')
     refuses("q.json", squad { id = "a", question = "who?", answers = json.null }, options, '"answers" is not a list')
     refuses("q.json", squad { id = "a", question = "who?", answers = { text = { "Emma" }, answer_start = { 0, 9 } } },
       options, '"answers" needs as many items of answer_start as of text')
     refuses("q.json", squad(json.null), options, '^q.json: paragraph 2 behind question 0 has no list "qas"')
     refuses("q.json", squad { 5 }:gsub("%[%[5%]%]", "[5]"), options, "^q.json: question number 1: it is not an object")
   end)
+end)
+
+describe("lists", function()
+  local function labels_of(set)
+    local rows = column(set, "labels")
+    return set:labels(), rows
+  end
+
+  it("of 0 and 1 are labels by their place, if all have one length", function()
+    local rows = '{"text":"a","label":[1,0,0]}\n{"text":"b","label":[0,1,1]}\n'
+    local set, report = reads("h.jsonl", rows, { task = "multilabel" })
+    local names, values = labels_of(set)
+    assert.same({ { "label_0", "label_1", "label_2" }, { { 1, 0, 0 }, { 0, 1, 1 } } }, { names, values })
+    assert.equal("labels are lists of 0 and 1: label_0 to label_2; data.labels names them", report.notes[1])
+    set = reads("h.jsonl", rows, { task = "multilabel", labels = { "x", "y", "z" } })
+    assert.same({ { 1, 0, 0 }, { 0, 1, 1 } }, column(set, "labels"))
+    refuses("h.jsonl", rows, { task = "multilabel", labels = { "x", "y" } },
+      "^h.jsonl:1: a list of 3 numbers for 2 labels, x, y")
+    set = reads("h.csv", 'text,label\na,"[1 0]"\nb,"[0, 1]"\n', { task = "multilabel" })
+    assert.same({ { 1, 0 }, { 0, 1 } }, column(set, "labels"))
+    refuses("h.csv", "text,label\na,1\nb,0\n", { task = "multilabel" },
+      "^h.csv:2: the labels are 0 and 1; name a column of them for each label, columns.label=%[a,b%], or train with")
+  end)
+
+  it("as Python and JSON write them are lists in the cells of a table", function()
+    local cells = { [=["['x', 'y']"]=], '"[""y""]"', "[]", [=["['x' 'it\'s']"]=] }
+    local rows = { "text,label" }
+    for i, cell in ipairs(cells) do rows[i + 1] = "a," .. cell end
+    local names, values = labels_of(reads("p.csv", table.concat(rows, "\n"), { task = "multilabel" }))
+    assert.same({ "it's", "x", "y" }, names)
+    assert.same({ { 0, 1, 1 }, { 0, 0, 1 }, { 0, 0, 0 }, { 1, 1, 0 } }, values)
+    local questions = "text,choices,label\na,\"['rain', 'yes']\",1\na,\"['no', 'day']\",0\n"
+    local set = reads("p.csv", questions, { task = "choice" })
+    assert.equal(4, set:info().examples)
+    for _, cell in ipairs { "[a]", "['a'", "['a'b]", "[1 2 x]" } do
+      assert.is_nil(require("seqrun.data.readers.fields").listed(cell))
+    end
+    refuses("p.csv", "text,label\na,\"['x']\"\nb,\"['y']\"\n", { task = "classify" },
+      "^p.csv:2: the label '%['x'%]' is a list; train with task=multilabel")
+  end)
+end)
+
+describe("labels and headers", function()
+  it("that look alike are warned of", function()
+    for _, pair in ipairs {
+      { "caf\u{e9}", "cafe\u{301}" }, { "x y", "x\u{a0}y" }, { "x", "x\u{200b}" }, { "1", "1.0" },
+    } do
+      local text = ("text,label\na,%s\nb,%s\na,z\nb,z\n"):format(pair[1], pair[2])
+      local _, report = reads("u.csv", text, { task = "classify" })
+      assert.matches("^warning: .* are two classes; write them alike if they are one$",
+        table.concat(report.notes, "\n"):match("[^\n]*$"))
+    end
+    local _, report = reads("u.csv", "text,label\na,C\nb,C++\n", { task = "classify" })
+    assert.same({}, report.notes)
+    _, report = reads("u.conll", "rain B-PER\nwas b-per\n", { task = "tokens" })
+    assert.matches("'b%-per' %(.*u.conll:1%) and 'B%-PER' are two classes", report.notes[1])
+  end)
+
+  it("the header may not come again", function()
+    refuses("r.csv", "text,label\na,x\ntext,label\nb,y\n", { task = "classify" }, "^r.csv:3: the header once more")
+    local _, report = reads("r.csv", "text,label\na,x\ntext,label\nb,y\n", { task = "classify", bad = "skip" })
+    assert.same({ 2, 1 }, { report.rows, report.counts.header })
+  end)
+end)
+
+describe("CoNLL", function()
+  it("has words with whole ids only, and sentences between lines that hold tabs", function()
+    local function row(id, word, tag) return ("%s\t%s\t_\t%s\t_\t_\t_\t_\t_\t_\n"):format(id, word, tag) end
+    local text = row("1-2", "du", "_") .. row("1", "de", "ADP") .. row("2", "le", "DET") .. row("2.1", "was", "_")
+    local set = reads("c.conll", text, { task = "tokens", columns = { text = 2, label = 4 } })
+    assert.same({ "de le" }, column(set, "text"))
+    set = reads("b.conll", "emma\tx\n\t\nrain\ty\n", { task = "tokens" })
+    assert.same({ "emma", "rain" }, column(set, "text"))
+  end)
+
+  it("has a word and its tag in different columns", function()
+    refuses("o.conll", "emma\nrain\n\nday\n", { task = "tokens" },
+      "^o.conll:1: the word and its tag are both column 1")
+  end)
+end)
+
+it("spans of BILOU and BMES are those of IOBES", function()
+  local score = require("seqrun.scores").spans
+  for _, letters in ipairs { "BILOU", "BMEOS" } do
+    local b, i, e, o, s = letters:match("(.)(.)(.)(.)(.)")
+    local gold = { b .. "-PER", i .. "-PER", e .. "-PER", o, s .. "-LOC", o }
+    local found = score({ gold }, { { gold[1], gold[2], gold[3], o, o, o } })
+    assert.near(2 / 3, found.f1, 1e-12)
+    assert.same({ 1, 1 }, { found.types.PER.count, found.types.LOC.count })
+  end
+end)
+
+it("a data set made for another task is refused", function()
+  local sr = require("seqrun")
+  local function files(task, path) return sr.data.files { task = task, train = path, vocab = lab.vocab } end
+  local path = lab.folder .. "/classes.sqr"
+  local rows = put("s.csv", "text,label\na,0\nb,1\n")
+  assert(sr.data.read { task = "classify", files = rows, out = path, vocab = lab.vocab })
+  assert(files("classify", path))
+  assert(files("pair", path)) -- which has the reader of classify
+  none("data", "was made for task=classify, not for task=regress", files("regress", path))
+  local own = lab.folder .. "/own.sqr"
+  assert(sr.data.write {
+    out = own, vocab = lab.vocab, columns = { label = { type = "i32" } }, examples = { { text = "a", label = 1 } },
+  })
+  none("data", "its column 'label' has values of type i32, but task=regress reads numbers", files("regress", own))
 end)
 
 it("YAML may begin with a byte order mark", function()

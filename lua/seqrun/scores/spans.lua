@@ -1,7 +1,7 @@
 -- spans.lua - F1 of labelled spans in sequences of tags (B-PER I-PER O): a span counts if its type and both ends match.
 --
--- Tags of the schemes IOB1, IOB2, IOE and IOBES, by the rules of conlleval, seqeval's default: an I-X after O or after
--- another type starts a span.
+-- Tags of the schemes IOB1, IOB2, IOE, IOBES, BILOU and BMES, by the rules of conlleval, seqeval's default: an I-X
+-- after O or after another type starts a span.
 --
 -- Source: Tjong Kim Sang and De Meulder 2003, arXiv:cs/0306050.
 
@@ -9,10 +9,13 @@ local check = require("seqrun.base.check")
 
 local spans = {}
 
+---The letters of BILOU and BMES in those of IOBES.
+local LETTERS = { L = "E", U = "S", M = "I" }
+
 ---Letter and type of a tag; a tag without such a letter is the type alone.
 local function split(tag)
-  local letter, kind = tag:match("^([BIES])%-(.+)$")
-  if letter then return letter, kind end
+  local letter, kind = tag:match("^([BIESLUM])%-(.+)$")
+  if letter then return LETTERS[letter] or letter, kind end
   if tag:find("^[BIESO]$") then return tag, "_" end
   return "I", tag
 end

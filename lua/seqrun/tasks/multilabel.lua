@@ -51,7 +51,26 @@ local function names_in(self, value)
   return names
 end
 
+---Whether a list is a 0 or 1 for each label, not names of labels.
+local function is_hot(list)
+  if type(list) ~= "table" or #list < 2 then return false end
+  for _, one in ipairs(list) do
+    if one ~= "0" and one ~= "1" then return false end
+  end
+  return true
+end
+
+---A map of label_0, label_1 ... where every row is such a list, and all have one length.
+local function map_of_hot(self)
+  local names = {}
+  for i = 1, self.hot do names[i] = ("label_%d"):format(i - 1) end
+  return labels.map(names)
+end
+
 function Reader:survey(record)
+  local size = is_hot(record.label) and #record.label
+  if self.hot == nil then self.hot = size end
+  self.hot = self.hot == size and size
   self.counted = self.counted or labels.survey()
   for _, name in ipairs(names_in(self, record.label)) do self.counted:add(name, record) end
   self.counted.rows = self.counted.rows + 1
@@ -60,6 +79,14 @@ end
 function Reader:surveyed()
   if not self.counted then return nil, "the file has no rows" end
   if #self.counted.names == 0 then return nil, "no row has a label; set columns.label" end
+  if self.hot then
+    self.map, self.counted = map_of_hot(self), nil
+    return true
+  end
+  if #self.counted.names == 2 and self.counted.counts["0"] and self.counted.counts["1"] then
+    return nil, ("%s: the labels are 0 and 1; name a column of them for each label, columns.label=[a,b], or train with "
+      .. "task=classify"):format(self.counted.first["1"])
+  end
   local message
   self.map, message = self.counted:map(self.job.options.columns.header)
   return self.map and true, message
@@ -76,6 +103,9 @@ end
 
 function Reader:notes()
   local notes = self.counted and self.counted:notes() or {}
+  if self.hot then
+    notes[1] = ("labels are lists of 0 and 1: label_0 to label_%d; data.labels names them"):format(self.hot - 1)
+  end
   local name, part, mark = joined(self.counted or { names = {} })
   if name then
     local format = "warning: '%s' is a class beside '%s'; if '%s' separates labels, set data.separator='%s'"
@@ -86,17 +116,6 @@ end
 
 function Reader:shape() self.columns.labels = { type = "f32", size = #self.map.names, unlabelled = true } end
 
-local function from_names(self, record)
-  local row = {}
-  for i = 1, #self.map.names do row[i] = 0 end
-  for _, name in ipairs(names_in(self, record.label)) do
-    local id, kind, why = labels.id_of(self.map, name)
-    if not id then return nil, kind, why end
-    row[id + 1] = 1
-  end
-  return row
-end
-
 local function from_cells(self, record)
   local row = {}
   for i, name in ipairs(self.map.names) do
@@ -105,6 +124,22 @@ local function from_cells(self, record)
       return nil, "number", ("column '%s' is '%s', not 0 or 1"):format(one_line(name), one_line(record.label[i] or ""))
     end
     row[i] = x
+  end
+  return row
+end
+
+local function from_names(self, record)
+  local row, first = {}, self.map.names[1]
+  if is_hot(record.label) and first ~= "0" and first ~= "1" then
+    if #record.label == #self.map.names then return from_cells(self, record) end
+    return nil, "type", ("a list of %d numbers for %d labels, %s"):format(#record.label, #self.map.names,
+      labels.list(self.map.names))
+  end
+  for i = 1, #self.map.names do row[i] = 0 end
+  for _, name in ipairs(names_in(self, record.label)) do
+    local id, kind, why = labels.id_of(self.map, name)
+    if not id then return nil, kind, why end
+    row[id + 1] = 1
   end
   return row
 end

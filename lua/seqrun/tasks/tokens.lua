@@ -43,12 +43,28 @@ local function spoil(sentence, kind, line, why, ...)
   if not sentence.wrong then sentence.wrong, sentence.why, sentence.line = kind, why:format(...), line end
 end
 
+---Whether the cells of a row are empty: a blank line that holds tabs.
+local function is_blank(cells, count)
+  for i = 1, count do
+    if cells[i]:find("%S") then return false end
+  end
+  return true
+end
+
+---CoNLL-U has ten columns; a row numbered 3-4 repeats words of the following rows, and one numbered 5.1 is not in the
+---text.
+local function is_no_word(cells, count) return count == 10 and cells[1]:find("^%d+[-.]%d+$") ~= nil end
+
 ---Adds a row to the sentence, or makes the sentence useless.
 local function add_row(self, sentence, count, line)
   local columns, cells = self.options.columns, self.cells
   self.count = self.count or count
   local word, tag = place(columns.text, 1, count), place(columns.label, self.count, count)
   sentence.line = sentence.line or line
+  if word and word == tag and self.options.optional.label ~= true then
+    return spoil(sentence, "ragged", line, "the word and its tag are both column %d; CoNLL files have a word and a tag "
+      .. "in each line", word)
+  end
   if count ~= self.count or not word or not tag and not self.options.optional.label then
     return spoil(sentence, "ragged", line, "%s instead of %d", counted(count, "column"), self.count)
   end
@@ -67,10 +83,11 @@ local function read_sentence(self)
       self.rows = nil
       return sentence
     end
+    if count > 0 and not wrong and is_blank(self.cells, count) then count = 0 end
     if count == 0 and sentence.line then return sentence end
     if wrong then
       spoil(sentence, "unreadable", line, "column %d: %s", column, wrong)
-    elseif count > 0 and self.cells[1] ~= "-DOCSTART-" and
+    elseif count > 0 and self.cells[1] ~= "-DOCSTART-" and not is_no_word(self.cells, count) and
       not (not sentence.line and is_comment(self.cells, count, self.count)) then
       add_row(self, sentence, count, line)
     end
@@ -186,9 +203,12 @@ function Words:make(record)
 end
 
 function Words:notes()
-  if self.dropped == 0 then return {} end
-  return { self.dropped == 1 and "1 word has no tokens, so its label is not used"
-    or ("%d words have no tokens, so their labels are not used"):format(self.dropped) }
+  local notes = self.counted and self.counted:look_alikes() or {}
+  if self.dropped > 0 then
+    notes[#notes + 1] = self.dropped == 1 and "1 word has no tokens, so its label is not used"
+      or ("%d words have no tokens, so their labels are not used"):format(self.dropped)
+  end
+  return notes
 end
 
 -- ---- scores ---------------------------------------------------------------------------------------

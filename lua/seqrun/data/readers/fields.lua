@@ -38,12 +38,40 @@ function fields.text(value)
   if type(value) == "number" then return decimal(value) end
 end
 
+---The items of a list written as text, as Python prints and JSON writes it: "['a', 'b']", "[1, 0]"; nil if it is none.
+---@param text string
+---@return string[]?
+function fields.listed(text)
+  local inside, list, at = text:match("^%s*%[(.*)%]%s*$"), {}, 1
+  if not inside then return nil end
+  while inside:find("%S", at) do
+    local quote, from = inside:match("^%s*([\"'])()", at)
+    local item, after
+    if quote then
+      local to = from
+      while inside:sub(to, to) ~= quote do
+        if to > #inside then return nil end
+        to = to + (inside:sub(to, to) == "\\" and 2 or 1)
+      end
+      item, after = inside:sub(from, to - 1):gsub("\\(.)", "%1"), to + 1
+    else
+      item, after = inside:match("^%s*([%d.eE+-]+)()", at)
+    end
+    local following = after and inside:match("^%s*,?()", after)
+    if not item or following == after and after <= #inside then return nil end
+    list[#list + 1], at = item, following
+  end
+  return list
+end
+
 ---The items of a list as texts; or nil and why.
 local function texts(value, key)
   local list = {}
   for i, one in ipairs(value) do
     list[i] = fields.text(one)
-    if not list[i] then return nil, ("item %d of '%s' is %s; expected a text or a number"):format(i, key, shown(one)) end
+    if not list[i] then
+      return nil, ("item %d of '%s' is %s; expected a text or a number"):format(i, key, shown(one))
+    end
   end
   return list
 end

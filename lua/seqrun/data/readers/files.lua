@@ -12,6 +12,7 @@ local corpus = require("seqrun.data.dataset.corpus")
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
+local kinds = require("seqrun.base.kinds")
 local packed = require("seqrun.base.packed")
 local readers = require("seqrun.data.readers")
 local stored = require("seqrun.text.stored")
@@ -19,7 +20,7 @@ local sys = require("seqrun.core.sys")
 local training = require("seqrun.tensor.training")
 
 ---Raised when the same files and options give another data set.
-local VERSION = 2
+local VERSION = 3
 
 ---@class seqrun.FilesOptions
 ---@field task string
@@ -125,11 +126,36 @@ local function check_labels(set, wanted)
   end
 end
 
+---Whether a data set of another task holds what this one reads: the tasks share their reader.
+local function is_alike(task, options)
+  local other = kinds.get(task)
+  return task == options.task or other and other.reader.new == options.reader.new
+end
+
+---Why the columns of a data set that does not say its task are not those of this one.
+local function check_columns(set, options)
+  local kind = kinds.get(options.task)
+  for _, known in ipairs(kind and kind.column and set:columns() or {}) do
+    local wanted = kind.classes and "i32" or "f32"
+    if known.name == kind.column and known.type ~= wanted then
+      return ("%s: its column '%s' has values of type %s, but task=%s reads %s; write it with the columns of "
+        .. "that task, or choose the task that it was made for"):format(set:info().path, known.name, known.type, options.task,
+        kind.classes and "classes (i32)" or "numbers (f32)")
+    end
+  end
+end
+
 ---Why a data set cannot be read as examples of a task.
-local function check_examples(set)
-  if set:info().examples then return nil end
-  return ("%s is a data set of text, without examples and labels; give labelled files, or a data set of "
-    .. "prepare_labelled.lua or sr.data.write"):format(set:info().path)
+local function check_examples(set, options)
+  local path, task = set:info().path, set:meta().task
+  if not set:info().examples then
+    return ("%s is a data set of text, without examples and labels; give labelled files, or a data set of "
+      .. "prepare_labelled.lua or sr.data.write"):format(path)
+  end
+  if not task then return check_columns(set, options) end
+  if is_alike(task, options) then return nil end
+  return ("%s was made for task=%s, not for task=%s, whose examples are others; make it again from its files with "
+    .. "task=%s"):format(path, task, options.task, options.task)
 end
 
 ---Opens the data set of some files, or a .sqr.
@@ -138,7 +164,7 @@ local function open_set(options, files, labels)
   if list[1]:find("%.sqr$") then
     if #list > 1 then return nil, ("%s: give one data set, or text files"):format(list[1]), "config" end
     local set, message, code = corpus.open(list[1], { held = 0, vocab = options.vocab })
-    local wrong = set and (check_examples(set) or check_labels(set, labels))
+    local wrong = set and (check_examples(set, options) or check_labels(set, labels))
     if wrong then return nil, wrong, "data" end
     return set, message, code
   end

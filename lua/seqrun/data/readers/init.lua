@@ -173,7 +173,8 @@ local Stream = {}
 Stream.__index = Stream
 
 local function add_problem(self, record, kind, why)
-  local place = self.options.reader.questions and ("%s: question %s"):format(record.file, shown(record.id or ("number %d"):format(record.line)))
+  local name = record.id or ("number %d"):format(record.line)
+  local place = self.options.reader.questions and ("%s: question %s"):format(record.file, shown(name))
     or ("%s:%d"):format(record.file, record.line)
   self.problems:add(kind, place, "%s", why)
 end

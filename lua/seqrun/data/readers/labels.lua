@@ -2,6 +2,8 @@
 --
 -- A map made from files has its names sorted: as numbers if all are integers, else by bytes.
 
+local core_text = require("seqrun.core.text")
+local fields = require("seqrun.data.readers.fields")
 local shown = require("seqrun.base.one_line")
 
 local labels = {}
@@ -110,6 +112,11 @@ function Survey:map(header)
     return nil, ("%s: all rows have the label '%s'; a classifier needs at least two classes"):format(
       self.first[names[1]], shown(names[1]))
   end
+  local list = fields.listed(names[1])
+  if list and #list > 0 and not tonumber(list[1]) then
+    return nil, ("%s: the label '%s' is a list; train with task=multilabel"):format(self.first[names[1]],
+      shown(names[1]))
+  end
   local value = fraction(names)
   if value then
     return nil, ("%s: the labels are numbers such as %s; train a regression on them, or use names for classes"):format(
@@ -135,13 +142,19 @@ function labels.list(names, counts)
   return #names > 10 and ("%s and %d more"):format(text, #names - 10) or text
 end
 
----Names that differ only in case, spaces or the like from an earlier one: { earlier, name }.  "A" and "A-" do not, nor
+---A name without what one does not see or mean: case, spaces, normal forms, decimals of 0.  "A" and "A-" stay two, as
 ---do "C" and "C++".
+local function plain_of(name)
+  if tonumber(name) then return ("%.17g"):format(tonumber(name)) end
+  return (core_text.fold(name):gsub("[%s_.,:;'\"]", ""):gsub("(%w)%-%f[%w]", "%1"))
+end
+
+---Names that look like an earlier one: { earlier, name }.
 local function look_alikes(names)
   local seen, list = {}, {}
   for _, name in ipairs(names) do
-    local plain = name:lower():gsub("[%s_.,:;'\"]", ""):gsub("(%w)%-%f[%w]", "%1")
-    if plain ~= "" and seen[plain] and name:find("%a") then list[#list + 1] = { seen[plain], name } end
+    local plain = plain_of(name)
+    if plain ~= "" and seen[plain] then list[#list + 1] = { seen[plain], name } end
     seen[plain] = seen[plain] or name
   end
   return list
@@ -168,14 +181,21 @@ end
 ---@return string
 function Survey:text() return labels.list(self.names, self.counts) end
 
----What is odd about the names that were counted.
+---Warnings of names that look alike.
 ---@return string[]
-function Survey:notes()
+function Survey:look_alikes()
   local notes = {}
   for _, pair in ipairs(look_alikes(self.names)) do
     notes[#notes + 1] = ("warning: '%s' (%s) and '%s' are two classes; write them alike if they are one"):format(
       shown(pair[2]), self.first[pair[2]], shown(pair[1]))
   end
+  return notes
+end
+
+---What is odd about the names that were counted.
+---@return string[]
+function Survey:notes()
+  local notes = self:look_alikes()
   if #self.names > FEW and #self.names > self.rows / 2 then
     notes[#notes + 1] = ("warning: %d classes in %d rows, so most occur once; columns.label may name another column")
       :format(#self.names, self.rows)

@@ -6,6 +6,7 @@ local text = require("seqrun.base.format")
 local KINDS = {
   ragged = "rows with another number of columns",
   unreadable = "rows that cannot be read",
+  header = "headers among the rows",
   missing = "rows without a column",
   type = "values of another type",
   empty = "empty texts",
@@ -16,8 +17,8 @@ local KINDS = {
   mismatch = "answers that are not in their context",
 }
 
-local ORDER = { "ragged", "unreadable", "missing", "type", "empty", "unlabelled", "unknown", "number", "duplicate",
-  "mismatch" }
+local ORDER = { "ragged", "header", "unreadable", "missing", "type", "empty", "unlabelled", "unknown", "number",
+  "duplicate", "mismatch" }
 
 ---@class seqrun.readers.Problems
 ---@field total integer

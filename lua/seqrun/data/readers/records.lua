@@ -59,26 +59,38 @@ local function bad(record, wrong, why, ...)
   return record
 end
 
----Copies what `found` names, cells or keys, into the record.
-local function fill(record, values, found)
-  for role, at in pairs(found) do
+---Copies what `found` names into the record.
+local function fill(self, record, cells)
+  for role, at in pairs(self.found) do
     if type(at) == "table" then
       local list = {}
-      for i, one in ipairs(at) do list[i] = values[one] end
+      for i, one in ipairs(at) do list[i] = cells[one] end
       record[role] = list
     else
-      record[role] = values[at]
+      local holds_list = (self.fields[role] or fields.USUAL[role]) ~= "text"
+      record[role] = holds_list and cells[at] and fields.listed(cells[at]) or cells[at]
     end
   end
   return record
 end
 
+---Whether a row is the header once more, as in files that were joined.
+local function is_header(self, count)
+  for i = 1, count do
+    if self.cells[i] ~= self.names[i] then return false end
+  end
+  return count > 1
+end
+
 local function cells_to_record(self, count)
   local record = self.record
+  if self.names and is_header(self, count) then
+    return bad(record, "header", "the header once more, as in files that were joined; remove the line")
+  end
   if count ~= self.count then
     return bad(record, "ragged", "%s instead of %d", counted(count, "column"), self.count)
   end
-  return fill(record, self.cells, self.found)
+  return fill(self, record, self.cells)
 end
 
 local function keys_of(object)
@@ -171,7 +183,7 @@ local function start_table(self, path)
   self.count = count
   self.found, message = columns.find(given, names, count, self.optional, delimiter_hint(self.cells))
   if not self.found then return nil, ("%s%s%s"):format(path, message:find("^:") and "" or " ", message), "data" end
-  self.headless = not header
+  self.headless, self.names = not header, names
   if self.headless then self.pending = { count, line, path, wrong, column } end
   return true
 end
