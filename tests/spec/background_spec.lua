@@ -162,7 +162,14 @@ describe("a run that saves in the background", function()
     program.write(dir, "own.yaml", sr.must(sys.read_file("recipes/pretrain.yaml")))
     return program.run(words)
   end
-  local FULL = '  if step == 4 or step == 8 then dofile("tests/support/fault.lua").storage(1, "ENOSPC", "mkdir") end'
+  ---The disk is full for the checkpoint of step 4, which must have come so far before the second fault is set, and 8.
+  local FULL = [[
+  if step == 4 or step == 8 then
+    local fault = dofile("tests/support/fault.lua")
+    while step == 8 and fault.storage_calls() == 0 do end
+    fault.storage(1, "ENOSPC", "mkdir")
+  end
+]]
 
   it("writes the same checkpoints as one that waits", function()
     assert.equal(0, (run("", "--max-steps", "6")))
