@@ -102,7 +102,7 @@ describe("a prediction", function()
     end
     local unanswered = predictor("squad", { null_threshold = -1e9 }):one { question = "the", context = text(9, 1) }
     assert.same({ "", nil }, { unanswered.answer, unanswered.first })
-    assert.equal("", answer:one({ question = "the", context = "" }).answer)
+    assert.equal("the context is empty", answer:one({ question = "the", context = "" }).error) -- as in training
   end)
 
   it("of an answer may list the best ones, each once, with their probabilities", function()
@@ -268,6 +268,30 @@ describe("the command", function()
     os.remove(target)
     refuses(3, "1 line could not be used: .*dev.json:1: the question is empty; nothing is written", program.run(words))
     assert.is_nil(io.open(target))
+  end)
+
+  it("predict reads words with tags as training does, whatever their file is called, and refuses others", function()
+    local tagger = task_model.save(dir .. "/tags", task_model.new(KINDS.tokens.head))
+    local wanted = program.ok({ "predict", tagger }, { input = "the it\n" })
+    for _, name in ipairs { "w.conll", "w.txt", "w.tsv" } do
+      local file = program.write(dir, name, "the\tO\nit\tB-X\n\n")
+      assert.equal(wanted, (program.ok { "predict", tagger, file }), name)
+    end
+    local lines = program.write(dir, "w.txt", "the it\n") -- no tags
+    assert.equal(wanted, (program.ok { "predict", tagger, lines }))
+    for name, way in pairs {
+      ["a.json"] = "write an object per line", ["a.sqr"] = "give the files", ["a.parquet"] = "convert it to",
+      ["a.conll"] = "convert it to",
+    } do
+      for _, command in ipairs { "predict", "encode" } do
+        local message = name .. ": no lines of text, by its name; " .. way
+        refuses(2, message, program.run { command, path, dir .. "/" .. name })
+      end
+    end
+    program.write(dir, "a.ndjson", '{"text":"the"}\n')
+    assert.equal("string", type(program.json({ "predict", path, dir .. "/a.ndjson" }).label))
+    local _, _, err = program.run({ "predict", path, "data.max_lenn=4" }, { input = "the" })
+    assert.matches("unknown key 'max_lenn'", err)
   end)
 
   it("predict uses the head that is named, of a checkpoint with several", function()

@@ -3,15 +3,13 @@
 local answers_file = require("seqrun.predict.answers_file")
 local converters = require("seqrun.config.converters")
 local failure = require("seqrun.base.failure")
-local input = require("seqrun.predict.input")
 local json = require("seqrun.core.json")
 local kinds = require("seqrun.base.kinds")
 local predict = require("seqrun.predict")
-local questions = require("seqrun.predict.questions")
 local run_config = require("seqrun.predict.run_config")
 local same_file = require("seqrun.base.same_file")
+local source = require("seqrun.predict.source")
 local submission = require("seqrun.predict.submission")
-local tables = require("seqrun.predict.tables")
 local verb = require("seqrun.predict.verb")
 
 local command = { summary = "label lines of text with a fine-tuned model: one JSON object per line" }
@@ -25,13 +23,13 @@ end
 function command.define(cmd)
   cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory")
   cmd:argument("files", "the input, and KEY=VALUE to name its columns; default: standard input"):args("*")
-  cmd:option("--format", "lines, tsv (fields), csv or jsonl (objects); default: by the name of the file, or lines")
-    :choices { "lines", "tsv", "csv", "jsonl" }
+  cmd:option("--format", "lines, tsv (fields), csv, jsonl (objects), conll or squad; default: as the run, by the name "
+    .. "of the file, or lines"):choices { "lines", "tsv", "csv", "jsonl", "conll", "squad" }
   cmd:flag("--pair", "lines are pairs: TEXT<TAB>PAIR; as --format tsv")
   cmd:option("--head", "of a model with several heads, the one to use; default: the first"):argname("NAME")
   cmd:flag("--text", "repeat the input in the output")
-  cmd:option("--stride", "question answering: tokens between the starts of windows of a long context"):argname("N")
-    :convert(converters.whole(1, 65535)):default("128")
+  cmd:option("--stride", "question answering: tokens between the starts of windows of a long context; default: as "
+    .. "the run, 128"):argname("N"):convert(converters.whole(1, 65535))
   cmd:option("--null-threshold", "question answering: answer nothing if the null score exceeds the best by this; "
     .. "1e9: always answer, as in SQuAD 1.1")
     :argname("X"):convert(number):default("0")
@@ -60,45 +58,6 @@ local function head_of(args, model)
   if not args.head or model:head(args.head) then return args.head end
   local names = model:loss_names()
   failure.raise("config", "the model has no head '%s'; it has %s", args.head, table.concat(names, ", "))
-end
-
----Says that lines are read as single texts by a model that was trained on pairs.
-local function note_pairs(facts)
-  local optional = kinds.get(facts.kind).prediction.input.optional
-  if not (optional and optional.pair) then return end
-  local cfg, own = failure.attempt(run_config.load, facts, {})
-  if own and cfg.columns and cfg.columns.pair then
-    verb.note("warning: the model was trained on pairs (columns.pair=%s), but each line is read as one text; "
-      .. "write TEXT<TAB>PAIR and pass --pair", tostring(cfg.columns.pair))
-  end
-end
-
----The items of the input.
----@return fun(): table? next
----@return userdata rows to close
----@return string[] keys
-local function open_input(args, predictor, facts)
-  local files, arguments = run_config.split(args.files)
-  local wanted = predictor.kind.input
-  local format = verb.format(args.format, files)
-  local kind = kinds.get(predictor.head.kind)
-  if kind.reader.questions and not args.format and questions.is(files[1]) then
-    local items, message, code, articles = questions.open(files)
-    return failure.must(items, message, code), articles, wanted.keys
-  end
-  if format == "lines" and not args.pair then note_pairs(facts) end
-  if format == "lines" and (args.pair or kind.prediction.fields) then format = "tsv" end
-  local columns = tables.columns(facts, kind, format, files, arguments)
-  local items, message, code, rows
-  if columns then
-    items, message, code, rows = tables.open(verb.files(files), format, columns)
-  else
-    items, message, code, rows = input.open {
-      files = verb.files(files), format = format, keys = wanted.keys, lists = wanted.lists,
-      optional = not args.pair and wanted.optional or nil, named = "columns.text=NAME",
-    }
-  end
-  return failure.must(items, message, code), rows, wanted.keys
 end
 
 ---What writes a submission, by what a task predicts.
@@ -143,18 +102,22 @@ function command.run(args)
     local text = "--submission needs one label, value or answer per row, which %s does not have"
     return nil, text:format(opened.facts.kind), "config"
   end
-  local usual = not args.max_len and run_config.max_len(opened.facts)
-  opened.max_len = usual and math.min(usual, opened.max_len) or opened.max_len
+  local files, arguments = run_config.split(args.files)
+  local usual = run_config.reading(opened.facts, arguments)
+  if not args.max_len and usual.max_len then opened.max_len = math.min(usual.max_len, opened.max_len) end
   local predictor = predict.new(opened.model, {
     tokenizer = opened.tokenizer, head = head_of(args, opened.model),
-    max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride,
+    max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride or usual.stride, query = usual.query,
     null_threshold = args.null_threshold, nbest = args.nbest,
   })
-  local items, rows, keys = open_input(args, predictor, opened.facts)
+  local items, rows = source.open {
+    facts = opened.facts, kind = kinds.get(predictor.head.kind), labels = predictor.head.labels, files = files,
+    arguments = arguments, format = args.format, pair = args.pair,
+  }
   local guard <close> = rows
   failure.must(same_file(args.submission, args.files, "--submission"))
   local out <close> = args.submission and failure.must(writer.open(args.submission)) or nil
-  local wrong, first = write_all(args, predictor, items, keys, out)
+  local wrong, first = write_all(args, predictor, items, predictor.kind.input.keys, out)
   if not wrong then return 0 end
   verb.tell_cut(predictor.counts, opened.max_len)
   if wrong > 0 then

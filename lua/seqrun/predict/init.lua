@@ -6,12 +6,14 @@
 local batches = require("seqrun.predict.batches")
 local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")
+local frames = require("seqrun.text.frames")
 local kinds = require("seqrun.base.kinds")
 local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
+local readers = require("seqrun.data.readers")
 local run_config = require("seqrun.predict.run_config")
 local stream = require("seqrun.predict.stream")
-local texts = require("seqrun.predict.texts")
+local truncate = require("seqrun.data.truncate")
 
 local predict = {}
 
@@ -22,13 +24,13 @@ local predict = {}
 local Predictor = {}
 Predictor.__index = Predictor
 require("seqrun.base.strict").seal(Predictor, "the predictor", {
-  "model", "head", "kind", "counts", "tokenizer", "max_len", "rows", "stride", "null_threshold", "longest_answer",
-  "nbest",
+  "model", "head", "kind", "counts", "tokenizer", "max_len", "rows", "stride", "query", "null_threshold",
+  "longest_answer", "nbest",
 })
 
 local OPTIONS = {
   tokenizer = true, max_len = opening.OPTIONS.max_len, head = "string", rows = { 1 }, stride = { 1 },
-  null_threshold = true, longest_answer = { 1 }, nbest = { 1 },
+  query = { 1 }, null_threshold = true, longest_answer = { 1 }, nbest = { 1 },
 }
 local OPEN_OPTIONS = opening.with {}
 for key, wanted in pairs(OPTIONS) do OPEN_OPTIONS[key] = wanted end
@@ -46,11 +48,11 @@ end
 ---A predictor of a model.
 ---
 ---  rows            tokens of a batch, 2048
----  stride, null_threshold, longest_answer   of question answering: 128, 0 and 30
+---  stride, query, null_threshold, longest_answer   of question answering: 128, 64, 0 and 30
 ---  nbest           of question answering: number of answers to list, with their probabilities
 ---@param model seqrun.Bert
 ---@param t { tokenizer: seqrun.text.Tokenizer, max_len: integer, head?: string, rows?: integer,
----  stride?: integer, null_threshold?: number, longest_answer?: integer, nbest?: integer }
+---  stride?: integer, query?: integer, null_threshold?: number, longest_answer?: integer, nbest?: integer }
 ---  head: by name; default the first that has a task
 ---@return seqrun.Predictor
 function predict.new(model, t)
@@ -80,7 +82,9 @@ local function open(path, options)
   }))
   if not facts.kind then failure.raise("data", "%s: has no task head; fine-tune it first", path) end
   opening.check_whole(facts, report)
-  own.max_len = opening.max_len(facts, own.max_len, run_config.max_len(facts))
+  local usual = run_config.reading(facts, {})
+  own.max_len = opening.max_len(facts, own.max_len, usual.max_len)
+  own.stride, own.query = own.stride or usual.stride, own.query or usual.query
   own.tokenizer = own.tokenizer or opening.tokenizer(facts)
   return predict.new(model, own)
 end
@@ -103,20 +107,47 @@ local function logits_of(self, batch)
   return self.head:logits(hidden, target, batch):to("f32"):totable()
 end
 
+local ROLES = { "text", "pair", "choices", "context" }
+
+---An item as the record of a file: the reader calls a question `text`.
+local function record_of(item, kind)
+  local record, roles = { line = item.line or 1, file_index = 1, id = item.id }, kind.roles or {}
+  for _, role in ipairs(ROLES) do record[role] = item[roles[role] or role] end
+  return record
+end
+
+---What makes the sequences of an item: the reader of the task, as in training and evaluation.
+local function builder(self)
+  local kind, tokenizer = self.kind, self.tokenizer.core
+  local frame = frames.of(tokenizer)
+  local build = readers.builder(kinds.get(self.head.kind).reader, {
+    tokenizer = tokenizer, max_len = self.max_len, stride = self.stride,
+    query = math.min(self.query or 64, self.max_len // 2, frame:room(self.max_len, true) - 1),
+  })
+  return function(item)
+    if item.wrong then return {} end
+    if kind.sequences then return kind.sequences(item, self) end -- a task of one's own
+    if kind.prepare then kind.prepare(item) end
+    local made, _, why = build(record_of(item, kind))
+    item.wrong = not made and why or nil
+    if not made or kind.pieces then return made and kind.pieces(made, self) or {} end
+    local list, cut = made.a and { made } or made, false
+    for _, one in ipairs(list) do cut = truncate(one.a, one.b, frame:room(self.max_len, one.b)) or cut end
+    if cut then self.counts.cut = (self.counts.cut or 0) + 1 end
+    return list
+  end
+end
+
 ---What is predicted for each item, in their order: the result, and the item.  Items have `text` (and `pair`), `words`,
 ---`question` and `context`, or `text` and `choices`, as the head needs.
 ---@param items table[]|fun(): table?
 ---@return fun(): table?, table?
 function Predictor:each(items)
   local kind = self.kind
-  local frame = texts.framing(self.tokenizer, self.max_len, self.counts)
   local next_done = stream {
     items = kind.input and require("seqrun.predict.items")("predict", items, kind.input) or items,
     tokenizer = self.tokenizer.core, rows = self.rows or 2048,
-    sequences = function(item)
-      if item.wrong then return {} end
-      return kind.sequences and kind.sequences(item, self) or frame(item)
-    end,
+    sequences = builder(self),
     compute = function(batch)
       local values = logits_of(self, batch)
       return kind.outputs and kind.outputs(values, batch) or values

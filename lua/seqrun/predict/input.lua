@@ -3,6 +3,7 @@
 -- An item that cannot be used has `wrong`, the reason.
 
 local counted = require("seqrun.base.format").counted
+local fields = require("seqrun.data.readers.fields")
 local json = require("seqrun.core.json")
 local one_line = require("seqrun.base.one_line")
 local output = require("seqrun.base.output")
@@ -22,6 +23,7 @@ local ROWS = { lines = "lines", tsv = "literal", csv = "quoted", jsonl = "lines"
 ---@field keys string[] what an item needs: { "text" }, { "text", "pair" }; the fields of a row in their order
 ---@field optional? table<string, boolean> keys that may be missing
 ---@field lists? table<string, boolean> keys whose values are lists: of JSON, or all further fields of a row
+---@field aliases? table<string, string> other keys of objects that the value of a key may have
 ---@field named? string the words of the command line that name columns, such as columns.text=NAME
 
 ---What is wrong with a row of `count` fields.
@@ -62,20 +64,22 @@ local function take_cells(item, cells, count, t)
   if count > #t.keys then item.wrong = wrong_count(count, t) end
 end
 
-local function is_texts(value)
-  if type(value) ~= "table" or #value == 0 then return false end
-  for _, one in ipairs(value) do
-    if type(one) ~= "string" then return false end
-  end
-  return true
-end
-
 ---What is wrong with an item that has none of the keys.
 local function nothing_in(item, t)
   for _, key in ipairs(t.keys) do
     if item[key] ~= nil then return nil end
   end
   return ("has no '%s'"):format(table.concat(t.keys, "' or '"))
+end
+
+---The value of a key, or the list that an alias of it has, and which of them.
+local function value_in(object, key, t)
+  local value, aliases = object[key], t.aliases or {}
+  if value == nil and type(object[aliases[key]]) == "table" then return object[aliases[key]], aliases[key] end
+  for _, alias in pairs(aliases) do
+    if alias == key and type(value) == "table" then return nil, key end
+  end
+  return value, key
 end
 
 local function take_object(item, line, t)
@@ -85,15 +89,14 @@ local function take_object(item, line, t)
     return
   end
   for _, key in ipairs(t.keys) do
-    local value = object[key]
     local list = t.lists and t.lists[key]
-    if value == nil and t.optional and t.optional[key] then goto continue end
-    if list and is_texts(value) or not list and type(value) == "string" then
-      item[key] = value
-    else
+    local value, name = value_in(object, key, t)
+    if value ~= nil then
+      local given, wrong = fields.read(value, list and "texts" or "text", name)
+      item[key], item.wrong = given, item.wrong or wrong
+    elseif not (t.optional and t.optional[key]) then
       item.wrong = ("'%s' must be %s"):format(key, list and "a list of strings" or "a string")
     end
-    ::continue::
   end
   item.id = object.id
   item.wrong = item.wrong or nothing_in(item, t)

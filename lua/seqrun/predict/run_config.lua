@@ -47,13 +47,21 @@ function run_config.load(facts, arguments)
   return cfg, own
 end
 
----data.max_len of the run that trained a model for a task; nil where it is not known.
+---How the run that trained a model for a task reads its texts: its keys data.*; without a run those that are named.
 ---@param facts seqrun.Pretrained
----@return integer|nil
-function run_config.max_len(facts)
-  if not facts.kind or not tasks[facts.kind] or not sys.exists(facts.path .. "/trainer/config.yaml") then return nil end
-  local cfg = failure.attempt(run_config.load, facts, {})
-  return cfg and cfg.data.max_len
+---@param arguments string[] KEY=VALUE
+---@return table
+function run_config.reading(facts, arguments)
+  local own = sys.exists(facts.path .. "/trainer/config.yaml")
+  if not facts.kind or not tasks[facts.kind] or not own and #arguments == 0 then return {} end
+  local cfg = failure.attempt(run_config.load, facts, arguments)
+  if own then return cfg and cfg.data or {} end
+  local named = {}
+  for _, word in ipairs(arguments) do
+    local key = word:match("^data%.([%w_]+)=")
+    if key then named[key] = cfg and cfg.data[key] end
+  end
+  return named
 end
 
 return run_config

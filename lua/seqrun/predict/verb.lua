@@ -5,6 +5,7 @@ local counted = require("seqrun.base.format").counted
 local converters = require("seqrun.config.converters")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
+local formats = require("seqrun.data.readers.formats")
 local opening = require("seqrun.predict.opening")
 local output = require("seqrun.base.output")
 local packed = require("seqrun.base.packed")
@@ -53,16 +54,32 @@ function verb.define_task(cmd)
   cmd:option("--task", "Lua file with the task of the model, if the task does not ship with seqrun"):argname("FILE")
 end
 
-local FORMATS = { tsv = "tsv", csv = "csv", jsonl = "jsonl" }
+local FORMATS = { tsv = "tsv", csv = "csv", jsonl = "jsonl", ndjson = "jsonl" }
+
+---Files of these endings have no texts in their lines: what to do with them.
+local NO_LINES = {
+  json = "write an object per line (`jq -c '.[]' IN.json > OUT.jsonl`)",
+  sqr = "give the files that it was made from; seqrun eval scores data sets",
+}
+for name in ("parquet arrow feather xls xlsx ods xml html pdf docx odt zip tar npz npy pt pkl bin safetensors h5 "
+  .. "conll conllu iob bio"):gmatch("%w+") do NO_LINES[name] = "convert it to .jsonl, .csv or lines of text" end
 
 ---The format of the input: as set, by the name of the first file, or lines.
 ---@param format? string
 ---@param files string[]
+---@param reader? table of a task, which may have formats of its own
 ---@return string
-function verb.format(format, files)
+---@return string? own the reader's format, where the ending can mean that too
+function verb.format(format, files, reader)
   if format then return format end
-  local ending = packed.bare(files[1] or ""):match("%.(%w+)$")
-  return FORMATS[ending] or "lines"
+  local ending = (packed.bare(files[1] or ""):match("%.(%w+)$") or ""):lower()
+  local _, own = next(reader and reader.formats or {})
+  if own == "squad" and ending == "json" then return own end
+  if own == "conll" and formats.of(files[1] or "", nil) == own then return own end
+  if NO_LINES[ending] then
+    failure.raise("config", "%s: no lines of text, by its name; %s, or say --format lines", files[1], NO_LINES[ending])
+  end
+  return FORMATS[ending] or "lines", reader and reader.formats and reader.formats[ending]
 end
 
 ---The files to read; standard input without any.

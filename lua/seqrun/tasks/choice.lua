@@ -6,7 +6,6 @@
 
 local decode = require("seqrun.scores.decode")
 local failure = require("seqrun.base.failure")
-local frames = require("seqrun.text.frames")
 local origin = require("seqrun.data.items")
 local json = require("seqrun.core.json")
 local labels = require("seqrun.data.readers.labels")
@@ -14,7 +13,6 @@ local one_line = require("seqrun.base.one_line")
 local ops = require("seqrun.tensor.ops")
 local sr_data = require("seqrun.data")
 local together = require("seqrun.tasks.shared.together")
-local truncate = require("seqrun.data.truncate")
 
 -- ---- head -----------------------------------------------------------------------------------------
 
@@ -196,24 +194,12 @@ local prediction = {
   submission = "labels",
 }
 
-function prediction.sequences(item, t)
-  local list, cut = {}, false
-  for i, one in ipairs(item.choices) do
-    local a, b = t.tokenizer.core:ids(item.text), t.tokenizer.core:ids(one)
-    cut = truncate(a, b, frames.of(t.tokenizer.core):room(t.max_len, true)) or cut
-    list[i] = { a = a, b = b }
-  end
-  if cut then t.counts.cut = (t.counts.cut or 0) + 1 end
-  return list
-end
-
 ---One score for each sequence.
 function prediction.outputs(values) return values end
 
 function prediction.result(item)
   local values = {}
   for i, sequence in ipairs(item.sequences) do values[i] = sequence.output end
-  if #values == 0 then return { error = "no choices" } end
   local p = decode.softmax(values)
   local best = decode.argmax(p)
   for i = 1, #p do p[i] = decode.round(p[i]) end

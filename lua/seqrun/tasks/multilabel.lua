@@ -146,7 +146,7 @@ end
 
 function Reader:make(record)
   local example, kind, why = self.job:example(record)
-  if not example then return nil, kind, why end
+  if not example or self.job.predicting then return example, kind, why end
   if self.wide then
     example.labels, kind, why = from_cells(self, record)
   else

@@ -193,10 +193,10 @@ function Words:make(record)
   local ids, numbers = self.job.tokenizer:words(words)
   for i, number in ipairs(numbers) do
     local first = number ~= numbers[i - 1]
-    tags[i], used = first and labels_of[number] or -100, used + (first and 1 or 0)
+    tags[i], used = first and (self.job.predicting and number or labels_of[number]) or -100, used + (first and 1 or 0)
   end
   self.dropped = self.dropped + #words - used
-  if #ids == 0 then return nil, "empty", "the sentence has no tokens" end
+  if #ids == 0 and not self.job.predicting then return nil, "empty", "the sentence has no tokens" end
   local example = self.job:stamp({ a = ids, tags = tags }, record)
   if self.job.keep_text then example.text = table.concat(words, " ") end
   return example
@@ -324,40 +324,34 @@ end
 -- ---- prediction -----------------------------------------------------------------------------------
 
 ---{"words": ["Paris", "sleeps"], "tags": ["B-LOC", "O"], "probabilities": [0.99, 0.98]}.  A text is cut into words at
----white space.  Texts that do not fit the model are cut between words into several sequences.
+---white space.  A word without tokens is in no input, as in training: it is O, without a probability.
 local prediction = {
   input = { keys = { "text", "words" }, optional = { text = true, words = true }, lists = { words = true } },
-  reads = "rows",
+  reads = "rows", roles = { text = "words" },
 }
 
----The ids of each word; of one that the tokenizer drops, such as a control character, that of an unknown one.
-local function ids_of(tokenizer, words)
-  local ids, numbers = tokenizer:words(words)
-  local list, unknown = {}, tokenizer:special("unk") or tokenizer:special("pad") or 0
-  for i = 1, #words do list[i] = {} end
-  for i, id in ipairs(ids) do table.insert(list[numbers[i]], id) end
-  for i = 1, #words do list[i][1] = list[i][1] or unknown end
-  return list
+function prediction.prepare(item)
+  local words = item.words or {}
+  if not item.words then
+    for word in (item.text or ""):gmatch("%S+") do words[#words + 1] = word end
+  end
+  item.words = words
 end
 
-local function words_of(text)
-  local words = {}
-  for word in text:gmatch("%S+") do words[#words + 1] = word end
-  return words
-end
-
-function prediction.sequences(item, t)
-  item.words = item.words or words_of(item.text or "")
-  local tokenizer = t.tokenizer.core
-  local room, list, current = frames.of(tokenizer):room(t.max_len), {}, nil
-  for _, ids in ipairs(ids_of(tokenizer, item.words)) do
-    local size = math.min(#ids, room)
-    if not current or #current.a + size > room then
-      current = { a = {}, rows = {} }
-      list[#list + 1] = current
+---A sentence in sequences of at most max_len tokens: the first is what training keeps of it, each other begins with the
+---first word that does not begin before.
+function prediction.pieces(example, t)
+  local room, list, at, count = frames.of(t.tokenizer.core):room(t.max_len), {}, 1, #example.a
+  while at <= count do
+    local last = math.min(at + room - 1, count)
+    local piece = { a = table.move(example.a, at, last, 1, {}), rows = {}, words = {} }
+    for i = at, last do
+      if example.tags[i] ~= -100 then
+        piece.rows[#piece.rows + 1], piece.words[#piece.words + 1] = i - at + 1, example.tags[i]
+      end
     end
-    current.rows[#current.rows + 1] = #current.a + 1
-    table.move(ids, 1, size, #current.a + 1, current.a)
+    list[#list + 1], at = piece, last + 1
+    while at <= count and example.tags[at] == -100 do at = at + 1 end
   end
   return list
 end
@@ -373,12 +367,14 @@ function prediction.outputs(values, batch)
 end
 
 function prediction.result(item, t)
-  local names, tags, probabilities = decode.names(t.head), json.array(), json.array()
+  local names, tags, probabilities, outside = decode.names(t.head), json.array(), json.array(), json.null
+  for _, name in ipairs(names) do outside = name == "O" and name or outside end
+  for i = 1, #item.words do tags[i], probabilities[i] = outside, json.null end
   for _, sequence in ipairs(item.sequences) do
-    for _, logits in ipairs(sequence.output) do
+    for i, logits in ipairs(sequence.output) do
       local p = decode.softmax(logits)
-      local best = decode.argmax(p)
-      tags[#tags + 1], probabilities[#probabilities + 1] = names[best], decode.round(p[best])
+      local best, word = decode.argmax(p), sequence.words[i]
+      tags[word], probabilities[word] = names[best], decode.round(p[best])
     end
   end
   return { words = json.array(item.words), tags = tags, probabilities = probabilities }

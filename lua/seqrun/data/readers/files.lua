@@ -139,8 +139,8 @@ local function check_columns(set, options)
     local wanted = kind.classes and "i32" or "f32"
     if known.name == kind.column and known.type ~= wanted then
       return ("%s: its column '%s' has values of type %s, but task=%s reads %s; write it with the columns of "
-        .. "that task, or choose the task that it was made for"):format(set:info().path, known.name, known.type, options.task,
-        kind.classes and "classes (i32)" or "numbers (f32)")
+        .. "that task, or choose the task that it was made for"):format(set:info().path, known.name, known.type,
+        options.task, kind.classes and "classes (i32)" or "numbers (f32)")
     end
   end
 end

@@ -384,6 +384,17 @@ function readers.read(given)
   return write(options, job, maker)
 end
 
+---What makes the examples of a record as the reader of a task does, without its labels.  Ids are lists.
+---@param reader table of a task
+---@param t { tokenizer: seqrun.core.text.tokenizer, max_len?: integer, stride?: integer, query?: integer }
+---@return fun(record: table): table? made, string? kind, string? why
+function readers.builder(reader, t)
+  local options = { reader = reader, columns = {}, keep_text = false, unlabelled = true, predicting = true }
+  for key, value in pairs(USUAL) do options[key] = t[key] or value end
+  local maker = reader.new(jobs.new(options, t.tokenizer))
+  return function(record) return maker:make(record) end
+end
+
 ---Streams records without making a data set.
 ---@param options seqrun.RecordOptions
 ---@return seqrun.readers.Records? records with next(): { text =, pair =, label =, id =, line =, file = }

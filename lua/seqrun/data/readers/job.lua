@@ -5,6 +5,7 @@
 ---@field tokenizer seqrun.core.text.tokenizer
 ---@field labels seqrun.readers.Labels? a given map
 ---@field unlabelled boolean rows need no label
+---@field predicting? boolean examples are for a predictor: ids are lists, a record decides whether it has a second text
 ---@field keep_text boolean
 local Job = {}
 Job.__index = Job
@@ -16,7 +17,7 @@ local function new(options, tokenizer)
   return setmetatable({
     options = options, keep_text = options.keep_text ~= false, unlabelled = options.unlabelled == true,
     labels = options.labels and require("seqrun.data.readers.labels").map(options.labels) or nil,
-    tokenizer = tokenizer,
+    tokenizer = tokenizer, predicting = options.predicting,
     wants_pair = options.reader.pairs or options.columns.pair ~= nil,
   }, Job)
 end
@@ -26,8 +27,8 @@ local function encode(self, given, name)
   if type(given) ~= "string" then
     return nil, "missing", ("%s is %s, not text"):format(name, given == nil and "missing" or "a " .. type(given))
   end
-  local ids = self.tokenizer:packed(given)
-  if ids ~= "" then return ids end
+  local ids = self.predicting and self.tokenizer:ids(given) or self.tokenizer:packed(given)
+  if #ids > 0 then return ids end
   return nil, "empty", ("%s has no tokens"):format(name)
 end
 
@@ -50,7 +51,7 @@ function Job:example(record)
   local a, kind, why = encode(self, record.text, "the text")
   if not a then return nil, kind, why end
   local example = { a = a }
-  if self.wants_pair then
+  if self.wants_pair or self.predicting and record.pair then
     example.b, kind, why = encode(self, record.pair, "the second text")
     if not example.b then return nil, kind, why end
   end

@@ -58,7 +58,7 @@ end
 ---The texts of a record in the order of their parts.
 local function texts_of(self, record)
   local list = { record.text }
-  if self.job.options.columns.pair then list[2] = record.pair or "" end
+  if self.job.options.columns.pair or record.pair then list[2] = record.pair or "" end
   add_negatives(list, record.choices)
   return list
 end
@@ -71,6 +71,7 @@ local function example_of(self, record, text, part, score)
     text = text, line = record.line, file_index = record.file_index, id = record.id,
   }
   if not example then return nil, kind, why:gsub("the text", PARTS[part + 1] or "a negative") end
+  if self.job.predicting then return example end
   example[texts.COLUMN] = texts.pack(self.groups, part, example.a, score)
   example.group, example.name = self.groups, record.name or ""
   return example

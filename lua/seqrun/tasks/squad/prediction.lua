@@ -7,48 +7,26 @@
 local decode = require("seqrun.scores.decode")
 local frames = require("seqrun.text.frames")
 local json = require("seqrun.core.json")
+local window_of = require("seqrun.tasks.squad.window")
 
 local prediction = {
   input = { keys = { "question", "context" } }, reads = "spans", fields = true, submission = "answers",
+  roles = { text = "question" },
 }
-
----Tokens of a question, at most.
-local QUESTION = 64
-
----Each window has room for a token of the context, and begins after the one before it.
-function prediction.sequences(item, t)
-  local question = t.tokenizer.core:ids(item.question)
-  local frame = frames.of(t.tokenizer.core)
-  local both = frame:room(t.max_len, true)
-  for i = #question, math.min(QUESTION, t.max_len // 2, both - 1) + 1, -1 do question[i] = nil end
-  local context, places = t.tokenizer.core:ids(item.context, true)
-  item.places = places
-  local room, before = both - #question, frame:lead(true) + #question + frame:middle()
-  local step = math.min(t.stride or 128, room)
-  local list, first = {}, 1
-  repeat
-    local last = math.min(#context, first + room - 1)
-    list[#list + 1] = { a = question, b = table.move(context, first, last, 1, {}), offset = first - 1, before = before }
-    first = first + step
-  until last >= #context
-  return list
-end
 
 ---Logits of start and end for each sequence.
 function prediction.outputs(values) return values end
 
----The spans of all windows, as tokens of the context, and the smallest null score, also as two logits.
+---The spans of all windows, as bytes of the context, and the smallest null score, also as two logits.
 ---@param of fun(first: number[], last: number[], allowed: fun(i: integer): boolean): table[] spans of a window
-local function spans_of(item, of)
-  local spans, null, nothing = {}, nil, nil
+local function spans_of(item, t, of)
+  local spans, null, nothing, frame = {}, nil, nil, frames.of(t.tokenizer.core)
   for _, sequence in ipairs(item.sequences) do
     local first, last = sequence.output[1], sequence.output[2]
-    local from = sequence.before -- tokens before the context
-    local function in_context(i) return i > from and i <= from + #sequence.b end
-    for _, span in ipairs(of(first, last, in_context)) do
+    local window = window_of(frame, sequence.chars)
+    for _, span in ipairs(of(first, last, window.allowed)) do
       span.logits = { first[span.first], last[span.last] }
-      span.first, span.last = span.first + sequence.offset - from, span.last + sequence.offset - from
-      spans[#spans + 1] = span
+      spans[#spans + 1] = window.place(span)
     end
     if not null or first[1] + last[1] < null then null, nothing = first[1] + last[1], { first[1], last[1] } end
   end
@@ -56,9 +34,9 @@ local function spans_of(item, of)
 end
 
 ---The best span over all windows, and the smallest null score.
-local function best_of(item, longest)
-  local spans, null = spans_of(item, function(first, last, allowed)
-    return { decode.span(first, last, allowed, longest) }
+local function best_of(item, t)
+  local spans, null = spans_of(item, t, function(first, last, allowed)
+    return { decode.span(first, last, allowed, t.longest_answer or 30) }
   end)
   local best
   for _, span in ipairs(spans) do
@@ -67,9 +45,11 @@ local function best_of(item, longest)
   return best, null
 end
 
----The bytes of a text between two code points, from 0, the last excluded.
-local function cut(text, first, last)
-  return text:sub(utf8.offset(text, first + 1), utf8.offset(text, last + 1) - 1)
+---A span of bytes of the context: its text, and its code points from 0, the last excluded.
+local function cut(context, span)
+  local first = utf8.len(context, 1, span.first) or 0
+  local text = context:sub(span.first + 1, span.last)
+  return text, first, first + utf8.len(text)
 end
 
 local function by_score(a, b)
@@ -80,16 +60,15 @@ end
 
 ---The best answers, each once, and no answer among them; probabilities are among those that are listed.
 local function list_of(item, t)
-  local spans, null, nothing = spans_of(item, function(first, last, allowed)
+  local spans, null, nothing = spans_of(item, t, function(first, last, allowed)
     return decode.spans(first, last, allowed, t.longest_answer or 30)
   end)
-  spans[#spans + 1] = { first = 0, last = 0, score = null, logits = nothing }
+  spans[#spans + 1] = { first = -1, last = -1, score = null, logits = nothing }
   table.sort(spans, by_score)
   local list, scores, seen = json.array {}, {}, {}
   for _, span in ipairs(spans) do
-    local first = span.first > 0 and item.places[span.first][1] or nil
-    local last = first and item.places[span.last][2]
-    local answer = first and cut(item.context, first, last) or ""
+    local answer, first, last = "", nil, nil
+    if span.first >= 0 then answer, first, last = cut(item.context, span) end
     if #list < t.nbest and not seen[answer] then
       seen[answer] = true
       list[#list + 1] = {
@@ -104,15 +83,14 @@ local function list_of(item, t)
 end
 
 function prediction.result(item, t)
-  local best, null = best_of(item, t.longest_answer or 30)
+  local best, null = best_of(item, t)
   local nbest = t.nbest and list_of(item, t) or nil
   if not best then return { answer = "", null_score = decode.round(null), nbest = nbest } end
-  local first, last = item.places[best.first][1], item.places[best.last][2]
+  local answer, first, last = cut(item.context, best)
   local empty = null - best.score > (t.null_threshold or 0)
   return {
-    answer = empty and "" or cut(item.context, first, last), score = decode.round(best.score),
-    null_score = decode.round(null), first = not empty and first or nil, last = not empty and last or nil,
-    nbest = nbest,
+    answer = empty and "" or answer, score = decode.round(best.score), null_score = decode.round(null),
+    first = not empty and first or nil, last = not empty and last or nil, nbest = nbest,
   }
 end
 

@@ -294,8 +294,8 @@ local function window_of(question, context, w, first, last)
 end
 
 ---What makes a question useless, if anything: the kind of the problem, and why.
-local function problem(record)
-  if type(record.text) ~= "string" or type(record.context) ~= "string" or type(record.id) ~= "string" then
+local function problem(record, predicting)
+  if type(record.text) ~= "string" or type(record.context) ~= "string" or not predicting and not record.id then
     return "missing", "a question needs id, question and context"
   end
   if not record.text:find("%S") then return "empty", "the question is empty" end
@@ -310,7 +310,7 @@ local function question_of(self, text)
 end
 
 function Squad:make(record)
-  local kind, why = problem(record)
+  local kind, why = problem(record, self.job.predicting)
   if kind then return nil, kind, why end
   if not record.answers and not self.job.unlabelled then
     return nil, "unlabelled", "no \"answers\"; a question that has none says \"answers\": []"
@@ -319,7 +319,9 @@ function Squad:make(record)
   local texts, first, last = answers_of(record, places)
   if not texts then return nil, first, last end
   local question = question_of(self, record.text)
-  if #question == 0 or #ids == 0 then return nil, "empty", "the question or its context has no tokens" end
+  if #question == 0 and not self.job.predicting or #ids == 0 then
+    return nil, "empty", "the question or its context has no tokens"
+  end
   local options, frame = self.job.options, frames.of(self.job.tokenizer)
   local windows = cut(#ids, frame:room(options.max_len, true) - #question, options.stride)
   local context = { ids = ids, places = places, windows = windows, best = best_windows(windows) }
@@ -344,4 +346,4 @@ function Squad:notes()
   return lines
 end
 
-return { open = open, new = new, problem = function(record) return select(2, problem(record)) end }
+return { open = open, new = new }

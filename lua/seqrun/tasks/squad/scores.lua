@@ -5,10 +5,12 @@
 
 local decode = require("seqrun.scores.decode")
 local failure = require("seqrun.base.failure")
+local frames = require("seqrun.text.frames")
 local items = require("seqrun.data.items")
 local json = require("seqrun.core.json")
 local metrics = require("seqrun.scores")
 local sorted = require("seqrun.base.sorted")
+local window_of = require("seqrun.tasks.squad.window")
 
 local scores = { shown = { "exact_match", "f1" }, percent = true }
 
@@ -17,42 +19,19 @@ local LONGEST = 30
 
 local function column(loader, name, example) return failure.must(loader.data:column(name, example)) end
 
----First and last byte of each token of A, then B; {-1, -1} for tokens of the question.
-local function places_of(loader, example)
-  local flat, places = column(loader, "chars", example), {}
-  for i = 1, #flat, 2 do places[#places + 1] = { flat[i], flat[i + 1] } end
-  return places
-end
-
----The token at a position of the sequence, from 1 over A and B; nil for [CLS] and [SEP].
-local function token_at(position, in_a)
-  if position < 1 or position == in_a + 1 then return nil end
-  return position <= in_a and position or position - 1
-end
-
 ---The best span of a window as bytes of its context, with its score.
-local function best_of(logits, places)
-  local in_a = 0
-  while places[in_a + 1] and places[in_a + 1][1] < 0 do in_a = in_a + 1 end
-  local function in_context(i)
-    local token = token_at(i - 1, in_a)
-    return token ~= nil and places[token] ~= nil and places[token][1] >= 0
-  end
-  local span = decode.span(logits[1], logits[2], in_context, LONGEST)
-  if not span then return nil end
-  return {
-    score = span.score, first = places[token_at(span.first - 1, in_a)][1],
-    last = places[token_at(span.last - 1, in_a)][2],
-  }
+local function best_of(logits, window)
+  local span = decode.span(logits[1], logits[2], window.allowed, LONGEST)
+  return span and window.place(span)
 end
 
 function scores.take(found, head, hidden, target, batch, loader)
-  local uids = items.uids(target, batch)
+  local uids, frame = items.uids(target, batch), frames.of(loader.data:tokenizer())
   for i, logits in ipairs(items.logits(head, hidden, target, batch)) do
     local origin = loader:origin(uids[i])
     local question = found[origin.source] or { example = origin.example, uid = uids[i], null = math.huge }
     found[origin.source] = question
-    local span = best_of(logits, places_of(loader, origin.example))
+    local span = best_of(logits, window_of(frame, column(loader, "chars", origin.example)))
     question.null = math.min(question.null, logits[1][1] + logits[2][1])
     if span and (not question.best or span.score > question.best.score) then
       span.example, question.best = origin.example, span

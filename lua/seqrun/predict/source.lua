@@ -1,0 +1,142 @@
+-- source.lua - the items that `predict` labels: files as the run read its own, else lines, fields and objects.
+
+local failure = require("seqrun.base.failure")
+local input = require("seqrun.predict.input")
+local records = require("seqrun.data.readers.records")
+local rows = require("seqrun.core.text").rows
+local run_config = require("seqrun.predict.run_config")
+local verb = require("seqrun.predict.verb")
+
+local source = {}
+
+---@class seqrun.PredictSource
+---@field facts seqrun.Pretrained
+---@field kind seqrun.FinetuningTask of the head
+---@field labels? string[] of the head
+---@field files string[] none: standard input
+---@field arguments string[] KEY=VALUE
+---@field format? string as it was set
+---@field pair? boolean each line is a pair
+
+local OWN = { conll = true, squad = true } -- formats that the reader of a task opens
+
+---Lines that are looked at to see whether they are words with tags.
+local LOOK = 50
+
+---Whether each line of a file has several words, of which the last is a label of the model.
+local function is_tagged(path, labels)
+  local known, count, cells = {}, 0, {}
+  for _, name in ipairs(labels or {}) do known[name] = true end
+  local opened = rows({ path }, { format = "words" })
+  local guard <close> = opened
+  for _ = 1, opened and LOOK or 0 do
+    local size, line = opened:next(cells)
+    if not size then return count > 0 and not line end
+    if size == 1 or size > 1 and not known[cells[size]] then return false end
+    count = count + (size > 1 and 1 or 0)
+  end
+  return count > 0
+end
+
+---The format of the input: as set, as the run reads its files, by the name of the first file, or lines.
+local function format_of(t, cfg)
+  local own = #t.files > 0 and cfg.data.format
+  if t.format or own and own ~= "auto" then return t.format or own end
+  local format, ambiguous = verb.format(nil, t.files, t.kind.reader)
+  return ambiguous and is_tagged(t.files[1], t.labels) and ambiguous or format
+end
+
+local function names_columns(arguments)
+  for _, word in ipairs(arguments) do
+    if word:find("^columns%.") then return true end
+  end
+  return false
+end
+
+---The columns to read: those that are named, or for a file and for objects those of the run; nil if items are plain
+---lines and fields.
+local function columns_of(t, format, cfg, own)
+  local prediction, named = t.kind.prediction, names_columns(t.arguments)
+  if not prediction.rows or not named and not (own and (#t.files > 0 or format == "jsonl")) then return nil end
+  local columns = {}
+  for _, key in ipairs { "text", "pair", "id", "header", "choices" } do columns[key] = cfg.columns[key] end
+  if not columns.text and prediction.usual and t.files[1] and t.files[1] ~= "-" then
+    local usual = prediction.usual(t.files[1], { format = format, header = columns.header })
+    columns.text, columns.pair = usual.text, usual.pair
+  end
+  columns.text = columns.text or "text"
+  local choices = columns.choices
+  if type(choices) == "table" and #choices == 1 then columns.choices = choices[1] end -- the column of a list
+  for key, value in pairs(t.kind.reader.columns or {}) do
+    if key ~= "label" then columns[key] = columns[key] or value end
+  end
+  return columns
+end
+
+local ROLES = { "text", "pair", "choices", "context" }
+
+---Records as items, by the words of the task: a record's text may be its question.
+local function items_of(opened, prediction)
+  local names = prediction.roles or {}
+  return function()
+    local record, problem, code = opened:next()
+    if not record then
+      if problem then failure.raise(code, "%s", problem) end
+      return nil
+    end
+    local item = { wrong = record.wrong and record.why, line = record.line, file = record.file, id = record.id }
+    for _, role in ipairs(ROLES) do item[names[role] or role] = record[role] end
+    return item
+  end, opened
+end
+
+---Says that lines are read as single texts by a model that was trained on pairs.
+local function note_pairs(t, cfg, own)
+  local optional = t.kind.prediction.input.optional
+  if not (optional and optional.pair) or not own or not cfg.columns.pair then return end
+  verb.note("warning: the model was trained on pairs (columns.pair=%s), but each line is read as one text; "
+    .. "write TEXT<TAB>PAIR and pass --pair", tostring(cfg.columns.pair))
+end
+
+---Lines, fields and objects that have the keys of an item.
+local function plain(t, format, cfg)
+  local wanted, lists = t.kind.prediction.input, nil
+  for key in pairs(wanted.lists or {}) do
+    lists = lists or {}
+    lists[key] = cfg.columns.text or "tokens" -- what training calls the words
+  end
+  local next_item, message, code, opened = input.open {
+    files = verb.files(t.files), format = format, keys = wanted.keys, lists = wanted.lists,
+    aliases = not t.kind.prediction.rows and lists or nil, optional = not t.pair and wanted.optional or nil,
+    named = "columns.text=NAME",
+  }
+  return failure.must(next_item, message, code), opened
+end
+
+---The items in their order, and what is to be closed; failures are raised.
+---@param t seqrun.PredictSource
+---@return fun(): table? next
+---@return userdata|table opened
+function source.open(t)
+  local cfg, own = run_config.load(t.facts, t.arguments)
+  local format, prediction = format_of(t, cfg), t.kind.prediction
+  if format == "lines" and names_columns(t.arguments) then
+    failure.raise("config", "predict: lines have no columns; add --format tsv, csv or jsonl")
+  end
+  local options = {
+    files = verb.files(t.files), format = format, task = t.kind.name, reader = t.kind.reader,
+    delimiter = cfg.data.delimiter, quotes = cfg.data.quotes, limit = cfg.data.limit,
+    optional = { label = true, id = false },
+  }
+  if OWN[format] then
+    options.columns = { text = cfg.columns.text, label = cfg.columns.label, id = cfg.columns.id }
+    return items_of(failure.must(t.kind.reader.open(options)), prediction)
+  end
+  if format == "lines" and not t.pair then note_pairs(t, cfg, own) end
+  if format == "lines" and (t.pair or prediction.fields) then format = "tsv" end
+  options.columns = format ~= "lines" and columns_of(t, format, cfg, own)
+  if not options.columns then return plain(t, format, cfg) end
+  return items_of(failure.must(records.open(options)), prediction)
+end
+
+return source

@@ -1,0 +1,154 @@
+-- Training, evaluation and prediction read one file as the same inputs: the same ids, whatever the task, the format and
+-- the settings, with labels and without.
+
+local batches = require("seqrun.predict.batches")
+local json = require("seqrun.core.json")
+local kinds = require("seqrun.base.kinds")
+local predict = require("seqrun.predict")
+local program = require("tests.support.program")
+local run_config = require("seqrun.predict.run_config")
+local source = require("seqrun.predict.source")
+local sr = require("seqrun")
+local task_model = require("tests.support.task_model")
+
+local heads = sr.nn.heads
+local WORDS = task_model.words()
+local folder = program.folder()
+teardown(function() require("seqrun.core.sys").remove(folder) end)
+
+---A deterministic text of n words.
+local function text(n, seed)
+  local words = {}
+  for i = 1, n do words[i] = WORDS[(i * 7 + seed * 13 + i * i) % #WORDS + 1] end
+  return table.concat(words, " ")
+end
+
+local function lines_of(count, make)
+  local list = {}
+  for i = 1, count do list[i] = make(i) end
+  return table.concat(list, "\n") .. "\n"
+end
+
+local COUNT = 9
+local EMPTY = "\u{200b}" -- a word without tokens
+
+local function objects(make) return lines_of(COUNT, function(i) return json.encode(make(i)) end) end
+
+local function questions(with_answers)
+  local list = {}
+  for i = 1, COUNT do
+    local context = text(30 + 5 * i, i)
+    local question = { id = i, question = text(3 + 2 * i, i) }
+    if with_answers then
+      question.answers = json.array { { text = context:match("^%S+"), answer_start = 0 } }
+    end
+    list[i] = { context = context, qas = { question } }
+  end
+  return json.encode { data = { { paragraphs = list } } }
+end
+
+---Files of a task, with labels and without, and the config of its run.
+local CASES = {
+  { "classify", heads.classify { labels = { "no", "yes" } }, "a.csv",
+    lines_of(COUNT, function(i)
+      return ("%s;%s;%s"):format(i % 2 == 0 and "yes" or "no", text(i * 4, i), text(3, i))
+    end),
+    lines_of(COUNT, function(i) return (";%s;%s"):format(text(i * 4, i), text(3, i)) end),
+    "columns: {text: 2, pair: 3, label: 1}\ndata: {delimiter: ';', max_len: 24}\n" },
+  { "classify", heads.classify { labels = { "no", "yes" } }, "a.txt",
+    lines_of(COUNT, function(i) return ('"%s, so",%s'):format(text(i * 4, i), i % 2 == 0 and "yes" or "no") end),
+    lines_of(COUNT, function(i) return ('"%s, so",'):format(text(i * 4, i)) end),
+    "columns: {text: 1, label: 2}\ndata: {format: csv, max_len: 16}\n" },
+  { "regress", heads.regress { outputs = 2 }, "a.jsonl",
+    objects(function(i) return { body = i % 2 == 0 and i * 1.1 or text(i * 4, i), a = i, b = 0.5 } end),
+    objects(function(i) return { body = i % 2 == 0 and i * 1.1 or text(i * 4, i) } end),
+    "columns: {text: body, label: [a, b]}\ndata: {max_len: 16}\n" },
+  { "multilabel", heads.multilabel { labels = { "x", "y" } }, "a.tsv",
+    "t\tx\ty\n" .. lines_of(COUNT, function(i) return ("%s\t%d\t1"):format(text(i * 3, i), i % 2) end),
+    "t\n" .. lines_of(COUNT, function(i) return text(i * 3, i) end),
+    "columns: {text: t, label: [x, y]}\ndata: {max_len: 12}\n" },
+  { "choice", heads.choice {}, "a.jsonl",
+    objects(function(i) return { c = text(5, i), s = text(2, i), e = { text(9, i), text(i, 3) }, g = i % 2 } end),
+    objects(function(i) return { c = text(5, i), s = text(2, i), e = { text(9, i), text(i, 3) } } end),
+    "columns: {text: c, pair: s, choices: [e], label: g}\ndata: {max_len: 16}\n" },
+  { "tokens", heads.tokens { labels = { "O", "X" } }, "a.conll",
+    lines_of(COUNT, function(i)
+      return (text(i * 6, i) .. " " .. EMPTY):gsub("(%S+) ?", "%1\tO\n")
+    end),
+    lines_of(COUNT, function(i) return (text(i * 6, i) .. " " .. EMPTY):gsub("(%S+) ?", "%1\n") end),
+    "columns: {}\ndata: {max_len: 16}\n" },
+  { "tokens", heads.tokens { labels = { "O", "X" } }, "a.jsonl",
+    objects(function(i) return { w = { text(1, i), EMPTY, text(1, 9), 3.5 }, t = { "O", "X", "O", "O" } } end),
+    objects(function(i) return { w = { text(1, i), EMPTY, text(1, 9), 3.5 } } end),
+    "columns: {text: w, label: t}\ndata: {max_len: 16}\n" },
+  { "squad", heads.squad {}, "a.json", questions(true), questions(false),
+    "data: {max_len: 40, query: 9, stride: 7}\n" },
+}
+
+---The real ids of a batch, a word for each of its sequences.
+local function add_sequences(list, batch)
+  local ids, at = batch.ids:totable(), 0
+  for _, length in ipairs(batch.layout:lengths()) do
+    list[#list + 1] = table.concat(ids, " ", at + 1, at + length)
+    at = at + length
+  end
+end
+
+---The inputs of an evaluation.
+local function evaluated(facts, file)
+  local task, cfg = sr.tasks[facts.kind], run_config.load(facts, { "data.folder=" .. folder })
+  cfg.data.train, cfg.data.held, cfg.data.labels = { file }, 0, facts.labels
+  local data, list = task:data(cfg), {}
+  local loader = task:loader(cfg, { dev = data.train, dev_part = "train", pretrained = data.pretrained }, "dev")
+  for update in function() return loader:next() end do
+    local scope <close> = sr.scope()
+    for batch in update:batches() do add_sequences(list, batch) end
+  end
+  loader:close()
+  table.sort(list)
+  return list
+end
+
+---The inputs of a prediction.
+local function predicted(facts, path, file)
+  local predictor, make, list = sr.must(predict.open(path)), batches.make, {}
+  local guard <close> = setmetatable({}, { __close = function() batches.make = make end })
+  function batches.make(...)
+    local batch = make(...)
+    add_sequences(list, batch)
+    return batch
+  end
+  local items, opened = source.open {
+    facts = facts, kind = kinds.get(facts.kind), labels = facts.labels, files = { file }, arguments = {},
+  }
+  local count = 0
+  for result in predictor:each(items) do
+    assert.is_nil(result.error)
+    count = count + 1
+  end
+  opened:close()
+  table.sort(list)
+  return list, count
+end
+
+describe("one file is the same input everywhere,", function()
+  for i, case in ipairs(CASES) do
+    local kind, head, name, labelled, bare, config = table.unpack(case)
+    it(("of %s, from %s (%d)"):format(kind, name, i), function()
+      local path = task_model.save(("%s/%d"):format(folder, i), task_model.new(head), {
+        files = { ["trainer/config.yaml"] = config },
+      })
+      local facts = sr.must(require("seqrun.checkpoint").pretrained(path))
+      local file = program.write(folder, i .. name, labelled)
+      local wanted = evaluated(facts, file)
+      local found, count = predicted(facts, path, file)
+      assert.equal(COUNT, count)
+      if kind ~= "tokens" then assert.same(wanted, found) end
+      assert.is_true(#wanted >= COUNT)
+      local has = {}
+      for _, one in ipairs(found) do has[one] = true end
+      for _, one in ipairs(wanted) do assert.is_true(has[one], one) end -- of long sentences there are more
+      assert.same(found, (predicted(facts, path, program.write(folder, "bare" .. name, bare))))
+    end)
+  end
+end)
