@@ -218,8 +218,19 @@ static void fill_parts(sr_dataset *d, const bool *held) {
     }
 }
 
+static sr_status hold_these(bool *held, const sr_dataset *d, const sr_dataset_opts *opts) {
+    for (int64_t i = 0; i < opts->hold_count; i++) {
+        if (opts->hold[i] < 0 || opts->hold[i] >= d->units)
+            return sr_fail(SR_EINVAL, "data: example %lld of %lld cannot be held out",
+                           (long long)opts->hold[i] + 1, (long long)d->units);
+        held[opts->hold[i]] = true;
+    }
+    return SR_OK;
+}
+
 /* held[i] = whether unit i is held out. */
 static sr_status choose_held(bool *held, sr_dataset *d, const sr_dataset_opts *opts) {
+    if (opts->hold != NULL) return hold_these(held, d, opts);
     if (opts->folds > 0) return sr_folds_mark(held, d, opts->folds, opts->fold, opts->seed);
     bool some = d->held > 0;
     int64_t last = d->units;

@@ -49,6 +49,8 @@ typedef struct sr_dataset_opts {
     bool keyed;          /* hold out documents at random, keyed; false: the last ones */
     uint64_t seed;       /* key of the random choice */
     int64_t folds, fold; /* if not 0: hold out fold 0 .. folds - 1 of examples (folds.h) instead */
+    const int64_t *hold; /* if set: hold out these examples, from 0, instead */
+    int64_t hold_count;
     const sr_tokenizer *tokenizer; /* if set, reject another tokenizer */
     const sr_vocab *vocab;         /* if set, reject another vocabulary, whatever its casing */
     size_t cache;                  /* bytes of token blocks kept in memory, 0: SR_SHARD_CACHE */
@@ -89,8 +91,8 @@ typedef struct sr_dataset {
  * on each side.  A corpus of one document is split between two sentences instead, and `cut` is set.
  *
  * Errors: SR_ENOENT, SR_EIO, SR_ENOMEM; SR_EDATA: not a data set, damaged, empty, columns that
- * contradict each other, another tokenizer or vocabulary than that of opts; SR_EINVAL: held or
- * fold is out of range. */
+ * contradict each other, another tokenizer or vocabulary than that of opts; SR_EINVAL: held,
+ * fold or hold is out of range. */
 sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_opts *opts);
 void sr_dataset_close(sr_dataset *d); /* may be NULL */
 

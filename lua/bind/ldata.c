@@ -18,9 +18,23 @@ sr_dataset *lsr_checkdataset(lua_State *L, int arg) {
 
 LSR_RELEASE(dataset_gc, LSR_DATASET, sr_dataset, sr_dataset_close)
 
+/* The numbers of examples in a field, from 1, as a block from 0; NULL if it is not set. */
+static const int64_t *read_hold(lua_State *L, int64_t *count) {
+    if (lua_getfield(L, 2, "hold") == LUA_TNIL) return NULL;
+    luaL_checktype(L, -1, LUA_TTABLE);
+    *count = (int64_t)lua_rawlen(L, -1);
+    int64_t *list = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *list, 0);
+    for (int64_t i = 0; i < *count; i++) {
+        lua_rawgeti(L, -2, i + 1);
+        list[i] = lsr_checkrange(L, -1, 1, INT64_MAX) - 1;
+        lua_pop(L, 1);
+    }
+    return list;
+}
+
 /* open(path: string, options: { held?: number, split?: "tail"|"keyed", seed?: integer, folds?:
- *     integer, fold?: integer, vocab?: Vocab, cache?: integer }) -> Dataset dataset | nil,
- *     message, code
+ *     integer, fold?: integer, hold?: integer[], vocab?: Vocab, cache?: integer }) -> Dataset
+ *     dataset | nil, message, code
  * Opens a data set and splits off the held-out part. */
 static int data_open(lua_State *L) {
     static const char *const splits[] = {"tail", "keyed", NULL};
@@ -32,6 +46,7 @@ static int data_open(lua_State *L) {
                             .folds = lsr_field_range(L, 2, "folds", 0, 0, 1 << 20),
                             .fold = lsr_field_range(L, 2, "fold", 1, 1, 1 << 20) - 1,
                             .cache = (size_t)lsr_field_integer(L, 2, "cache", 0)};
+    opts.hold = read_hold(L, &opts.hold_count);
     if (lua_getfield(L, 2, "vocab") != LUA_TNIL) opts.vocab = lsr_checkvocab(L, -1);
     if (lua_getfield(L, 2, "tokenizer") != LUA_TNIL) opts.tokenizer = lsr_checktokenizer(L, -1);
     sr_dataset **box = lsr_newbox(L, sizeof *box, LSR_DATASET);

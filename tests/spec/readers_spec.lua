@@ -382,16 +382,30 @@ describe("the files of a run", function()
     assert.is_nil(table.concat(assert(files { train = path }).notes, "\n"):find("warning"))
   end)
 
-  it("hold out a part of train where there is no dev, but no questions", function()
+  it("hold out a part of train where there is no dev: rows, or what belongs together", function()
     local sets = assert(files { train = put("train.csv", rows), held = 0.3, seed = 3 })
     assert.equal("held", sets.dev_part)
     local info = sets.dev:info()
     assert.is_true(info.held.units >= 1 and info.train.units + info.held.units == 4)
     none(nil, "/train.csv: data.held=0.01 of 4 examples is too little to evaluate on; give data.dev, or raise "
       .. "data.held$", files { train = lab.folder .. "/train.csv", held = 0.01 })
-    none(nil, "questions cannot be held out; give data.dev", files {
-      task = "choice", train = put("c.csv", "text,a,b,label\nwho,he,she,0\nwho,she,he,1\n"), held = 0.3,
-      columns = { choices = { "a", "b" } },
+    local lines = { "text,a,b,label" }
+    for i = 1, 10 do lines[i + 1] = "who,he,she," .. i % 2 end
+    local train, columns = put("c.csv", table.concat(lines, "\n") .. "\n"), { choices = { "a", "b" } }
+    local seen = {}
+    for seed = 1, 2 do
+      sets = assert(files { task = "choice", train = train, held = 0.3, columns = columns, seed = seed })
+      assert.same({ 6, 14 }, { sets.dev:info().held.units, sets.dev:info().train.units })
+      for k, i in ipairs(sets.dev:units("held")) do
+        if k % 2 == 0 then assert.equal(sets.dev:column("group", i), sets.dev:column("group", i - 1)) end
+      end
+      seen[seed] = table.concat(sets.dev:units("held"), " ")
+    end
+    assert.are_not.equal(seen[1], seen[2])
+    local order, updates, groups = sr.data.groups(sets.dev, { groups = 2, part = "held", epochs = 1 })
+    assert.same({ 2, 3, { { 0, 1 }, { 2, 3 } } }, { updates, groups, order(0) })
+    none("data", "data.held=0.01 of 20 examples is too little", files {
+      task = "choice", train = train, held = 0.01, columns = columns,
     })
   end)
 

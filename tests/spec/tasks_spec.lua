@@ -75,11 +75,27 @@ describe("a fine-tuning task", function()
     for _ in pairs(questions) do count = count + 1 end
     assert.equal(4, count)
     local alone = sr.tasks.choice:data(values(sr.tasks.choice, "choice", "data.dev=none"))
-    assert.equal("dev: none, so nothing is evaluated; data.dev names files to evaluate on", alone.notes[#alone.notes])
+    assert.equal("dev: none, so nothing is evaluated; data.dev names files, data.held=0.1 holds out a part",
+      alone.notes[#alone.notes])
     local dev, seen = (sr.tasks.choice:loader(cfg, data, "dev")), 0
     for one in function() return dev:next() end do seen = seen + one.sequences end
     assert.equal(data.dev:info().examples, seen)
     assert.is_true(updates >= 5)
+    cfg = values(sr.tasks.choice, "choice", "data.dev=none", "data.held=0.3")
+    data = sr.tasks.choice:data(cfg)
+    local of = {} -- the part of each question
+    for _, part in ipairs { "train", "dev" } do
+      local loader_of, many = (sr.tasks.choice:loader(cfg, data, part)), 0
+      for one in function() return (part == "dev" or many == 0) and loader_of:next() or nil end do
+        many = many + 1
+        for batch in one:batches() do
+          for _, question in ipairs(batch.targets.group.labels:totable()) do
+            assert.equal(of[question] or part, part)
+            of[question] = part
+          end
+        end
+      end
+    end
   end)
 
   it("judges before the start whether the choices of a question fit a micro-batch", function()

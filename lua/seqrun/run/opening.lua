@@ -65,6 +65,7 @@ local function assemble(loaded, cfg, request, place)
   })
   self.checks = checks.new {
     config = cfg, schema = loaded.schema, ranks = all, screen = shown, dry = request.dry_run,
+    without_id = place:is_without_id(),
   }
   return self
 end

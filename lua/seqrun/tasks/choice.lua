@@ -221,6 +221,7 @@ local task = {
   },
   settings = {
     columns = { text = "text", label = { "label" }, choices = { "choices" } }, batch = { sequences = 16 },
+    data = { held = 0 },
   },
 }
 
@@ -234,7 +235,7 @@ function task:loader(cfg, data, part)
   local options = self:loader_options(cfg, data, part)
   local order, updates = sr_data.groups(data[part], {
     groups = dev and math.max(1, cfg.batch.evaluation // 4) or cfg.batch.sequences, seed = not dev and cfg.seed or nil,
-    epochs = dev and 1 or nil,
+    epochs = dev and 1 or nil, part = dev and data.dev_part or "train",
   })
   options.by, options.sequences, options.epochs, options.order = nil, nil, nil, order
   local loader = failure.must(sr_data.loader(options))

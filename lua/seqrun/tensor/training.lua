@@ -12,6 +12,7 @@ local training = { leaves = setmetatable({}, WEAK), stores = setmetatable({}, WE
 ---@field ranks integer that share the moments of parameters
 ---@field before_weights fun(model: seqrun.Model) refuses a model that the run cannot train
 ---@field dry? boolean a dry run: files that are made for it are not kept
+---@field without_id? boolean the run was begun before runs had ids
 
 ---@type seqrun.Training[]
 local open = {}

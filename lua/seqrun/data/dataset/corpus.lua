@@ -25,11 +25,13 @@ Corpus.__name = "seqrun.Corpus"
 ---@field seed? integer of that coin, and of folds
 ---@field folds? integer the number of folds; equal examples are in the same one
 ---@field fold? integer the one that is held out, from 1
+---@field hold? integer[] numbers of the examples that are held out, from 1, instead
 ---@field vocab? string|seqrun.core.text.vocab|seqrun.core.text.tokenizer another one is refused; of a vocab.txt without
 ---  its casing
 ---@field cache? integer bytes of tokens kept in memory
 
-local OPEN = { held = true, split = true, seed = true, folds = true, fold = true, vocab = true, cache = true }
+local OPEN = { held = true, split = true, seed = true, folds = true, fold = true, hold = true, vocab = true,
+  cache = true }
 
 ---Whether this is a vocabulary, which does not record the casing.
 local function is_vocabulary(given)
@@ -53,11 +55,11 @@ function Corpus.open(path, options)
   end
   local opened, message, code = core.open(path, {
     held = options.held, split = options.split, seed = options.seed, folds = options.folds, fold = options.fold,
-    cache = options.cache, vocab = vocab, tokenizer = tokenizer,
+    hold = options.hold, cache = options.cache, vocab = vocab, tokenizer = tokenizer,
   })
   if not opened then return nil, message, code end
   local corpus = setmetatable({ core = opened, about = opened:info() }, Corpus)
-  local problem = options.split == nil and not options.folds and held_classes(corpus)
+  local problem = options.split == nil and not options.folds and not options.hold and held_classes(corpus)
   if problem then output.note("warning: %s", problem) end
   return corpus
 end

@@ -12,15 +12,16 @@ local failure = require("seqrun.base.failure")
 ---@class seqrun.GroupOptions
 ---@field groups integer groups of an update; the last update of an epoch may have fewer
 ---@field column? string integers, "group"
+---@field part? "train"|"held"
 ---@field seed? integer of the order; nil: as they are in the data set
 ---@field epochs? integer number of epochs; no end by default
 
-local OPTIONS = { groups = true, column = true, seed = true, epochs = true }
+local OPTIONS = { groups = true, column = true, part = true, seed = true, epochs = true }
 
----The groups as lists of uids.
-local function groups_of(corpus, column)
+---The groups as lists of uids, which are places in the part.
+local function groups_of(corpus, column, part)
   local list, group, before, seen = {}, nil, nil, {}
-  for i = 1, corpus:info().examples do
+  for place, i in ipairs(corpus:units(part)) do
     local value = failure.must(corpus:column(column, i))
     if value ~= before or not group then
       if seen[value] then
@@ -30,7 +31,7 @@ local function groups_of(corpus, column)
       group, before, seen[value] = {}, value, i
       list[#list + 1] = group
     end
-    group[#group + 1] = i - 1
+    group[#group + 1] = place - 1
   end
   return list
 end
@@ -44,7 +45,7 @@ return function(corpus, options)
   check.options("data.groups", options, OPTIONS)
   local each = options.groups
   if math.type(each) ~= "integer" or each < 1 then check.fail("data.groups: groups must be a positive integer") end
-  local list = groups_of(corpus, options.column or "group")
+  local list = groups_of(corpus, options.column or "group", options.part)
   local updates = (#list + each - 1) // each
   local function order(update)
     local epoch = update // updates

@@ -8,6 +8,7 @@
 
 local check = require("seqrun.base.check")
 local commas = require("seqrun.base.format").commas
+local core_batch = require("seqrun.core.batch")
 local corpus = require("seqrun.data.dataset.corpus")
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
@@ -220,14 +221,37 @@ end
 
 -- ---- both ------------------------------------------------------------------------------------
 
+---What decides which examples belong together: the windows of a context, the choices of a question, the texts of a row.
+local function group_column(set, reader)
+  local has = {}
+  for _, column in ipairs(set:columns()) do has[column.name] = true end
+  return reader.windows and has.text and "text" or has.group and "group" or has.source and "source" or nil
+end
+
+---The examples of a share of the groups, drawn by the seed.
+local function whole_groups(options, set)
+  local column, groups, of = group_column(set, options.reader), {}, {}
+  for i = 1, set:info().examples do
+    local value = column and failure.must(set:column(column, i)) or i
+    local key = type(value) == "string" and sys.key(value) or value
+    if not of[key] then
+      of[key] = {}
+      groups[#groups + 1] = of[key]
+    end
+    table.insert(of[key], i)
+  end
+  local list = {}
+  for k = 0, math.floor(options.held * #groups + 0.5) - 1 do
+    for _, i in ipairs(groups[core_batch.permuted(k, #groups, options.seed or 0, 0) + 1]) do list[#list + 1] = i end
+  end
+  return list
+end
+
 ---Holds out a part of train, where there is no dev.
 local function hold_out(options, train)
-  if options.reader.whole then
-    return nil, ("%s: questions cannot be held out; give data.dev, or set data.held=0"):format(train:info().path),
-      "config"
-  end
+  local hold = options.reader.whole and whole_groups(options, train) or nil
   local set, message, code = corpus.open(train:info().path, {
-    held = options.held, split = "keyed", seed = options.seed,
+    held = options.held, split = "keyed", seed = options.seed, hold = hold,
   })
   if set and set:info().held.units > 0 and set:info().train.units > 0 then return set end
   if not set then return nil, message, code end

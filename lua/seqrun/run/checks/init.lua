@@ -27,7 +27,7 @@ Checks.__index = Checks
 ---  without `auto`
 ---@return seqrun.Checks
 local function new(t)
-  local expects = memory.expect { config = t.config, ranks = t.ranks, dry = t.dry }
+  local expects = memory.expect { config = t.config, ranks = t.ranks, dry = t.dry, without_id = t.without_id }
   return setmetatable({
     config = t.config, schema = t.schema, ranks = t.ranks, screen = t.screen, expects = expects, timed = 0,
   }, Checks)

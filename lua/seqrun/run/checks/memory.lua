@@ -130,7 +130,7 @@ local function fewest_packs(cfg)
 end
 
 ---While a run is open, a model that it cannot train is refused before its weights are made.
----@param t { config: table, ranks: seqrun.RunRanks, dry?: boolean } config: without `auto`
+---@param t { config: table, ranks: seqrun.RunRanks, dry?: boolean, without_id?: boolean } config: without `auto`
 ---@return seqrun.Training # for seqrun.tensor.training.forget
 function memory.expect(t)
   local cfg, ranks = t.config, t.ranks
@@ -142,6 +142,7 @@ function memory.expect(t)
   end
   return training.expect {
     ranks = require("seqrun.run.ranks").launched(), before_weights = before_weights, dry = t.dry,
+    without_id = t.without_id,
   }
 end
 

@@ -186,6 +186,13 @@ local function earlier(self)
   return type(found) == "table" and found or {}
 end
 
+---Whether the run was begun before runs had ids, when whole groups of examples were not held out.
+---@return boolean
+function Directory:is_without_id()
+  local before = self.again and earlier(self) or { id = "none yet" }
+  return before.id == nil and next(before) ~= nil
+end
+
 ---The recipe, and the Lua files that it loaded, that differ from those with which the run was started or last resumed.
 local function edited_files(self, before)
   local list, recipe = {}, self.words[1]

@@ -19,7 +19,9 @@ local task = {
   prediction = require("seqrun.tasks.embed.prediction"),
   whole = true, target = "embed", recipe = "recipes/embed.lua",
   refuses = { length = TOGETHER, metrics = TOGETHER, pieces = TOGETHER },
-  settings = { batch = { sequences = 64 }, rate = { peak = 2e-5 }, epochs = 1, optimizer = { decay = 0.01 } },
+  settings = {
+    batch = { sequences = 64 }, rate = { peak = 2e-5 }, epochs = 1, optimizer = { decay = 0.01 }, data = { held = 0 },
+  },
 }
 
 setmetatable(task, { -- config keys are loaded on first use, as those of other tasks
@@ -134,6 +136,9 @@ end
 ---@return seqrun.FinetuningData
 function task:data(cfg)
   cfg.data.train, cfg.data.dev = ranking_files.expand(cfg.data.train), ranking_files.expand(cfg.data.dev)
+  if not cfg.data.dev and cfg.data.held > 0 and ranking_files.of(cfg.data.train) then
+    failure.raise("config", "data.held=%g: a set for retrieval has no rows to hold out; give data.dev", cfg.data.held)
+  end
   return require("seqrun.tasks.shared.finetuning").data(self, cfg)
 end
 
@@ -180,7 +185,7 @@ function task:loader(cfg, data, part)
   local options = self:loader_options(cfg, data, part)
   local order, updates = sr_data.groups(data[part], {
     groups = dev and math.max(1, cfg.batch.evaluation // 2) or cfg.batch.sequences, seed = not dev and cfg.seed or nil,
-    epochs = dev and 1 or nil,
+    epochs = dev and 1 or nil, part = dev and data.dev_part or "train",
   })
   options.by, options.sequences, options.epochs = nil, nil, nil
   options.order = dev and order or flat(order)

@@ -19,6 +19,7 @@ local parts = require("seqrun.tasks.shared.parts")
 local ranks = require("seqrun.tensor.ranks")
 local sr_data = require("seqrun.data")
 local tokenizer = require("seqrun.checkpoint.tokenizer")
+local training = require("seqrun.tensor.training")
 local vocabulary = require("seqrun.checkpoint.vocabulary")
 
 ---@class seqrun.FinetuningTask: seqrun.Keys
@@ -70,7 +71,8 @@ local function file_options(self, cfg, pretrained)
   for key, value in pairs(cfg.data) do
     if key ~= "prefetch" and key ~= "workers" then options[key] = value end
   end
-  if self.whole then options.held = 0 end
+  local run = training.current()
+  if self.whole and run and run.without_id then options.held = 0 end -- as the run began
   return options
 end
 
@@ -135,8 +137,8 @@ function Task:data(cfg)
   if shorter then table.insert(data.notes, 1, shorter) end
   local problem = vocabulary.too_small(#options.vocab, pretrained.design.vocabulary)
   if problem then table.insert(data.notes, ("warning: init.from: %s: %s"):format(pretrained.path, problem)) end
-  if self.whole and not data.dev and cfg.data.held > 0 then
-    table.insert(data.notes, "dev: none, so nothing is evaluated; data.dev names files to evaluate on")
+  if self.whole and not data.dev then
+    table.insert(data.notes, "dev: none, so nothing is evaluated; data.dev names files, data.held=0.1 holds out a part")
   end
   return data
 end

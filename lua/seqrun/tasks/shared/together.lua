@@ -46,9 +46,9 @@ function together.check(what, loader, order, updates)
     end
   end
   if not most then return end
+  local first = options.data:place(loader:origin(worst[1]).example)
   failure.raise("config", "batch.micro_packs=%d: %s " .. what .. " that need %d packs of data.max_len=%d tokens, and "
-    .. "must share a micro-batch; set batch.micro_packs=%d", micro, options.data:place(worst[1] + 1), #worst, most,
-    options.max_len, most)
+    .. "must share a micro-batch; set batch.micro_packs=%d", micro, first, #worst, most, options.max_len, most)
 end
 
 return together

@@ -15,5 +15,7 @@ return {
   whole = true,
   refuses = { length = "it would cut answers out of their windows; use a metric, such as curriculum.length_rarity" },
   target = { name = "span", reads = "spans", outside = "cls" }, -- [CLS] where the answer is in another window
-  settings = { data = { max_len = 384 }, batch = { sequences = 12, micro_packs = 4 }, rate = { peak = 3e-5 } },
+  settings = {
+    data = { max_len = 384, held = 0 }, batch = { sequences = 12, micro_packs = 4 }, rate = { peak = 3e-5 },
+  },
 }
