@@ -22,8 +22,9 @@ local schema = c.map {
       doc = "further tokens of the trained vocabulary, such as [<fim_prefix>,<fim_suffix>,<fim_middle>]" }) },
   } },
   { "text", c.map {
-    { "format", c.enum({ "prose", "lines", "jsonl" }, { default = "prose",
-      doc = "prose; lines: one sentence per line; jsonl: records of prose, as .jsonl files have" }) },
+    { "format", c.enum({ "prose", "lines", "documents", "jsonl" }, { default = "prose",
+      doc = "prose; lines: one sentence per line; documents: one document per line; jsonl: records of prose, as "
+        .. ".jsonl files have" }) },
     { "document_start", c.string { optional = true, doc = "prefix of paragraphs that start a new document" } },
     { "lowercase", c.boolean { default = true, doc = "with a vocabulary: lowercase the text (uncased model)" } },
     { "keep_accents", c.boolean { default = false, doc = "with a vocabulary: keep accents when lowercasing" } },

@@ -396,7 +396,8 @@ sr_ingest_counts sr_ingest_count(const sr_ingest *in) {
 /* The metadata of every .sqr file of text, without that of the tokenizer. */
 static sr_status write_meta(sr_ingest *in) {
     sr_shard_writer *w = in->writer;
-    SR_TRY(sr_shard_set_meta(w, "format", in->opts.format == SR_TEXT_LINES ? "lines" : "prose"));
+    static const char *const formats[] = {"prose", "lines", "documents"};
+    SR_TRY(sr_shard_set_meta(w, "format", formats[in->opts.format]));
     if (in->document_start != NULL)
         SR_TRY(sr_shard_set_meta(w, "document_start", in->document_start));
     return in->source_name != NULL ? sr_shard_set_meta(w, "source", in->source_name) : SR_OK;

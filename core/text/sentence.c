@@ -282,8 +282,9 @@ static sr_status take(sr_sentences *s) {
     if (!line->ends) return SR_OK;
     s->end = trim(s, s->begin, s->end);
     if (s->scan > s->end) s->scan = s->end;
-    if (s->line_blank || s->format == SR_TEXT_LINES) s->flush = true;
-    if (s->line_blank && !line->in_record) s->document_ends = true;
+    if (s->line_blank || s->format != SR_TEXT_PROSE) s->flush = true;
+    bool is_last = s->line_blank || s->format == SR_TEXT_DOCUMENTS;
+    if (is_last && !line->in_record) s->document_ends = true;
     return SR_OK;
 }
 

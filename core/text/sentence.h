@@ -4,7 +4,7 @@
  * wrapped lines are joined by a space, and a sentence ends after . ! or ? with the closing quotes
  * or brackets that follow it and white space, before a capital, a digit or an opening quote, unless
  * the word before a full stop is a listed abbreviation (sentence.c) or an initial.  In
- * SR_TEXT_LINES every line is a sentence.
+ * SR_TEXT_LINES every line is a sentence; in SR_TEXT_DOCUMENTS every line is a document of prose.
  *
  *     sr_sentence s;
  *     do {
@@ -22,7 +22,7 @@
 
 SR_BEGIN_C
 
-typedef enum sr_text_format { SR_TEXT_PROSE, SR_TEXT_LINES } sr_text_format;
+typedef enum sr_text_format { SR_TEXT_PROSE, SR_TEXT_LINES, SR_TEXT_DOCUMENTS } sr_text_format;
 
 typedef enum sr_text_event {
     SR_TEXT_SENTENCE,

@@ -47,13 +47,13 @@ static sr_status start(ingest *i, const char *path, const char *const *paths, si
 }
 
 /* ingest(path: string, inputs: string|string[], tokenizer: Tokenizer, options: { format?:
- *     "prose"|"lines", document_start?: string, source?: string, threads?: integer, records?: {
+ *     "prose"|"lines"|"documents", document_start?: string, source?: string, threads?: integer, records?: {
  *     field?: string, where?: seqrun.Condition, all?: boolean } }) -> Ingest ingest | nil,
  *     message, code
  * Begins a data set of text; step() until it is done, then commit().
  *   options  records: how JSONL is read */
 static int data_ingest(lua_State *L) {
-    static const char *const formats[] = {"prose", "lines", NULL};
+    static const char *const formats[] = {"prose", "lines", "documents", NULL};
     const char *path = luaL_checkstring(L, 1);
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 2, &count);

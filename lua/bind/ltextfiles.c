@@ -65,11 +65,11 @@ static int sentences_close(lua_State *L) {
     return 0;
 }
 
-/* sentences(paths: string|string[], options?: { format?: "prose"|"lines", limit?: integer,
+/* sentences(paths: string|string[], options?: { format?: "prose"|"lines"|"documents", limit?: integer,
  *     line_limit?: integer, any_bytes?: boolean }) -> Sentences sentences | nil, message, code
  * Opens files, directories, patterns or "-", compressed or not, as a stream of sentences. */
 static int text_sentences(lua_State *L) {
-    static const char *const formats[] = {"prose", "lines", NULL};
+    static const char *const formats[] = {"prose", "lines", "documents", NULL};
     size_t count;
     lua_settop(L, 2);
     if (lua_isnil(L, 2)) lua_newtable(L), lua_replace(L, 2);

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     if (size < 2) return 0;
     sr_source_opts source = {.line_limit = 16 + (size_t)(bytes[0] & 15),
                              .any_bytes = (bytes[0] & 16) != 0};
-    sr_sentences_opts opts = {bytes[0] & 32 ? SR_TEXT_LINES : SR_TEXT_PROSE,
+    sr_sentences_opts opts = {(sr_text_format)((bytes[0] >> 5) % 3),
                               16 + (size_t)(bytes[0] >> 6) * 50};
     fuzz_most = 1 + (size_t)bytes[1];
     fuzz_input = bytes + 2, fuzz_left = size - 2;

@@ -351,6 +351,7 @@ describe("sentences", function()
 
   it("are one per line in the published format", function()
     assert.equal("mr. A b. C|d\ne", split("mr. A b. C \n  d\n\ne", "lines"))
+    assert.equal("A b.|C d\ne\nf.|G", split("A b. C d\n\ne\n f. G\n", "documents"))
   end)
 
   it("of different files belong to different documents", function()

@@ -176,9 +176,10 @@ local SENTENCES = { files = true, format = true, limit = true }
 
 ---Iterates over sentences: `for sentence, document in assert(sr.text.sentences { files = "emma.txt" }) do`.
 ---
----`format` is "prose" (wrapped lines, blank line between documents) or "lines" (one sentence a line).
+---`format` is "prose" (wrapped lines, blank line between documents), "lines" (one sentence a line) or "documents" (one
+---document a line).
 ---Errors during the iteration are raised.
----@param t { files: string|string[], format?: "prose"|"lines", limit?: integer }
+---@param t { files: string|string[], format?: "prose"|"lines"|"documents", limit?: integer }
 ---@return (fun(): string?, integer?)? next
 ---@return string? message
 ---@return string? code

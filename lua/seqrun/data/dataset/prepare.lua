@@ -22,7 +22,8 @@ local commas = format.commas
 ---@field vocab_out? string where a trained vocabulary goes; OUT with .vocab.txt for .sqr by default
 ---@field lowercase? boolean of a vocabulary; true
 ---@field keep_accents? boolean of a vocabulary
----@field format? "prose"|"lines"|"jsonl" jsonl: every input has records, whatever its name; their texts are prose
+---@field format? "prose"|"lines"|"documents"|"jsonl" jsonl: every input has records, whatever its name; their texts
+---  are prose
 ---@field columns? { text?: string } of JSONL: the member that has the text, "text"; meta.body is body inside meta
 ---@field where? string of JSONL: the records that are wanted, such as "lang == 'en' and score > 0.5"
 ---@field document_start? string a paragraph that begins so starts a document; blank lines then do not
@@ -131,7 +132,8 @@ local function close_report(options, counts)
   if options.document_start and counts.documents == 1 then
     say(options, "no paragraph begins with '%s' after the first, so it is one document", options.document_start)
   elseif options.format ~= "records" and counts.records == 0 and counts.documents == 1 and counts.stored > 1 then
-    say(options, "note: the whole text is one document: it has no empty line, which ends a document")
+    say(options, "note: the whole text is one document: it has no empty line, which ends a document; if each line "
+      .. "is one, set text.format=documents")
   end
   if counts.invalid > 0 then
     say(options, "%s invalid UTF-8 sequences were dropped", commas(counts.invalid))
@@ -172,10 +174,16 @@ local function commit(options, ingest, vocab)
   return done, message, code
 end
 
+---What the lines of a text are.
+local function lines_of(options)
+  local given = options.format
+  return (given == "lines" or given == "documents") and given or "prose"
+end
+
 ---The metadata of how a data set was made.
 local function settings_of(options, source)
   return {
-    source = source, format = options.format == "lines" and "lines" or "prose", kind = "text",
+    source = source, format = lines_of(options), kind = "text",
     document_start = options.document_start or "none",
   }
 end
@@ -227,7 +235,7 @@ local function prepare(options, given, records)
   local tokenizer, trained, before = begin(options, given, source, records)
   if not tokenizer then return nil, trained, before end
   ingest, message, code = core.ingest(options.out, given, tokenizer, {
-    format = options.format == "lines" and "lines" or "prose", records = records,
+    format = lines_of(options), records = records,
     document_start = options.document_start, threads = options.threads, source = source,
   })
   if not ingest then return nil, message, code end
