@@ -208,6 +208,29 @@ sr_example sr_example_cut(const sr_example *e, int32_t limit) {
     return cut;
 }
 
+static void mark_span(uint64_t *bits, uint64_t first, uint64_t count) {
+    while (count > 0) {
+        uint64_t at = first & 63, n = 64 - at < count ? 64 - at : count;
+        bits[first >> 6] |= (n == 64 ? UINT64_MAX : ((uint64_t)1 << n) - 1) << at;
+        first += n;
+        count -= n;
+    }
+}
+
+sr_status sr_examples_distinct(int64_t *out, const sr_examples *t, const sr_dataset *d) {
+    uint64_t *bits, words = (uint64_t)d->tokens / 64 + 1;
+    SR_TRY(sr_new(&bits, words));
+    for (int64_t i = 0; i < t->count; i++) {
+        const sr_example *e = &t->example[i];
+        mark_span(bits, sr_example_a(e), e->a_tokens);
+        mark_span(bits, sr_example_b(e), e->b_tokens);
+    }
+    *out = 0;
+    for (uint64_t i = 0; i < words; i++) *out += __builtin_popcountll(bits[i]);
+    sr_free(bits);
+    return SR_OK;
+}
+
 int32_t sr_example_pieces(const sr_example *e, int32_t limit) {
     int32_t body = limit - sr_example_specials(e), pieces = (e->a_tokens + body - 1) / body;
     return limit == 0 || pieces < 1 ? 1 : pieces;

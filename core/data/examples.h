@@ -77,6 +77,10 @@ sr_status sr_examples_build(sr_examples **out, const sr_dataset *d, const sr_exa
                             sr_threads *threads);
 void sr_examples_free(sr_examples *t); /* may be NULL */
 
+/* How many tokens of the data set stand in at least one example.  SR_ENOMEM; takes a bit for each
+ * token of the data set while it counts. */
+sr_status sr_examples_distinct(int64_t *out, const sr_examples *t, const sr_dataset *d);
+
 static inline uint64_t sr_example_a(const sr_example *e) {
     return (uint64_t)e->a_high << 32 | e->a_low;
 }

@@ -307,6 +307,19 @@ static int loader_plan_text(lua_State *L) {
     return 1;
 }
 
+/* loader:distinct(epoch?: integer) -> integer count | nil, message, code
+ * How many tokens of the data set stand in at least one example of an epoch. */
+static int loader_distinct(lua_State *L) {
+    sr_epoch *e;
+    int64_t count = 0;
+    sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 2);
+    lua_getiuservalue(L, 1, 1);
+    if (st == SR_OK) st = sr_examples_distinct(&count, e->examples, lsr_checkdataset(L, -1));
+    if (st != SR_OK) return lsr_result(L, st);
+    lua_pushinteger(L, count);
+    return 1;
+}
+
 /* loader:lengths(epoch?: integer) -> integer[] lengths | nil, message, code
  * Tokens of each example of an epoch, by uid + 1. */
 static int loader_lengths(lua_State *L) {
@@ -403,10 +416,19 @@ static int loader_update_of(lua_State *L) {
 /* loader:close()
  * Stops the workers and frees the memory. */
 static const luaL_Reg loader_methods[] = {
-    {"close", loader_close},         {"next", loader_next},     {"cursor", loader_cursor},
-    {"seek", loader_seek},           {"plan", loader_plan},     {"plan_text", loader_plan_text},
-    {"lengths", loader_lengths},     {"origin", loader_origin}, {"waited", loader_waited},
-    {"update_of", loader_update_of}, {"push", loader_push},     {NULL, NULL},
+    {"close", loader_close},
+    {"next", loader_next},
+    {"cursor", loader_cursor},
+    {"seek", loader_seek},
+    {"plan", loader_plan},
+    {"plan_text", loader_plan_text},
+    {"lengths", loader_lengths},
+    {"origin", loader_origin},
+    {"waited", loader_waited},
+    {"update_of", loader_update_of},
+    {"push", loader_push},
+    {"distinct", loader_distinct},
+    {NULL, NULL},
 };
 
 /* ---- the module ---- */

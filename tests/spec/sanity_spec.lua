@@ -28,6 +28,42 @@ it("a head that no target trains is warned of, unless it is frozen", function()
   assert.is_nil(heads { "mlm", { name = "own" } })
 end)
 
+it("a text is refused whose pairs have one label, and warned of if pairs use little of it", function()
+  local words = require("tests.support.task_model").words()
+  ---A data set of documents of `sentences` sentences of `size` words.
+  local function data(name, documents, sentences, size)
+    local lines, at = {}, 0
+    for _ = 1, documents do
+      for _ = 1, sentences do
+        local list = {}
+        for i = 1, size do
+          at = at + 1
+          list[i] = words[at * 7 % #words + 1]
+        end
+        lines[#lines + 1] = table.concat(list, " ")
+      end
+      lines[#lines + 1] = ""
+    end
+    local out = ("%s/%s.sqr"):format(folder, name)
+    sr.must(sr.data.prepare { inputs = { program.write(folder, name .. ".txt", table.concat(lines, "\n")) }, out = out,
+      vocab = require("tests.support.task_model").VOCAB, format = "lines" })
+    return out
+  end
+  local function on(file, ...)
+    local out = folder .. "/p"
+    return program.run(small.words(file, "data.max_len=32", "--max-steps", "1", "--force", "--out", out, ...))
+  end
+  local lines = data("lines", 60, 1, 6)
+  exits(2, "each example has one sentence of its document .* have one label; set data.nsp=false", on(lines))
+  local _, err = works(on(lines, "data.nsp=false"))
+  assert.is_nil(err:find("warning", 1, true))
+  local long = data("long", 12, 9, 100)
+  exits(2, "one label", on(long))
+  local mixed = data("mixed", 40, 2, 28)
+  _, err = works(on(mixed))
+  assert.matches("warning: the examples of an epoch hold [1-7]%d %% of the tokens: pairs of sentences leave out", err)
+end)
+
 it("a loop whose losses have items of another shape is refused", function()
   local contracts = require("seqrun.run.checks.contracts")
   local function losses(shape)

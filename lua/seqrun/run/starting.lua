@@ -60,6 +60,7 @@ local function take_parts(self, parts)
     model = model, optimizer = optimizer, loader = self.loader, held = parts.held, total = parts.total,
     loaders = parts.loaders or { train = parts.loader }, baselines = self.evaluations:baseline_metrics(),
     max_steps = self.request.max_steps, counted = self.loaders:have_words(), schedules = self.schedules,
+    resumes = self.request.resume ~= nil,
   }
   all:share_model {
     config = cfg, model = model, optimizer = optimizer, loader = self.loader, loaders = self.loaders,

@@ -88,7 +88,7 @@ local Loader = {}
 Loader.__index = Loader
 Loader.__name = "seqrun.Loader"
 strict.seal(Loader, "the loader",
-  { "options", "data", "orders", "core", "first_plan" })
+  { "options", "data", "orders", "core", "first_plan", "used" })
 
 local function check_stage(stage, i)
   if type(stage) ~= "table" then
@@ -288,6 +288,16 @@ function Loader:plan_text(epoch) return failure.must(self.core:plan_text(epoch))
 ---@param epoch? integer
 ---@return integer[]
 function Loader:lengths(epoch) return failure.must(self.core:lengths(epoch)) end
+
+---The share of the tokens of its part that stand in at least one example of an epoch; sentence pairs leave some out.
+---Nil where every token is used: without pairs.
+---@return number|nil
+function Loader:used_share()
+  if not self.options.nsp or not self.data or self.data:info().kind ~= "text" then return nil end
+  local part = self.data:info()[self.options.part or "train"]
+  self.used = self.used or failure.must(self.core:distinct()) / math.max(1, part.tokens)
+  return self.used
+end
 
 ---The origin of a fixed example: its number for Corpus:column and Corpus:decode (from 1), the number of tokens before
 ---it if it is a piece of a split one (first), and for windows their source and offset in it.

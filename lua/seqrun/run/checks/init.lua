@@ -54,6 +54,7 @@ local function warn(self, t, last, total)
   list[#list + 1] = sanity.epochs(amounts.epochs(cfg.batch, loader, last) or 0, sanity.length_key(cfg, self.schema))
   list[#list + 1] = sanity.rows(cfg.batch, t.loader)
   list[#list + 1] = sanity.unknown(t.loader.data)
+  if self.ranks.leads then list[#list + 1] = sanity.text(t.loader) end
   local unit = loader.schedule_steps -- of an update: `total` is of updates, schedules count steps
   local ends = { step = total < text.UNLIMITED and (total + 1) * unit or nil }
   for name, value in pairs(self.goals) do ends[name] = value end
@@ -65,13 +66,16 @@ end
 ---Fails if the run cannot work with these parts, and warns of what is unusual.
 ---@param t { model: table, optimizer: table, loader: seqrun.Loader, loaders: table<string, seqrun.Loader>,
 ---  held?: table, schedules?: table<string, seqrun.ValueSchedule>, baselines: string[], total?: integer,
----  max_steps?: integer, counted: boolean } total: steps of the schedule; counted: the data sets have counted words
+---  max_steps?: integer, counted: boolean, resumes: boolean } total: steps of the schedule; counted: the data sets have
+---  counted words
 ---@return integer total updates of the run
 ---@return integer last the one at which this process stops
 function Checks:start(t)
   self.parts = { model = t.model, optimizer = t.optimizer, loader = t.loader, config = self.config, ranks = self.ranks }
   memory.check(self.parts)
   local problem = goals.no_words(self.config, t.counted)
+  if problem then failure.raise("config", "%s", problem) end
+  problem = not t.resumes and sanity.one_label(t.loader)
   if problem then failure.raise("config", "%s", problem) end
   local total = goals.updates(self.config, t.loader:summary(), t.total)
   local last = math.min(total, t.max_steps or math.huge)

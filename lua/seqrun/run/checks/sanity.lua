@@ -13,6 +13,8 @@ local EPOCHS = 1000
 local RATE, DECAY, EPS, MASKED = 0.1, 1, 1e-2, 0.5
 local RANGE, DROPPED, SHORT = 1, 0.5, 16
 local LONG = 30 * 86400 -- seconds
+local PAIRS = 16 -- that are not all random by chance
+local USED = 0.8 -- share of the tokens that are in an example; 0.90 to 0.95 of prose
 local SIMT, PATIENCE = 1.5e9, 60 -- FLOP/s of the simt device, measured on two cores; seconds
 
 ---The key that decides how long a run is.
@@ -30,6 +32,28 @@ end
 function sanity.epochs(epochs, key)
   if epochs < EPOCHS then return nil end
   return ("the run passes over the data %s times; check %s"):format(text.count(math.floor(epochs)), key)
+end
+
+---Warns of a text of which sentence pairs use little.
+---@param loader seqrun.Loader
+---@return string|nil
+function sanity.text(loader)
+  local used = loader.used_share and loader:used_share()
+  if not used or used >= USED then return nil end
+  return ("the examples of an epoch hold %.0f %% of the tokens: pairs of sentences leave out most of long documents "
+    .. "and sentences; set data.nsp=false, which uses all, or prepare the text with text.format=documents if each line "
+    .. "is a document"):format(100 * used)
+end
+
+---What is wrong if the labels of next sentences are all the same.
+---@param loader seqrun.Loader
+---@return string|nil
+function sanity.one_label(loader)
+  local plan = loader.used_share and loader:used_share() and loader:plan()
+  if not plan or plan.sequences < PAIRS or plan.random_next < plan.sequences then return nil end
+  return "each example has one sentence of its document (documents of one sentence, or sentences longer than "
+    .. "data.max_len), so the second text of every pair is a random one, and next sentences have one label; set "
+    .. "data.nsp=false"
 end
 
 ---@param batch table of the config

@@ -108,6 +108,12 @@ local function ranks_text(t)
   return t.ranks:text(count, batch.shares or amounts.micro_batches(batch, loader))
 end
 
+---", with 92 % of the tokens" of a text of which pairs of sentences leave some out.
+local function used_text(loader)
+  local used = loader.used_share and loader:used_share()
+  return used and (", with %.0f %% of the tokens of the text"):format(100 * used) or ""
+end
+
 ---The first lines of the log.
 ---@param t seqrun.Planned
 ---@return string
@@ -117,7 +123,7 @@ function plan.headline(t)
       device_text(t), t.model.params.precision or "f32", tensor.threads(), plural(tensor.threads(), "s"),
       t.config.seed),
     compute_line(t),
-    "  plan    " .. packs_line(t.loader:plan()),
+    "  plan    " .. packs_line(t.loader:plan()) .. used_text(t.loader),
     "  update  " .. update_line(t),
   }
   if t.why_micro then
