@@ -182,6 +182,7 @@ describe("a recipe that leaves run:steps", function()
   it("is saved, says so, and resumes with the bits of a run that went on #slow", function()
     local straight = folder .. "/straight"
     program.works(run({}, straight))
+    local last = select(2, sr.checkpoint.latest(straight)) -- 8 or 9: at the end of the schedule
     for name, edits in pairs {
       after = { "  run:log(step, optimizer)\n", "  run:log(step, optimizer)\n  if step == 4 then break end\n" },
       before = { STEP, "if step == 5 and not run.request.resume then break end\n  " .. STEP },
@@ -193,7 +194,7 @@ describe("a recipe that leaves run:steps", function()
       assert.is_true(sys.is_dir(out .. "/step-000000004"))
       assert.matches('"state":"stopped"', sr.must(sys.read_file(out .. "/ended.json")))
       program.works(run({}, out, "--resume"))
-      assert.same(small.weights(straight, 9), small.weights(out, 9))
+      assert.same(small.weights(straight, last), small.weights(out, last))
     end
   end)
 

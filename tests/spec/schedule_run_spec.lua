@@ -38,6 +38,36 @@ local function check_resume(name, ...)
   return name
 end
 
+it("a run of packs ends with the update by which the schedule has had its sequences", function()
+  local sr, task_model = require("seqrun"), require("tests.support.task_model")
+  local lines, words, steps = {}, task_model.words(), {}
+  for i = 1, 400 do
+    lines[i] = ("%s %s %s"):format(words[i % #words + 1], words[i * 7 % #words + 1], i % 25 == 0 and "\n" or "the")
+  end
+  local out = folder .. "/short.sqr"
+  sr.must(sr.data.prepare { inputs = { program.write(folder, "short.txt", table.concat(lines, "\n")) }, out = out,
+    vocab = task_model.VOCAB, format = "lines" })
+  for seed = 1, 4 do
+    local path = folder .. "/short" .. seed
+    local run_of = { "--out", path, "rate.total=20", "rate.warmup=2", "batch.sequences=8", "batch.by=packs",
+      "data.max_len=64", "data.short_seq_prob=0.5", "seed=" .. seed, "log.every=1" }
+    works(program.run(small.words(out, table.unpack(run_of))))
+    local log = sr.must(require("seqrun.core.sys").read_file(path .. "/run.log"))
+    assert.is_nil(log:find("stopping", 1, true))
+    local sequences, rates = {}, {}
+    for i, line in ipairs(small.metrics(path)) do sequences[i], rates[i] = line.sequences, line.lr end
+    local last = #sequences
+    assert.is_true(sequences[last] >= 160 and sequences[last - 1] < 160, table.concat(sequences, " "))
+    assert.is_true(rates[last - 1] > 0)
+    steps[last] = true
+    run_of[#run_of + 1] = "--resume"
+    works(program.run(small.words(out, table.unpack(run_of))))
+    log = sr.must(require("seqrun.core.sys").read_file(path .. "/run.log"))
+    assert.matches(("step %d is the last, so nothing is trained"):format(last), log)
+  end
+  assert.is_truthy(next(steps, (next(steps)))) -- they differ
+end)
+
 describe("a run on schedules", function()
   it("is constant after the warmup and ends by one minus a square root, by steps", function()
     local out = check_resume("steps", "rate.decay=1-sqrt", "rate.total=12", "rate.last=6", "rate.floor=3e-6",

@@ -327,6 +327,14 @@ local function end_at_goal(self)
   if name and self.step < self.last then stop_here(self, "%s has reached %s", name, text.count(totals[name])) end
 end
 
+---Ends the run with its schedule: where the sequences of updates vary, their number was an estimate.
+local function end_with_schedule(self)
+  local left = self.checks:updates_left(self.loaders:schedule_step())
+  if not left or left > 0 and self.step < self.total then return end
+  self.total = self.step + left
+  self.last = math.min(self.total, self.request.max_steps or self.total)
+end
+
 ---Words and updates so far, of which milestones are made.
 local function progress(self) return { words = self.loaders:total("words"), steps = self.step } end
 
@@ -353,6 +361,7 @@ end
 ---What follows an update.
 local function end_step(self)
   count_step(self)
+  end_with_schedule(self)
   if self.step < self.last then self.verify:ended(self.step) end
   end_at_goal(self)
   after_step(self)
@@ -442,6 +451,7 @@ function Run:steps(loader, upto)
       end_step(self)
     elseif self.phase == "resumed" then
       self.phase = "between"
+      end_with_schedule(self)
       end_at_goal(self)
       evaluate_when_due(self) -- the stop may have interrupted it
     end

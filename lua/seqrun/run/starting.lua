@@ -156,7 +156,8 @@ local function open_run(self, fresh)
   local state = found and resume(self, found) or nil
   if resumes and not state then origin = initialize(self, fresh) end
   resuming.tell_origin(origin, self.config.init, self.screen)
-  if state and self.step >= self.last then end_here(self) end
+  if state and self.checks:updates_left(self.loaders:schedule_step()) == 0 then self.total = self.step end
+  if state and self.step >= math.min(self.last, self.total) then end_here(self) end
   return state
 end
 

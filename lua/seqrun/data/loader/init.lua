@@ -328,6 +328,7 @@ function Loader:summary()
     packs_per_epoch = plan.packs,
     sequences = plan.sequences, factor = plan.factor, efficiency = plan.efficiency, max_len = plan.max_len,
     schedule_steps = target and not exact and packs * plan.factor / target or 1, -- per update, on average
+    varies = target and not exact or false, -- whether updates differ in it
   }
 end
 

@@ -45,6 +45,24 @@ function goals.no_words(cfg, counted)
     .. "with recipes/prepare.lua"):format(key) or nil
 end
 
+---Steps of the schedule that the run trains for.
+local function schedule_of(cfg, steps)
+  if not steps and cfg.rate.by and cfg.rate.by ~= "step" then return nil end
+  return steps or cfg.rate.total - cfg.rate.from
+end
+
+---Updates until a schedule of steps has ended, where their numbers of sequences vary, as those of packs do; nil where
+---the number of updates is known.
+---@param cfg table
+---@param loader table summary of the loader
+---@param steps? integer of the schedule, instead of those of the config
+---@param at number steps of the schedule so far
+---@return integer|nil
+function goals.updates_left(cfg, loader, steps, at)
+  local total = loader.varies and not cfg.steps and schedule_of(cfg, steps)
+  return total and math.max(0, math.ceil((total - at) / loader.schedule_steps - 1e-9)) or nil
+end
+
 ---Updates of the run: `steps`, or the number that a schedule of `steps` steps needs, or UNLIMITED.
 ---@param cfg table
 ---@param loader table summary of the loader
@@ -52,9 +70,8 @@ end
 ---@return integer
 function goals.updates(cfg, loader, steps)
   if cfg.steps then return cfg.steps end
-  local rate = cfg.rate
-  if not steps and rate.by and rate.by ~= "step" then return goals.UNLIMITED end
-  return math.ceil((steps or rate.total - rate.from) / loader.schedule_steps)
+  local total = schedule_of(cfg, steps)
+  return total and math.ceil(total / loader.schedule_steps) or goals.UNLIMITED
 end
 
 ---The counter that has reached its total; nil while none has.

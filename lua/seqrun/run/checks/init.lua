@@ -16,6 +16,7 @@ local SETTLED = 5 -- steps until the speed is known
 ---@field schema table of the config
 ---@field ranks seqrun.RunRanks
 ---@field screen seqrun.Screen
+---@field schedule_total? integer steps of the schedule, where the recipe gives them
 ---@field expects seqrun.Training refuses a model that does not fit, while the run is open
 ---@field parts? seqrun.MemoryParts
 ---@field goals? table<string, number> totals that end the run, by counter
@@ -78,11 +79,19 @@ function Checks:start(t)
   problem = not t.resumes and sanity.one_label(t.loader)
   if problem then failure.raise("config", "%s", problem) end
   local total = goals.updates(self.config, t.loader:summary(), t.total)
+  self.schedule_total = t.total
   local last = math.min(total, t.max_steps or math.huge)
   self.goals = goals.of(self.config)
   sanity.check_metrics { config = self.config, model = t.model, held = t.held, baselines = t.baselines }
   warn(self, t, last, total)
   return total, last
+end
+
+---Updates until the schedule has ended, by its steps so far; nil where the number of updates is known beforehand.
+---@param at number
+---@return integer|nil
+function Checks:updates_left(at)
+  return goals.updates_left(self.config, self.parts.loader:summary(), self.schedule_total, at)
 end
 
 ---The counter that has reached its total; nil while none has.

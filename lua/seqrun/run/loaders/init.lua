@@ -166,6 +166,14 @@ function Loaders:counts()
   return counts
 end
 
+---Steps of the schedule that the updates were that have been trained on.
+---@return number
+function Loaders:schedule_step()
+  local sum = 0
+  for _, at in pairs(self.by_name) do sum = sum + at.schedule_step end
+  return sum
+end
+
 ---Whether all data sets have counted their words.
 ---@return boolean
 function Loaders:have_words()
