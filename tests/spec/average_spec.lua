@@ -274,8 +274,9 @@ describe("a run with an average", function()
     program.ok(small.words(corpus, "--out", early, "--max-steps", "2", "optimizer.average=0.8",
       "optimizer.average_from=4"))
     fails.exiting(3, none, { "eval", folder .. "/one/best", corpus, "--average" })
+    local input = { export = folder .. "/no", eval = corpus }
     for _, verb in ipairs { "export", "eval", "fill", "score", "encode" } do
-      fails.exiting(3, none, { verb, early, verb == "export" and folder .. "/no" or corpus, "--average" })
+      fails.exiting(3, none, { verb, early, input[verb] or program.write(folder, "lines.txt", "the\n"), "--average" })
     end
     for _, case in ipairs {
       { "optimizer.average=1", "a decay is below 1" }, { "eval.average=true", "eval.average needs optimizer.average" },
