@@ -7,6 +7,9 @@
 
 #include "kernels/cpu/cpu.h"
 
+static const char TOO_LARGE[] =
+    "sum: the sum %.0f of i32 does not fit i32; sum x:to(\"f32\") instead";
+
 enum { PIECE = 65536, RUN = 512 };
 
 typedef struct fold {
@@ -95,15 +98,18 @@ static fold fold_piece(const job *j, int64_t output, int64_t from, int64_t to) {
     return f;
 }
 
-static void put(const job *j, int64_t output, fold f) {
+static sr_status put(const job *j, int64_t output, fold f) {
     int64_t element = place(j->kept, j->kept_shape, j->kept_y, output);
     float value = (float)f.value;
     if (j->op == SR_ARGMAX || j->op == SR_ARGMIN)
         SR_DATA(int32_t, j->y)[element] = (int32_t)f.at;
-    else if (j->y->dtype == SR_I32)
-        SR_DATA(int32_t, j->y)[element] = (int32_t)(uint32_t)(int64_t)f.value;
-    else
+    else if (j->y->dtype != SR_I32)
         sr_cpu_store(j->y, element, 1, &value, 1);
+    else if (f.value >= INT32_MIN && f.value <= INT32_MAX)
+        SR_DATA(int32_t, j->y)[element] = (int32_t)f.value;
+    else
+        return sr_fail(SR_EINVAL, TOO_LARGE, f.value);
+    return SR_OK;
 }
 
 static sr_status piece_task(void *context, int64_t i, int worker) {
@@ -118,7 +124,8 @@ static sr_status output_task(void *context, int64_t i, int worker) {
     (void)worker;
     const job *j = context;
     int64_t end = sr_least(j->outputs, (i + 1) * j->outputs_a_task);
-    for (int64_t o = i * j->outputs_a_task; o < end; o++) put(j, o, fold_piece(j, o, 0, j->length));
+    for (int64_t o = i * j->outputs_a_task; o < end; o++)
+        SR_TRY(put(j, o, fold_piece(j, o, 0, j->length)));
     return SR_OK;
 }
 
@@ -192,7 +199,7 @@ sr_status sr_cpu_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
     for (int64_t o = 0; o < j.outputs; o++) {
         fold f = j.partial[o * j.pieces];
         for (int64_t i = 1; i < j.pieces; i++) join(&f, j.partial[o * j.pieces + i], op);
-        put(&j, o, f);
+        SR_TRY(put(&j, o, f));
     }
     return SR_OK;
 }

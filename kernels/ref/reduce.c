@@ -1,7 +1,11 @@
 /* reduce.c - reductions, matrix products, softmax, gather and scatter of rows. */
 #include <math.h>
 
+#include "core/base/mem.h"
 #include "kernels/ref/ref.h"
+
+static const char TOO_LARGE[] =
+    "sum: the sum %.0f of i32 does not fit i32; sum x:to(\"f32\") instead";
 
 /* Maps an element of x to the element of y that accumulates it: y has size 1 in reduced dimensions.
  */
@@ -56,16 +60,33 @@ static sr_status extreme(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
     return SR_OK;
 }
 
+/* Sums of i32 in f64, which is exact: what does not fit i32 is refused. */
+static sr_status whole_sum(sr_tensor *y, const sr_tensor *x) {
+    double *sum = NULL;
+    SR_TRY(sr_new(&sum, sr_tensor_elements(y)));
+    sr_tensor view = stretched(y, x);
+    const sr_tensor *list[] = {&view, x};
+    for (ref_walk w = ref_start(2, list); w.left > 0; ref_next(&w)) sum[w.at[0]] += ref_load(&w, 1);
+    sr_status st = SR_OK;
+    list[0] = y;
+    for (ref_walk w = ref_start(1, list); w.left > 0 && st == SR_OK; ref_next(&w)) {
+        double total = sum[w.at[0]];
+        if (total < INT32_MIN || total > INT32_MAX) st = sr_fail(SR_EINVAL, TOO_LARGE, total);
+        if (st == SR_OK) ref_store(&w, 0, total);
+    }
+    sr_free(sum);
+    return st;
+}
+
 sr_status ref_reduce(sr_tensor *y, const sr_tensor *x, sr_reduction op) {
     if (op == SR_ARGMAX || op == SR_ARGMIN) return position(y, x, op);
     if (op == SR_MAX || op == SR_MIN) return extreme(y, x, op);
+    if (y->dtype == SR_I32) return whole_sum(y, x);
     SR_TRY(ref_fill(y, 0));
     sr_tensor view = stretched(y, x);
     const sr_tensor *list[] = {&view, x};
-    for (ref_walk w = ref_start(2, list); w.left > 0; ref_next(&w)) {
-        double a = ref_load(&w, 0), b = ref_load(&w, 1);
-        ref_store(&w, 0, y->dtype == SR_I32 ? ref_whole(SR_ADD, a, b) : a + b);
-    }
+    for (ref_walk w = ref_start(2, list); w.left > 0; ref_next(&w))
+        ref_store(&w, 0, ref_load(&w, 0) + ref_load(&w, 1));
     return SR_OK;
 }
 

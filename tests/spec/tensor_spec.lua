@@ -167,7 +167,7 @@ describe("without a scope", function()
     local y = x
     for _ = 1, 100000 do
       local next_y = y + 1
-      if y ~= x then y:release() end
+      if not rawequal(y, x) then y:release() end
       y = next_y
     end
     y:release()
@@ -246,6 +246,26 @@ describe("arithmetic", function()
     assert.equal(-1.0, i:mean():item())
     assert.same({ true, false }, i:gt(0):totable())
     assert.equal(1, i:gt(0):sum():item())
+  end)
+
+  each_device("refuses a sum of integers that does not fit i32", function(device)
+    if device ~= "cpu" and device ~= "ref" then return end -- elsewhere nothing waits for the value
+    local x = sr.full({ 2, 3 }, 1 << 30, { dtype = "i32" })
+    fails("sum: the sum 6442450944 of i32 does not fit i32", x.sum, x)
+    fails("sum: the sum 2147483648 of i32 does not fit i32", x.sum, x, 1)
+    assert.equal(2147483646, sr.tensor({ 2147483647, 5, -5, -1 }, { dtype = "i32" }):sum():item())
+    assert.equal(-2147483648, sr.full({ 70000, 2 }, -(1 << 29), { dtype = "i32" }):narrow(1, 1, 2):sum():item())
+  end)
+
+  each_device("compares whole tensors by equal(), and refuses ==", function(device)
+    local x, y = sr.tensor { 1, 2 }, sr.tensor { 1, 2 }
+    assert.is_true(x:equal(y))
+    assert.is_false(x:equal(y + 1))
+    assert.is_false(x:equal(sr.tensor { { 1, 2 } }))
+    assert.is_true(rawequal(x, x) and x == x)
+    fails("tensors cannot be compared with == or ~=; use a:equal(b)", function() return x == y end)
+    fails("use a:equal(b)", function() return x ~= y end)
+    assert.is_false(x == sr.device(device) or x == io.stdout)
   end)
 
   each_device("converts between dtypes", function(device)

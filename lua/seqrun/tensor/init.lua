@@ -254,6 +254,13 @@ local function compared()
 end
 core.metatable.__lt, core.metatable.__le = compared, compared
 
+---Two handles are one value to `==` only where they are the same handle, which is never what is asked.
+core.metatable.__eq = function(a, b)
+  if not (tensor.is_tensor(a) and tensor.is_tensor(b)) then return false end
+  check.fail("tensors cannot be compared with == or ~=; use a:equal(b), a:eq(b) to compare elements, or rawequal(a, b) "
+    .. "for the same handle")
+end
+
 ---Unknown methods, most likely misspelled.
 setmetatable(core.methods, {
   __index = function(methods, key)

@@ -1,4 +1,4 @@
--- sort.lua - methods of tensors composed of other ops: sort, argsort, topk, cumsum, var, std, one_hot.
+-- sort.lua - methods of tensors composed of other ops: sort, argsort, topk, cumsum, var, std, one_hot, equal.
 --
 -- Sorting is a bitonic network over (value, position) pairs: log2(n)^2 / 2 passes of elementwise ops, on any device.
 -- The first few are found one after the other, which takes a pass each.
@@ -251,6 +251,14 @@ end
 function Tensor:std(dim, keep, correction)
   local squared = variance("std", self, dim, keep, correction)
   return squared:sqrt()
+end
+
+---Whether both have the same shape and values.
+---@param other seqrun.Tensor
+---@return boolean
+function Tensor:equal(other)
+  local shape, theirs = table.concat(self:shape(), ","), table.concat(other:shape(), ",")
+  return shape == theirs and self:ne(other):sum():item() == 0
 end
 
 local MOST_CLASSES = 1 << 24

@@ -50,7 +50,7 @@ methods("Tensor", "sr.tensor({ 1, 2, 3 })", {
   shape = "()", size = "(1)", dim = "()", numel = "()", dtype = "()", device = "()", is_live = "()",
   is_contiguous = "()", version = "()", describe = "()", totable = "()", tostring_bytes = "()", contiguous = "()",
   requires_grad = "()", requires_grad_ = "()", to = '("bf16")', keep = "()", release = "()", cumsum = "()",
-  uniform_ = "(0, 1)", normal_ = "(0, 1, { seed = 1 })", unsqueeze = "(1)", expand = "(2, 3)", var = "()", std = "()",
+  equal = "(sr.ones(3))", uniform_ = "(0, 1)", normal_ = "(0, 1, { seed = 1 })", unsqueeze = "(1)", expand = "(2, 3)", var = "()", std = "()",
   copy_ = "(sr.ones(3))", same_storage = "(sr.ones(3))",
   logical_and = "(sr.tensor({ 0, 1, 1 }))", logical_or = "(sr.tensor({ 0, 0, 1 }))",
 })
