@@ -156,6 +156,9 @@ describe("the losses of the first update", function()
     exits(1, "own.lua:%d+: cross_entropy: each row sums to 1, so these are probabilities; pass logits",
       run(head ":softmax(-1)"))
     assert.same({}, warnings(head ""))
+    exits(1, "own.lua:%d+: binary_cross_entropy: labels are from [%d.]+ to %d.*; expected 0 and 1", run {
+      "(guess - target.labels:reshape(-1)):square()",
+      "sr.ops.binary_cross_entropy(guess, target.labels:reshape(-1) * 8)" })
   end)
 end)
 

@@ -55,6 +55,7 @@ describe("ops.custom", function()
     fails("returned 1 of 2 gradients; return", y.backward, y)
     fails("returned nothing; return a tensor", op(function() end, double), x)
     fails("logits (2) and labels (1) must have one shape", sr.ops.binary_cross_entropy, x, sr.zeros(1))
+    fails("labels are from -3 to 5; expected 0 and 1", sr.ops.binary_cross_entropy, x, sr.tensor { 5, -3 })
     fails("changes its tensor argument 1 in place; work on x:clone()",
       op(function(_, a) return a:mul_(2) end, double), x:detach())
   end)

@@ -281,6 +281,16 @@ function ops.mse_loss(x, target, weights)
   return ((x:reshape(-1) - target:reshape(-1)):square() * weights:reshape(-1)):sum()
 end
 
+---Fails if labels are no probabilities of a class.
+local function check_binary(labels)
+  if labels:numel() == 0 then return end
+  local scope <close> = tensor.scope()
+  local least, most = labels:detach():min():item(), labels:detach():max():item()
+  if least >= 0 and most <= 1 then return end
+  check.fail("binary_cross_entropy: labels are from %g to %g; expected 0 and 1, or probabilities between them: map the "
+    .. "two values to 0 and 1, and use cross_entropy for class numbers", least, most)
+end
+
 ---Cross entropy of each logit's sigmoid, without overflow: max(x, 0) - x label + log(1 + exp(-|x|)).
 ---@param logits seqrun.Tensor
 ---@param labels seqrun.Tensor of the same shape and dtype, in [0, 1]
@@ -291,6 +301,7 @@ function ops.binary_cross_entropy(logits, labels)
   if shape ~= other then
     check.fail("binary_cross_entropy: logits (%s) and labels (%s) must have one shape", shape, other)
   end
+  if training.first or not training.current() then check_binary(labels) end
   binary_cross_entropy = binary_cross_entropy or ops.custom {
     forward = function(context, x, y)
       context:save(x, y)
