@@ -2,16 +2,32 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
 #include "core/base/io.h"
 #include "core/base/mem.h"
+#include "core/base/thread.h"
+
+enum { LOOK_MS = 200 }; /* between looks at the stop flag */
+
+/* Waits until a pipe or terminal has something; a file always has. */
+static sr_status await(int fd, const char *path) {
+    struct pollfd input = {.fd = fd, .events = POLLIN};
+    for (;;) {
+        int ready = poll(&input, 1, LOOK_MS);
+        if (ready > 0 || (ready < 0 && errno != EINTR)) return SR_OK;
+        if (sr_stop_requested())
+            return sr_fail(SR_ESTOP, "%s: stopped while waiting for input", path);
+    }
+}
 
 sr_status sr_file_read_some(size_t *got, int fd, void *bytes, size_t room, const char *path) {
     ssize_t n;
     *got = 0;
+    SR_TRY(await(fd, path));
     do n = sr_io_now.read(fd, bytes, room);
     while (n < 0 && errno == EINTR);
     if (n < 0) return sr_io_failed("read", path);

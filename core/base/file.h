@@ -20,7 +20,8 @@ sr_status sr_file_open(int *fd, size_t *size, const char *path, size_t limit);
  * *size is that of a regular file, 0 for the rest. */
 sr_status sr_file_open_stream(int *fd, uint64_t *size, const char *path);
 
-/* One read: *got = 0 at the end of the file, else 1 .. room. */
+/* One read: *got = 0 at the end of the file, else 1 .. room.  SR_ESTOP where nothing comes and
+ * sr_stop_request() was called. */
 sr_status sr_file_read_some(size_t *got, int fd, void *bytes, size_t room, const char *path);
 
 /* Reads a whole file into *bytes (freed by sr_free(), one zero byte follows the contents).

@@ -1,5 +1,7 @@
 /* lsignals.c - signals, as handled by a run, long work and the prompt; part of seqrun.core.sys. */
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/base/thread.h"
@@ -7,17 +9,58 @@
 #include "lua/bind/lsys.h"
 
 static volatile sig_atomic_t caught;
-static lua_State *prompt_state;
+static lua_State *main_state;
 
 static volatile sig_atomic_t line_shown; /* on a terminal, without a line break */
+
+/* ---- Ctrl-C where nothing looks for it ------------------------------------------------------- */
+
+enum { PATIENCE = 2 };             /* seconds */
+static volatile sig_atomic_t seen; /* sys.caught() has given the signal */
+static volatile sig_atomic_t said; /* that a second Ctrl-C ends the program */
+
+/* Where the person's Lua code is, in one of two places, so that a handler reads a whole one. */
+static char places[2][LUA_IDSIZE + 32];
+static volatile sig_atomic_t place;
+
+static void note_place(lua_State *L, lua_Debug *at) {
+    (void)at;
+    int free_one = 1 - place, top = lua_gettop(L);
+    lsr_where(L);
+    snprintf(places[free_one], sizeof places[0], "%s", lua_tostring(L, -1));
+    lua_settop(L, top);
+    place = free_one;
+}
+
+/* Writes a line in a signal handler, after the place if that is known. */
+static void write_line(const char *text) {
+    const char *parts[] = {line_shown ? "\n" : "", "seqrun: ", places[place], text, "\n"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        ssize_t written = write(STDERR_FILENO, parts[i], strlen(parts[i]));
+        (void)written; /* the terminal may be gone */
+    }
+}
+
+static void exit_at_once(void) {
+    write_line("ended by a second Ctrl-C");
+    _exit(130);
+}
+
+/* PATIENCE after Ctrl-C: a loop, a pattern or a __gc goes on. */
+static void on_alarm(int number) {
+    (void)number;
+    if (caught != SIGINT || seen) return;
+    said = 1;
+    write_line("busy; press Ctrl-C again to end the program at once");
+}
 
 /* A run: the first signal asks for a stop at the end of the step, a second Ctrl-C exits at once.
  */
 static void on_run_signal(int number) {
-    if (number == SIGINT && caught == SIGINT) {
-        ssize_t written = line_shown ? write(STDERR_FILENO, "\n", 1) : 0;
-        (void)written; /* the terminal may be gone */
-        _exit(130);
+    if (number == SIGINT && caught == SIGINT) exit_at_once();
+    if (number == SIGINT) {
+        if (lua_gethook(main_state) == NULL) lua_sethook(main_state, note_place, LUA_MASKLINE, 0);
+        alarm(PATIENCE);
     }
     caught = number;
 }
@@ -52,10 +95,12 @@ static void on_work_signal(int number) {
 /* The prompt: ops poll the stop flag, Lua code is stopped by a hook at its next instruction. */
 static void on_prompt_signal(int number) {
     (void)number;
+    if (said) exit_at_once();
+    if (caught == 0) alarm(PATIENCE);
     sr_stop_request();
     caught = SIGINT;
     lsr_interrupt_begin();
-    lua_sethook(prompt_state, lsr_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+    lua_sethook(main_state, lsr_interrupt, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
 }
 
 /* The prompt while no Lua code of a line runs. */
@@ -75,33 +120,46 @@ static void handle(int number, void (*handler)(int), int flags) {
     sigaction(number, &action, NULL);
 }
 
-/* signals(mode: "run"|"work"|"prompt"|"waiting"|"reading"|"default")
+/* The last signal is dealt with. */
+static void forget_signal(void) {
+    caught = seen = said = 0;
+    places[place][0] = '\0';
+    alarm(0);
+}
+
+/* signals(mode: "run"|"work"|"stream"|"prompt"|"waiting"|"reading"|"default")
  * Who handles INT, TERM, USR1 and HUP: a run (`caught` names them, HUP is ignored), work without
- * steps (the same, and long C functions end with "stopped"), the prompt (INT raises "interrupted"
+ * steps (the same, and long C functions end with "stopped", also one that waits for input), work
+ * on a stream (the same, and HUP too, unless it was ignored: nohup), the prompt (INT raises "interrupted"
  * in the Lua code that runs), the prompt between lines (INT is `caught`) or while it reads one (and
  * INT ends the read), or the system. */
 static int sys_signals(lua_State *L) {
-    static const char *const modes[] = {"default", "run",     "work", "prompt",
-                                        "waiting", "reading", NULL};
+    static const char *const modes[] = {"default", "run",     "work",    "stream",
+                                        "prompt",  "waiting", "reading", NULL};
     static const struct {
         void (*on_int)(int), (*on_others)(int), (*on_hangup)(int);
         int flags; /* of SIGINT */
     } ways[] = {{SIG_DFL, SIG_DFL, SIG_DFL, SA_RESTART},
                 {on_run_signal, on_run_signal, SIG_IGN, SA_RESTART},
                 {on_work_signal, on_work_signal, SIG_IGN, SA_RESTART},
+                {on_work_signal, on_work_signal, on_work_signal, SA_RESTART},
                 {on_prompt_signal, SIG_DFL, on_prompt_hangup, SA_RESTART},
                 {on_reading_signal, SIG_DFL, on_prompt_hangup, SA_RESTART},
                 {on_reading_signal, SIG_DFL, on_prompt_hangup, 0}};
     int mode = luaL_checkoption(L, 1, NULL, modes);
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
-    prompt_state = lua_tothread(L, -1);
-    caught = 0;
+    main_state = lua_tothread(L, -1);
+    forget_signal();
     bool prompts = ways[mode].on_int == on_prompt_signal;
-    lua_sethook(prompt_state, prompts ? poll : NULL, prompts ? LUA_MASKCOUNT : 0, POLL);
+    lua_sethook(main_state, prompts ? poll : NULL, prompts ? LUA_MASKCOUNT : 0, POLL);
     handle(SIGINT, ways[mode].on_int, ways[mode].flags);
     handle(SIGTERM, ways[mode].on_others, SA_RESTART);
     handle(SIGUSR1, ways[mode].on_others, SA_RESTART);
-    handle(SIGHUP, ways[mode].on_hangup, SA_RESTART);
+    struct sigaction before;
+    bool nohup = sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+    if (!nohup || ways[mode].on_hangup != on_work_signal)
+        handle(SIGHUP, ways[mode].on_hangup, SA_RESTART);
+    handle(SIGALRM, mode == 0 ? SIG_DFL : on_alarm, SA_RESTART);
     handle(SIGPIPE, SIG_IGN, 0);
     return 0;
 }
@@ -122,17 +180,21 @@ bool lsr_caught(void) {
     return caught != 0;
 }
 
-/* caught(clear?: boolean) -> "INT"|"TERM"|"USR1"|nil
+/* caught(clear?: boolean) -> "INT"|"TERM"|"USR1"|"HUP"|nil
  * The signal that arrived since `signals` was called or it was last cleared. */
 static int sys_caught(lua_State *L) {
     int number = caught;
+    seen = number != 0;
     if (lua_toboolean(L, 1)) {
-        caught = 0;
+        forget_signal();
         sr_stop_clear();
         lua_sethook(L, NULL, 0, 0);
     }
     if (number == 0) return 0;
-    lua_pushstring(L, number == SIGINT ? "INT" : number == SIGTERM ? "TERM" : "USR1");
+    lua_pushstring(L, number == SIGINT    ? "INT"
+                      : number == SIGTERM ? "TERM"
+                      : number == SIGHUP  ? "HUP"
+                                          : "USR1");
     return 1;
 }
 
@@ -152,7 +214,7 @@ static int sys_interruptible(lua_State *L) {
     lua_replace(L, 1);
     lua_pushboolean(L, good);
     lua_replace(L, 2);
-    caught = 0;
+    forget_signal();
     sr_stop_clear();
     return lua_gettop(L);
 }

@@ -206,7 +206,8 @@ describe("the prompt", function()
     local typed = program.write(folder, "interrupt.sh", line:format(program.path, input, folder, folder, await()))
     assert.is_true((os.execute("bash " .. typed)))
     assert.equal('"still here"\n', sys.read_file(folder .. "/out"))
-    assert.equal("interrupted\n", sys.read_file(folder .. "/err"))
+    local err = sys.read_file(folder .. "/err"):gsub("^seqrun: busy[^\n]*\n", "") -- on a machine that is
+    assert.equal("interrupted\n", err)
   end
 
   it("stops running code on Ctrl-C and continues with the next line", function()

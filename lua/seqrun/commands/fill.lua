@@ -196,7 +196,7 @@ function command.run(args)
     converse(filler, what, as_text)
     return 0
   end
-  sys.signals("run")
+  sys.signals("stream")
   local items, rows = open_input(args)
   local guard <close> = rows
   local wrong, first = write_all(filler, items, args.json and as_json or as_text)

@@ -225,7 +225,7 @@ function command.run(args)
     max_len = args.max_len, rows = args.batch_tokens, precision = args.precision,
     average = args.average,
   }))
-  sys.signals("run")
+  sys.signals("stream")
   local items, rows = open_input(files, format, columns, args.by)
   local guard <close> = rows -- luacheck: ignore 211
   local wrong, first = write_all(scorer, items, args)

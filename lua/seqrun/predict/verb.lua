@@ -155,7 +155,7 @@ function verb.open(args, heads)
   local model, report = load_model(args, opened, heads, args.precision ~= "auto" and args.precision or "f32")
   opening.check_whole(facts, report)
   opened.model = faster(args, opened, heads, model)
-  sys.signals("run")
+  sys.signals("stream")
   return opened
 end
 
