@@ -42,6 +42,12 @@ static int append_sync(lua_State *L) {
     return lsr_done(L, sr_append_sync(check_append(L)));
 }
 
+/* append:size() -> integer bytes */
+static int append_size(lua_State *L) {
+    lua_pushinteger(L, (lua_Integer)check_append(L)->size);
+    return 1;
+}
+
 /* @class seqrun.core.Alarm
  * Tells of work that does not end, while it does not. */
 
@@ -118,6 +124,7 @@ static const luaL_Reg alarm_methods[] = {
 static const luaL_Reg append_methods[] = {
     {"write", append_write},
     {"sync", append_sync},
+    {"size", append_size},
     {"close", append_close},
     {NULL, NULL},
 };

@@ -82,6 +82,20 @@ describe("metrics", function()
     assert.equal("", read(path))
   end)
 
+  it("are marked as far as a resume keeps them", function()
+    local m = assert(metrics.open(dir))
+    assert.is_nil(m:mark(0))
+    for step = 1, 4 do m:write { step = step, loss = 1 } end
+    local kept = #read(dir .. "/metrics.jsonl")
+    m:write { type = "event", event = "save", step = 5, seconds = 1 }
+    m:write { type = "event", event = "rate", step = 5, seconds = 1 }
+    assert.equal(kept, m:mark(4).bytes)
+    m:close()
+    assert.same(metrics.mark(dir .. "/metrics.jsonl", kept), assert(metrics.open(dir, { step = 4 })):mark(4))
+    assert.equal(kept, #read(dir .. "/metrics.jsonl"))
+    assert.is_nil(metrics.mark(dir .. "/metrics.jsonl", kept + 1))
+  end)
+
   it("does not write through a symbolic link", function()
     assert(sys.write_file(dir .. "/victim", "mine"))
     os.execute(("ln -s victim '%s/metrics.jsonl'"):format(dir))

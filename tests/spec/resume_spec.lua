@@ -349,6 +349,22 @@ end
       program.run { "recipes/causal.lua", "--resume=" .. out })
   end)
 
+  it("goes on in its own metrics, and in no others", function()
+    local out = folder .. "/lines"
+    local file, other = out .. "/metrics.jsonl", assert(sys.read_file(straight .. "/metrics.jsonl"))
+    assert.equal(0, (run("--out", out, "--max-steps", "4")))
+    local before = assert(sys.read_file(file))
+    assert(os.rename(file, file .. ".away"))
+    exits(3, "metrics.jsonl is gone; restore it, or start a new run from the weights with init%.from=",
+      run("--resume=" .. out))
+    assert(sys.write_file(file, other))
+    exits(3, "metrics.jsonl is not that of this run, or was edited; restore it", run("--resume=" .. out))
+    local late = '{"type":"event","event":"save","step":5,"seconds":1}\n' -- a resume cuts it off, as it does the rest
+    assert(sys.write_file(file, before .. late:rep(3)))
+    assert.equal(0, (run("--resume=" .. out, "--max-steps", tostring(STEPS))))
+    check_same(out)
+  end)
+
   it("goes on with its data set at another place, and says so", function()
     local out, moved = folder .. "/moved", folder .. "/moved.sqr"
     assert.equal(0, (run("--out", out, "--max-steps", "2")))

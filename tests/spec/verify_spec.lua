@@ -154,6 +154,22 @@ it("a resume #slow says that the recipe has been edited", function()
   assert.matches("own.lua has been edited since this run was started", out .. err, 1, true)
 end)
 
+it("a difference names the Lua files that were edited, those that a recipe loads too", function()
+  local recipe, part = folder .. "/parts.lua", folder .. "/part.lua"
+  local text = sr.must(sys.read_file("recipes/pretrain.lua"))
+  sr.must(sys.write_file(part, "return 1\n"))
+  sr.must(sys.write_file(recipe, (text:gsub("losses%.total:backward",
+    (";(losses.total * dofile(%q)):backward"):format(part)))))
+  local words = small.words(small.corpus(folder), "--out", folder .. "/parts", "config=recipes/pretrain.yaml",
+    "verify.every=2", "save.every=1", "--max-steps=2")
+  words[1] = recipe
+  program.ok(words)
+  sr.must(sys.write_file(part, "return 2\n"))
+  local code, out, err = program.run { "verify", folder .. "/parts", "--trust" }
+  assert.matches("step 2 differs from the recorded one.*\nnote: [^\n]*/part.lua has been edited since", out, err)
+  assert.same({ 1, nil }, { code, out:find("parts.lua", 1, true) })
+end)
+
 describe("seqrun verify #slow", function()
   local function verify(...) return program.run { "verify", folder .. "/run", ... } end
 

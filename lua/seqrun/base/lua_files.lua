@@ -4,9 +4,11 @@
 -- Their hashes are kept, and reading a global that was never set is an error in them, with a guess.
 
 local check = require("seqrun.base.check")
+local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 local names = require("seqrun.base.names")
 local shipped = require("seqrun.base.shipped")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 
 local lua_files = {}
@@ -35,6 +37,24 @@ end
 ---@return table<string, string>
 ---@return integer
 function lua_files.hashes() return hashes, count end
+
+---The recipe, and the Lua files that it loaded, that differ from those with which a run was started or last resumed.
+---@param recipe string its path
+---@param before table environment.json of the run
+---@return { path: string, mine: string, theirs: string }[]
+function lua_files.edited(recipe, before)
+  local list = {}
+  local function compare(path, hash)
+    local now = sys.exists(path) and failure.must(sys.hash_file(path)) or "none"
+    if type(hash) == "string" and now ~= hash then list[#list + 1] = { path = path, mine = now, theirs = hash } end
+  end
+  compare(recipe, before.recipe_hash)
+  local files = type(before.lua_files) == "table" and before.lua_files or {}
+  for _, name in ipairs(sorted(files)) do
+    if name ~= lua_files.name(recipe) then compare(shipped.find(name), files[name]) end
+  end
+  return list
+end
 
 -- ---- globals -----------------------------------------------------------------------------------
 

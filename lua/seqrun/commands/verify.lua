@@ -4,6 +4,7 @@ local checkpoint = require("seqrun.checkpoint")
 local converters = require("seqrun.config.converters")
 local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
+local lua_files = require("seqrun.base.lua_files")
 local metrics = require("seqrun.history.metrics")
 local playback = require("seqrun.run.verify.playback")
 local replay = require("seqrun.run.repro.replay")
@@ -136,7 +137,7 @@ local function tell(args, from, results, edited)
   else
     print(("%s: step %d differs from the recorded one: the %s%s"):format(args.run, last.step, last.what,
       last.tensor and ", first of " .. last.tensor or ""))
-    if edited then print("note: the recipe has been edited since the run was started") end
+    for _, file in ipairs(edited) do print(("note: %s has been edited since the run was started"):format(file.path)) end
   end
   return last.equal and 0 or 1
 end
@@ -145,7 +146,7 @@ function command.run(args)
   local lines = chosen(recorded(args.run), args)
   local from = beginning(args.run, lines)
   local words = failure.must(replay.recipe(args.run, args.trust))
-  local edited = replay.environment(args.run).recipe_hash ~= failure.there(sys.hash_file(words[0]))
+  local edited = lua_files.edited(words[0], replay.environment(args.run))
   local results = play(words, args.run, from, after(lines, from.step), args.trust)
   if #results == 0 then return nil, ("%s: the run ended before a recorded step"):format(args.run), "data" end
   return tell(args, from, results, edited)

@@ -55,7 +55,24 @@ local function end_of(path, most)
   return kept, last, undone
 end
 
+---Bytes that are compared, the last of a file.
+local TAIL = 1024
+
+---What a file of this length ends with; nil if it is shorter, or empty.
+---@param path string
+---@param bytes integer
+---@return { bytes: integer, hash: string }|nil
+function metrics.mark(path, bytes)
+  local file <close> = bytes > 0 and line_file.open(path) or nil
+  if not file then return nil end
+  local size = math.min(TAIL, bytes)
+  line_file.seek(file, path, "set", bytes - size)
+  local tail = line_file.read(file, path, size) or ""
+  return #tail == size and { bytes = bytes, hash = sys.hash(tail) } or nil
+end
+
 ---@class seqrun.Metrics
+---@field late? { step: integer, at: integer } the highest step of a line, and where the first such line begins
 ---@field last table|nil the last line that a resume kept
 ---@field undone table[]|nil events of later steps, which a resume removed
 local Metrics = {}
@@ -114,12 +131,23 @@ local function scalars_of(line)
   return any and scalars
 end
 
+---The lines up to a step as a resume from it keeps them: see metrics.mark().
+---@param step integer
+---@return { bytes: integer, hash: string }|nil
+function Metrics:mark(step)
+  local late = self.late
+  return metrics.mark(self.path, late and late.step > step and late.at or self.file:size())
+end
+
 ---Appends a line; a full disk is a warning, never the end of a run.
 ---@param line table `type` ("train" by default, "eval" or "event") and its fields
 ---@return true|nil
 ---@return string? message
 ---@return string? code
 function Metrics:write(line)
+  if line.step and line.step > (self.late or line).step or not self.late then
+    self.late = { step = line.step or 0, at = self.file:size() }
+  end
   local ok, message, code = self.file:write(json.encode(completed(line, self.fields)) .. "\n")
   local scalars = self.events and line.step and line.type ~= "event" and scalars_of(line)
   if scalars then

@@ -172,7 +172,8 @@ local function state_of(self)
     step = self.step, loaders = self.loaders:state(), window = self.meter:state(), seconds = self:seconds(),
     kept = self.saves.kept, scaled = self.changes:state(), result = evaluated.result, best = evaluated.best,
     aside = evaluated.aside, schedules = schedules, rate = rate, instructions = devices.instructions(),
-    data = resuming.digest(self.corpus), run = self.directory.id, random = randomness.state(),
+    data = resuming.digest(self.corpus), run = self.directory.id, metrics = self.records:mark(self.step),
+    random = randomness.state(),
   }
 end
 

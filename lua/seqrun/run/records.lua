@@ -63,6 +63,11 @@ function Records:undone() return self.metrics.undone end
 ---@return string? message
 function Records:alarm() return core.alarm(self.metrics.file) end
 
+---What metrics.jsonl has up to a step, for the checkpoint.
+---@param step integer
+---@return table|nil
+function Records:mark(step) return self.metrics:mark(step) end
+
 ---Makes what was written survive a power cut.
 function Records:sync() self.metrics:sync() end
 

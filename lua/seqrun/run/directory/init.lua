@@ -7,10 +7,9 @@ local ending = require("seqrun.history.ending")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local lua_files = require("seqrun.base.lua_files")
+local metrics = require("seqrun.history.metrics")
 local origin = require("seqrun.run.directory.origin")
 local playback = require("seqrun.run.verify.playback")
-local shipped = require("seqrun.base.shipped")
-local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local text = require("seqrun.base.format")
@@ -193,21 +192,6 @@ function Directory:is_without_id()
   return before.id == nil and next(before) ~= nil
 end
 
----The recipe, and the Lua files that it loaded, that differ from those with which the run was started or last resumed.
-local function edited_files(self, before)
-  local list, recipe = {}, self.words[1]
-  local function compare(name, path, hash)
-    local now = sys.exists(path) and failure.must(sys.hash_file(path)) or "none"
-    if type(hash) == "string" and now ~= hash then list[#list + 1] = { path = name, mine = now, theirs = hash } end
-  end
-  compare(recipe, recipe, before.recipe_hash)
-  local files = type(before.lua_files) == "table" and before.lua_files or {}
-  for _, name in ipairs(sorted(files)) do
-    if name ~= lua_files.name(recipe) then compare(name, shipped.find(name), files[name]) end
-  end
-  return list
-end
-
 ---Keys of the training data, which may have moved: its digest is compared.
 local READ_BY_DIGEST = { ["data.file"] = true, ["data.train"] = true }
 
@@ -262,6 +246,16 @@ local function check_own(self, before, found)
   if not theirs or not before.id or theirs == before.id then return end
   failure.raise("data", "%s is a checkpoint of another run; remove it from %s, or start a new run from its weights "
     .. "with init.from=%s", found.path, self.path, text.shell(found.path))
+end
+
+---Fails if metrics.jsonl is not that of the run, which would go on in the lines of another or lack its first ones.
+local function check_metrics(self, found)
+  local mark, path = found and found.state.metrics, self.path .. "/metrics.jsonl"
+  if not mark or playback.current() then return end
+  local mine = metrics.mark(path, mark.bytes)
+  if mine and mine.hash == mark.hash then return end
+  failure.raise("data", "%s %s; restore it, or start a new run from the weights with init.from=%s", path,
+    sys.exists(path) and "is not that of this run, or was edited" or "is gone", text.shell(found.path))
 end
 
 ---Keys of what a resumed run does not read again: its checkpoint has the weights.
@@ -332,8 +326,9 @@ end
 function Directory:start(loaded, t)
   local before = self.again and earlier(self) or {}
   check_own(self, before, t.found)
+  check_metrics(self, t.found)
   self.id = before.id or t.found and t.found.state.run or new_id(self)
-  local edited = self.again and edited_files(self, before) or {}
+  local edited = self.again and lua_files.edited(self.words[1], before) or {}
   local changed = self.again and sys.exists(self.path) and check_same(self.path, loaded, {
     found = t.found, data = t.data, new_rate = self.new_rate or before.new_rate,
   }) or {}
