@@ -146,9 +146,13 @@ end)
 
 describe("a model", function()
   it("that has no values yet is refused by run:start, unless they are loaded or set", function()
-    refused({ ":initialise(cfg.seed)", "" }, "run:start", "the parameters have no values yet, all are zero",
+    refused({ ":initialise(cfg.seed)", "" }, "run:start", "the parameters have no values yet, all are zero: bert.",
       "model:initialise(cfg.seed)")
-    warns { ":initialise(cfg.seed)", "", "run:start", "bert.params:set('cls.predictions.bias', 1) run:start" }
+    local one = "bert.params:set('bert.pooler.dense.weight', 1) run:start"
+    refused({ ":initialise(cfg.seed)", "", "run:start", one }, one, "all are zero: bert.embeddings.word_embeddings.",
+      "model:initialise(cfg.seed)")
+    local all = "for _, name in ipairs(bert.params:names()) do bert.params:set(name, 0) end run:start"
+    warns { ":initialise(cfg.seed)", "", "run:start", all }
   end)
 
   it("is neither initialised nor frozen after run:start", function()

@@ -163,6 +163,7 @@ local function read_one(params, param, source, report)
   local name = param.name
   local count, note = fit(param, source.entry)
   model.read(param, source, params:master(name):detach(), count)
+  params.written[name] = true
   if not note and param.upcycles and not params:has(param.upcycles) then
     note = name:sub(-#source.entry.name) ~= source.entry.name and "upcycled" or nil
   end

@@ -47,6 +47,7 @@ local params = {}
 ---@field reached? boolean there are gradients of a backward pass, as far as look() was called
 ---@field cleared? string where zero_grad() dropped such gradients
 ---@field kept? boolean the last step left them, with zero_grad = false
+---@field written table<string, boolean> parameters that were initialised, loaded or set
 ---@field book? table of the run that trains it (run/checks/loop.lua)
 local Params = {}
 Params.__index = Params
@@ -106,14 +107,14 @@ function params.new(list, options)
   local made = train.params(list, precision == "bf16" and "bf16" or nil)
   local self = setmetatable({
     core = made, shares = train.shares(made), precision = precision, list = {}, index = {}, made = sys.where(),
-    gradient = made:grad(),
+    gradient = made:grad(), written = {},
   }, Params)
   self.seen, training.stores[self] = self.gradient:version(), true
   for i, spec in ipairs(list) do
     self.list[i] = {
       name = spec.name, shape = { table.unpack(spec.shape) }, group = spec.group or "decay",
       fuse = spec.fuse, tied = spec.tied, longer = spec.longer, blocks = spec.blocks, transposed = spec.transposed,
-      upcycles = spec.upcycles, linear = #spec.shape == 2 and not (spec.keep or spec.looked_up or spec.upcycles),
+      upcycles = spec.upcycles, zeros = spec.init == "zeros" or spec.std == 0, linear = #spec.shape == 2 and not (spec.keep or spec.looked_up or spec.upcycles),
     }
     self.index[spec.name] = i
   end
@@ -189,6 +190,7 @@ function Params:initialise(seed, name)
       .. "checkpoint that it resumes from), and this would replace them; initialise before run:start")
   end
   self.core:initialise(seed, name and index_of(self, name))
+  for _, each in ipairs(name and { name } or self:names()) do self.written[each] = true end
   return self
 end
 
@@ -323,7 +325,19 @@ function Params:set(name, values)
   local master = self.core:master(i):detach()
   if type(values) ~= "userdata" then values = tensor.tensor(values, { device = master:device() }) end
   master:copy_(values)
+  self.written[name] = true
   self:refresh()
+end
+
+---Names of parameters that nothing has written values to: all are zero, as they do not begin.
+---@return string[]
+function Params:unwritten()
+  local scope <close>, list = tensor.scope(), {}
+  for _, param in ipairs(self.list) do
+    local idle = not (self.written[param.name] or param.zeros)
+    if idle and self:master(param.name):detach():ne(0):sum():item() == 0 then list[#list + 1] = param.name end
+  end
+  return list
 end
 
 ---One line per parameter.

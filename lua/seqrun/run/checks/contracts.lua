@@ -119,12 +119,14 @@ function contracts.check(parts)
   held.check(parts)
 end
 
----Raises at the recipe's line if nothing has written values: all are zero, which training hardly leaves.
+---Raises at the recipe's line if nothing has written values of parameters: all are zero, which training hardly leaves.
 ---@param params seqrun.Params
 function contracts.check_values(params)
-  if params.core:value():version() > 0 then return end
-  check.fail("run:start: the parameters have no values yet, all are zero; call model:initialise(cfg.seed) before, set "
-    .. "init.from, or write them with params:set()")
+  local names = params:unwritten()
+  if #names == 0 then return end
+  check.fail("run:start: %s of the parameters have no values yet, all are zero: %s%s; call model:initialise(cfg.seed) "
+    .. "before, set init.from, or write them with params:set()", #names == #params.list and "all" or tostring(#names),
+    table.concat(names, ", ", 1, math.min(3, #names)), #names > 3 and ", ..." or "")
 end
 
 ---Fails unless `items` or `correct` of a loss has a value for each item that it counts.
