@@ -42,7 +42,8 @@ static int append_sync(lua_State *L) {
     return lsr_done(L, sr_append_sync(check_append(L)));
 }
 
-/* append:size() -> integer bytes */
+/* append:size() -> integer bytes
+ * The length of the whole records. */
 static int append_size(lua_State *L) {
     lua_pushinteger(L, (lua_Integer)check_append(L)->size);
     return 1;

@@ -1,6 +1,7 @@
 -- metrics.jsonl and TensorBoard event files.
 
 local json = require("seqrun.core.json")
+local line_file = require("seqrun.base.line_file")
 local metrics = require("seqrun.history.metrics")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
@@ -91,9 +92,9 @@ describe("metrics", function()
     m:write { type = "event", event = "rate", step = 5, seconds = 1 }
     assert.equal(kept, m:mark(4).bytes)
     m:close()
-    assert.same(metrics.mark(dir .. "/metrics.jsonl", kept), assert(metrics.open(dir, { step = 4 })):mark(4))
+    assert.same(line_file.mark(dir .. "/metrics.jsonl", kept), assert(metrics.open(dir, { step = 4 })):mark(4))
     assert.equal(kept, #read(dir .. "/metrics.jsonl"))
-    assert.is_nil(metrics.mark(dir .. "/metrics.jsonl", kept + 1))
+    assert.is_nil(line_file.mark(dir .. "/metrics.jsonl", kept + 1))
   end)
 
   it("does not write through a symbolic link", function()

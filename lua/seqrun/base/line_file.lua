@@ -1,6 +1,7 @@
 -- line_file.lua - a file of lines, such as metrics.jsonl, that may be missing; errors of the disk are raised.
 
 local failure = require("seqrun.base.failure")
+local sys = require("seqrun.core.sys")
 
 local line_file = { ENOENT = 2 } -- the number that io.open returns for a file that is not there
 
@@ -52,6 +53,22 @@ end
 ---@return integer at where it is
 function line_file.near_end(file, name, bytes)
   return line_file.seek(file, name, "set", math.max(0, line_file.seek(file, name, "end", 0) - bytes))
+end
+
+---Bytes that are compared, the last of a file.
+local TAIL = 1024
+
+---What a file of this length ends with; nil if it is shorter, or empty.
+---@param path string
+---@param bytes integer
+---@return { bytes: integer, hash: string }|nil
+function line_file.mark(path, bytes)
+  local file <close> = bytes > 0 and line_file.open(path) or nil
+  if not file then return nil end
+  local size = math.min(TAIL, bytes)
+  line_file.seek(file, path, "set", bytes - size)
+  local tail = line_file.read(file, path, size) or ""
+  return #tail == size and { bytes = bytes, hash = sys.hash(tail) } or nil
 end
 
 return line_file

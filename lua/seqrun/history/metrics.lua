@@ -55,22 +55,6 @@ local function end_of(path, most)
   return kept, last, undone
 end
 
----Bytes that are compared, the last of a file.
-local TAIL = 1024
-
----What a file of this length ends with; nil if it is shorter, or empty.
----@param path string
----@param bytes integer
----@return { bytes: integer, hash: string }|nil
-function metrics.mark(path, bytes)
-  local file <close> = bytes > 0 and line_file.open(path) or nil
-  if not file then return nil end
-  local size = math.min(TAIL, bytes)
-  line_file.seek(file, path, "set", bytes - size)
-  local tail = line_file.read(file, path, size) or ""
-  return #tail == size and { bytes = bytes, hash = sys.hash(tail) } or nil
-end
-
 ---@class seqrun.Metrics
 ---@field late? { step: integer, at: integer } the highest step of a line, and where the first such line begins
 ---@field last table|nil the last line that a resume kept
@@ -131,12 +115,12 @@ local function scalars_of(line)
   return any and scalars
 end
 
----The lines up to a step as a resume from it keeps them: see metrics.mark().
+---The lines up to a step as a resume from it keeps them: see line_file.mark().
 ---@param step integer
 ---@return { bytes: integer, hash: string }|nil
 function Metrics:mark(step)
   local late = self.late
-  return metrics.mark(self.path, late and late.step > step and late.at or self.file:size())
+  return line_file.mark(self.path, late and late.step > step and late.at or self.file:size())
 end
 
 ---Appends a line; a full disk is a warning, never the end of a run.

@@ -6,8 +6,8 @@ local devices = require("seqrun.tensor.devices")
 local ending = require("seqrun.history.ending")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
+local line_file = require("seqrun.base.line_file")
 local lua_files = require("seqrun.base.lua_files")
-local metrics = require("seqrun.history.metrics")
 local origin = require("seqrun.run.directory.origin")
 local playback = require("seqrun.run.verify.playback")
 local sys = require("seqrun.core.sys")
@@ -252,7 +252,7 @@ end
 local function check_metrics(self, found)
   local mark, path = found and found.state.metrics, self.path .. "/metrics.jsonl"
   if not mark or playback.current() then return end
-  local mine = metrics.mark(path, mark.bytes)
+  local mine = line_file.mark(path, mark.bytes)
   if mine and mine.hash == mark.hash then return end
   failure.raise("data", "%s %s; restore it, or start a new run from the weights with init.from=%s", path,
     sys.exists(path) and "is not that of this run, or was edited" or "is gone", text.shell(found.path))
