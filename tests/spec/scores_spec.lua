@@ -120,6 +120,16 @@ describe("a score", function()
     assert.same({ precision = 1 / 3, recall = 1.0, f1 = 0.5, count = 1, predicted = 3 }, confusion:classes()[2])
   end)
 
+  it("of more classes than a matrix is written out for is that of the same items under other numbers", function()
+    local gold, guess, far, away = { 0, 1, 2, 3, 0, 1, 1 }, { 0, 1, 2, 0, 2, 1, 3 }, {}, {}
+    for i = 1, #gold do far[i], away[i] = gold[i] * 1500, guess[i] * 1500 end
+    local few, many = scores.confusion(gold, guess), scores.confusion(far, away)
+    assert.same({ 4501, false, true }, { many.size, many.dense, few.dense })
+    for _, name in ipairs { "accuracy", "macro_f1", "matthews" } do assert.equal(few[name](few), many[name](many)) end
+    assert.same({ few:classes()[2], few[1][3] }, { many:classes()[1501], many[1][3001] })
+    assert.same({ 0, 0 }, { many[7][8], many:classes()[7].count })
+  end)
+
   it("of lists that do not fit names itself, the item and what was expected, at the line of its caller", function()
     local text = { "a", "b" }
     for _, case in ipairs {
@@ -137,7 +147,7 @@ describe("a score", function()
       { function() scores.confusion({ 0 / 0 }, { 0 }) end, "scores.confusion: label 1 is NaN; labels are" },
       { function() scores.confusion({ 2 }, { 0 }, 2) end,
         "scores.confusion: label 1 is 2, but there are 2 classes, from 0" },
-      { function() scores.confusion({ 0 }, { 0 }, -1) end, "scores.confusion: size must be an integer from 1 to 4096" },
+      { function() scores.confusion({ 0 }, { 0 }, -1) end, "scores.confusion: size must be an integer from 1 to 1048576" },
       { function() scores.f1({ 0 }, { 0 }, "binary", "yes") end,
         "scores.f1: positive must be an integer >= 0, got 'yes'" },
       { function() scores.f1(nil, { 0 }) end, "scores.f1: labels must be a table, got nil" },

@@ -6,11 +6,17 @@ local check = require("seqrun.base.check")
 
 local classes = {}
 
-local MOST = 4096 -- classes, of which a confusion matrix has the square
+local MOST = 1 << 20 -- classes
+local DENSE = 4096 -- classes of a matrix that is written out: it has the square
+
+---A row of a larger matrix has the counts that are not 0; rows without any are one.
+local SPARSE = { __index = function() return 0 end }
+local NONE = setmetatable({}, SPARSE)
 
 ---@class seqrun.Confusion
 ---@field size integer K
 ---@field total integer
+---@field dense boolean its rows have all counts, also those of 0
 ---@field [integer] integer[] [i][j]: items of class i - 1 that were predicted as j - 1
 local Confusion = {}
 Confusion.__index = Confusion
@@ -53,13 +59,17 @@ end
 ---The confusion matrix for the function `what`.
 local function confusion_of(what, gold, guess, size)
   size = size_of(what, gold, guess, size)
-  local self = setmetatable({ size = size, total = #gold }, Confusion)
+  local self = setmetatable({ size = size, total = #gold, dense = size <= DENSE }, Confusion)
   for i = 1, size do
-    self[i] = {}
-    for j = 1, size do self[i][j] = 0 end
+    self[i] = self.dense and {} or NONE
+    for j = 1, self.dense and size or 0 do self[i][j] = 0 end
   end
   for i = 1, #gold do
     local row = self[gold[i] + 1]
+    if row == NONE then
+      row = setmetatable({}, SPARSE)
+      self[gold[i] + 1] = row
+    end
     row[guess[i] + 1] = row[guess[i] + 1] + 1
   end
   return self
@@ -78,12 +88,13 @@ end
 ---Precision, recall and F1 of each class; `count` items have it, `predicted` were predicted to.
 ---@return { precision: number, recall: number, f1: number, count: integer, predicted: integer }[]
 function Confusion:classes()
-  local list = {}
+  local list, counts, guessed = {}, {}, {}
   for k = 1, self.size do
-    local count, predicted, hits = 0, 0, self[k][k]
-    for j = 1, self.size do
-      count, predicted = count + self[k][j], predicted + self[j][k]
-    end
+    counts[k] = 0
+    for j, n in pairs(self[k]) do counts[k], guessed[j] = counts[k] + n, (guessed[j] or 0) + n end
+  end
+  for k = 1, self.size do
+    local count, predicted, hits = counts[k], guessed[k] or 0, self[k][k]
     list[k] = {
       precision = ratio(hits, predicted), recall = ratio(hits, count), f1 = ratio(2 * hits, count + predicted),
       count = count, predicted = predicted,

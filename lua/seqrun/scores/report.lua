@@ -48,8 +48,8 @@ end
 local function add_confusions(lines, confusion, names)
   local list = {}
   for i = 1, confusion.size do
-    for j = 1, confusion.size do
-      if i ~= j and confusion[i][j] > 0 then list[#list + 1] = { i, j, confusion[i][j] } end
+    for j, count in pairs(confusion[i]) do
+      if i ~= j and count > 0 then list[#list + 1] = { i, j, count } end
     end
   end
   table.sort(list, function(a, b)
@@ -191,7 +191,8 @@ function report.plain(scoring, most)
     if d.confusion then
       one.classes, one.confusion = json.array(d.confusion:classes()), json.array()
       for i, name in ipairs(decode.names(entry.head)) do
-        one.classes[i].name, one.confusion[i] = name, json.array(d.confusion[i])
+        one.classes[i].name = name
+        if d.confusion.dense then one.confusion[i] = json.array(d.confusion[i]) end
       end
     end
     one.calibration, one.spans, one.answers = d.calibration, d.spans, d.answers
