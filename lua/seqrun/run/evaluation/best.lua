@@ -59,7 +59,8 @@ local function is_better(self, value)
   return value > self.value
 end
 
----Takes an evaluation, and saves the model if it is the best so far.
+---Takes an evaluation, and saves the model if it is the best so far.  One that could not be saved is not the best: a
+---later one, even if worse, takes the place of the last that is there.
 ---@param line table of metrics
 ---@param parts seqrun.Saved
 ---@param undefined? table<string, true> metrics that these predictions do not define: no improvement
@@ -71,12 +72,13 @@ function Best:take(line, parts, undefined)
     self.worse = self.worse + 1
     return nil, not value and ("%s is undefined at step %d"):format(self.metric, parts.step) or nil
   end
-  self.step, self.value, self.worse = parts.step, value, 0
+  self.worse = 0
   if not self.leads then return nil end
   parts.opt, parts.files, parts.state = nil, { ["trainer/config.yaml"] = parts.files["trainer/config.yaml"] }, {}
-  local made, message = sys.make_dirs(self.folder)
-  if not made then return nil, message end
-  return checkpoint.save(self.folder, parts, { keep = 2 })
+  local path, message = sys.make_dirs(self.folder)
+  if path then path, message = checkpoint.save(self.folder, parts, { keep = 2 }) end
+  if path then self.step, self.value = parts.step, value end
+  return path, message
 end
 
 ---Whether the metric has not improved for `patience` evaluations.

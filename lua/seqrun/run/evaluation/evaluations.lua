@@ -186,6 +186,7 @@ function Evaluations:keep_best(optimizer, parts)
   if not self.best then return end
   if optimizer.gather then optimizer:gather() end
   local path, message = self.best:take(self.result.line, parts(), self.result.undefined)
+  self.best:set(self.ranks:first_says(function() return self.best:state() end))
   if message then self.screen:warn("no new best checkpoint: %s", message) end
   if path then self.screen:say("best so far: %s", tostring(self.best)) end
 end
