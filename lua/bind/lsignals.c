@@ -1,7 +1,10 @@
 /* lsignals.c - signals, as handled by a run, long work and the prompt; part of seqrun.core.sys. */
+#include <errno.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/thread.h"
@@ -219,7 +222,47 @@ static int sys_interruptible(lua_State *L) {
     return lua_gettop(L);
 }
 
-static const luaL_Reg functions[] = {{"signals", sys_signals},
+/* ---- programs that are waited for ------------------------------------------------------------ */
+
+static volatile sig_atomic_t child;
+
+static void pass_on(int number) {
+    caught = number;
+    if (child != 0) kill((pid_t)child, number);
+}
+
+/* run(command: string) -> true|nil, "exit"|"signal", integer
+ * As os.execute: Ctrl-C, which the program hears too, is ignored meanwhile.  SIGTERM and SIGUSR1 are
+ * passed on to it, and `caught`. */
+static int sys_run(lua_State *L) {
+    static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
+    char *words[] = {"sh", "-c", (char *)luaL_checkstring(L, 1), NULL};
+    struct sigaction before[4];
+    sigset_t as_usual;
+    sigemptyset(&as_usual);
+    for (int i = 0; i < 4; i++) {
+        sigaction(numbers[i], NULL, &before[i]);
+        if (before[i].sa_handler != SIG_IGN) sigaddset(&as_usual, numbers[i]);
+        handle(numbers[i], i < 2 ? SIG_IGN : pass_on, SA_RESTART);
+    }
+    posix_spawnattr_t how;
+    posix_spawnattr_init(&how);
+    posix_spawnattr_setsigdefault(&how, &as_usual);
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGDEF);
+    pid_t pid;
+    int status = 0, failed = posix_spawn(&pid, "/bin/sh", NULL, &how, words, environ);
+    posix_spawnattr_destroy(&how);
+    child = failed ? 0 : pid;
+    if (!failed && caught != 0) kill(pid, caught); /* before there was a child */
+    while (!failed && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    for (int i = 0; i < 4; i++) sigaction(numbers[i], &before[i], NULL);
+    child = 0;
+    errno = failed;
+    return luaL_execresult(L, failed ? -1 : status);
+}
+
+static const luaL_Reg functions[] = {{"run", sys_run},
+                                     {"signals", sys_signals},
                                      {"caught", sys_caught},
                                      {"interruptible", sys_interruptible},
                                      {"status_line", sys_status_line},

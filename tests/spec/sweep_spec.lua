@@ -128,17 +128,21 @@ describe("seqrun sweep #slow", function()
     return program.run(list)
   end
 
-  it("stops at Ctrl-C, which the run hears too, and counts no trial as failed", function()
-    local list = table.move(words, 1, #words, 1, {})
-    for _, word in ipairs { "rate.total=100000000", "rate.peak=1e-3,1e-2", "attach=false", "--out", dir .. "/ctrl" } do
-      list[#list + 1] = word
-    end
-    local signal = ("& p=$!; until ls %s/ctrl/*/seed-1/metrics.jsonl || ! kill -0 $p; do sleep 0.05; done "
-      .. ">/dev/null 2>&1; kill -s INT -- -$p; wait $p"):format(dir) -- to all of the group
-    exits(75, "sweep: stopped in [^\n]*/seed%-1; repeat the command to continue",
-      program.run(list, { before = "setsid env --default-signal=INT", shell = signal }))
-    assert.is_nil(next(assert(json.decode(sys.read_file(dir .. "/ctrl/sweep.json"))).failed))
-  end)
+  for signal, to in pairs { INT = "-- -$p", TERM = "$p" } do -- Ctrl-C goes to all of the group
+    it("stops at SIG" .. signal .. ", as does its run, and counts no trial as failed", function()
+      local list, out = table.move(words, 1, #words, 1, {}), ("%s/%s"):format(dir, signal)
+      for _, word in ipairs { "rate.total=100000000", "rate.peak=1e-3,1e-2", "attach=false", "--out", out } do
+        list[#list + 1] = word
+      end
+      local shell = ("& p=$!; until ls %s/*/seed-1/metrics.jsonl || ! kill -0 $p; do sleep 0.05; done "
+        .. ">/dev/null 2>&1; kill -s %s %s; wait $p"):format(out, signal, to)
+      exits(75, "sweep: stopped in [^\n]*/seed%-1; repeat the command to continue",
+        program.run(list, { before = "setsid env --default-signal=INT", shell = shell }))
+      assert.is_nil(next(assert(json.decode(sys.read_file(out .. "/sweep.json"))).failed))
+      local ended = assert(json.decode(sys.read_file(out .. "/rate.peak=1e-3/seed-1/ended.json")))
+      assert.matches("stopped by signal " .. signal, ended.message)
+    end)
+  end
 
   it("runs trials over seeds, continues, and says why a trial failed", function()
     local out = dir .. "/out"

@@ -108,6 +108,7 @@ local function draw(self, rows)
 end
 
 function command.run(args)
+  sys.signals("run")
   local file = shipped.find(args.recipe)
   if not sys.exists(file) then return nil, ("sweep: %s: no such recipe"):format(args.recipe), "config" end
   local fixed, axes = settings.read(args.settings)

@@ -39,17 +39,19 @@ local INTERRUPTED = 130
 
 local again = {}
 
----Runs the recipe and returns its exit code.
+---Runs the recipe and returns its exit code; that of a stop where a signal asks for one, which the recipe gets too.
 ---@param request table of run.options: file, arguments, options; log: a file for what it prints
 ---@param folder string its output; what it holds is resumed
 ---@param first string[] settings that the command line wins over
 ---@param last string[] settings that win over the command line
 ---@return integer
 function again.code(request, folder, first, last)
-  local ok, how, code = os.execute(command_of(request, folder, first, last))
+  local stopped = sys.exit_code("stopped")
+  if sys.caught() then return stopped end
+  local ok, how, code = sys.run(command_of(request, folder, first, last))
   if ok then return 0 end
-  if how == "signal" then return 128 + code end
-  return code == INTERRUPTED and sys.exit_code("stopped") or code
+  if sys.caught() or how == "exit" and code == INTERRUPTED then return stopped end
+  return how == "signal" and 128 + code or code
 end
 
 ---Runs the recipe; its failure is ours.

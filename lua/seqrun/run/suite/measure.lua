@@ -33,13 +33,13 @@ local function run(words, output)
   table.insert(words, 1, (sys.real_path("/proc/self/exe")))
   for i, word in ipairs(words) do words[i] = text.shell(word) end
   local log = output .. ".log"
-  local ok, how, code = os.execute(("%s >%s 2>%s"):format(table.concat(words, " "), text.shell(output),
+  local ok, how, code = sys.run(("%s >%s 2>%s"):format(table.concat(words, " "), text.shell(output),
     text.shell(log)))
   if ok then
     os.remove(log)
     return true
   end
-  if how == "signal" or code == sys.exit_code("stopped") then failure.raise("stopped", "stopped in %s", output) end
+  if sys.caught() or how == "signal" or code == sys.exit_code("stopped") then failure.raise("stopped", "stopped in %s", output) end
   local last
   for line in (sys.read_file(log, 1 << 20) or ""):gmatch("[^\n]+") do last = line:match("^seqrun: (.*)$") or last end
   return nil, ("%s %s: %s (exit code %d)"):format(words[2], words[4], last or "no output", code)
