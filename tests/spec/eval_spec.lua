@@ -205,3 +205,15 @@ describe("the command eval", function()
     refused(3, "", dir .. "/reviews.csv", "columns.text=reviw")
   end)
 end)
+
+it("a model with NaN is refused by what predicts, with the tensor", function()
+  local dir = program.folder()
+  local bert = task_model.new(sr.nn.heads.classify { labels = { "a", "b" } })
+  bert.params:set("classifier.bias", { 0, 0 / 0 })
+  local path = task_model.save(dir .. "/model", bert)
+  local file = program.write(dir, "dev.csv", "text,label\nthe,a\nof,b\n")
+  for _, verb in ipairs { "predict", "eval" } do
+    program.refuses(3, "the weights contain NaN or infinity, first in 'classifier.bias'; use an earlier checkpoint",
+      program.run { verb, path, file, "columns.text=text" })
+  end
+end)

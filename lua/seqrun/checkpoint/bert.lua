@@ -7,6 +7,7 @@ local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
 local kinds = require("seqrun.base.kinds")
 local nn = require("seqrun.nn")
+local tensor = require("seqrun.tensor")
 
 local OPTIONS = { heads = true, precision = true, seed = true, average = true }
 
@@ -26,6 +27,20 @@ local function heads_of(facts)
     })
   end
   return heads
+end
+
+local function is_finite(x)
+  local sum = x:sum():item()
+  return sum - sum == 0
+end
+
+---The first parameter that contains NaN or infinity; nil if none does.
+local function broken(params)
+  local scope <close> = tensor.scope()
+  if is_finite(params.core:value()) then return nil end
+  for _, name in ipairs(params:names()) do
+    if not is_finite(params:master(name):detach()) then return name end
+  end
 end
 
 ---A model with the weights of a run, a checkpoint or a Hugging Face directory.  `heads` replaces those of the directory
@@ -53,5 +68,10 @@ return function(path, options)
     model = bert.params, seed = options.seed or 0, average = options.average,
   })
   if not loaded then return nil, message, code end
+  local name = broken(bert.params)
+  if name then
+    return nil, ("%s: the weights contain NaN or infinity, first in '%s'; use an earlier checkpoint"):format(
+      loaded.path, name), "data"
+  end
   return bert, facts, loaded.report
 end
