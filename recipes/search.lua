@@ -10,8 +10,9 @@ local USAGE = 'usage: seqrun recipes/search.lua model=DIR texts=FILE "question" 
 
 local function refuse(format, ...) sr.must(nil, ("search: " .. format):format(...) .. "\n" .. USAGE, "config") end
 
-if #arg == 0 or arg[1] == "--help" then
+if #arg == 0 or arg[1] == "--help" or arg[1] == "-h" then
   print(USAGE)
+  print("model: a run or directory of an embedding model; texts: a file of lines; top: how many are printed")
   os.exit(0)
 end
 
@@ -20,7 +21,7 @@ for _, word in ipairs(arg) do
   local key, value = word:match("^([%w_.]+)=(.*)$")
   if key and options[key] ~= nil then
     options[key] = value
-  elseif key and not word:find("%s") or word:find("^%-%-") then
+  elseif word:find("^%-%-") or key and question then
     refuse("unknown key '%s'; choose model, texts or top", key or word)
   elseif question then
     refuse("two questions, '%s' and '%s'; put one in quotes", question, word)

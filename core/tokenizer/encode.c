@@ -190,7 +190,7 @@ static sr_status write_json(block *b, const encoder *e, const piece *p, const sr
     put_number(b, p->line);
     if (e->opts.ids) SR_TRY(write_column(b, e, p, k, IDS));
     if (e->opts.offsets) SR_TRY(write_column(b, e, p, k, OFFSETS));
-    if (!e->opts.ids && !e->opts.offsets) SR_TRY(write_column(b, e, p, k, TOKENS));
+    if (e->opts.ids == e->opts.offsets) SR_TRY(write_column(b, e, p, k, TOKENS));
     SR_TRY(out_room(b, 2));
     put_text(b, "}\n");
     return SR_OK;

@@ -339,7 +339,7 @@ describe("seqrun pack", function()
       { 2, "leave out --svg", "--hist", COLA, "--check", bad, "--svg", folder .. "/unheard" },
       { 2, "leave out --plot", "--hist", COLA, "--json", "--plot" },
       { 2, "nor auto", "--hist", COLA, "--max-seqs", "all" },
-      { 2, "unknown option '-1'; see", "--hist", COLA, "--max-len", "-1" },
+      { 2, "'-1' is not a length from 1 to", "--hist", COLA, "--max-len", "-1" },
     }
     for _, case in ipairs(cases) do
       local words = table.move(case, 3, #case, 1, {})

@@ -102,13 +102,38 @@ local function leaves_to_first(name)
   return several and rank > 0
 end
 
+---The words, with a number below 0 joined to its option, as argparse takes any word that begins with - for an option.
+local function joined(words)
+  local list = {}
+  for _, word in ipairs(words) do
+    local last = list[#list]
+    if word:find("^%-%.?%d") and last and last:find("^%-%-[^=]+$") then
+      list[#list] = last .. "=" .. word
+    else
+      list[#list + 1] = word
+    end
+  end
+  return list
+end
+
+---The option whose value a sentence refuses, as in "--top: "; or "".
+local function refused_option(words, sentence)
+  local value = sentence:match("^'([^']*)' is not ")
+  for i, word in ipairs(value and words or {}) do
+    local option = word == value and words[i - 1] or word == (word:match("^%-%-[%w-]+=") or "") .. value and word
+    option = option and option:match("^%-[^=]*")
+    if option then return option .. ": " end
+  end
+  return ""
+end
+
 local function run_command(name, words)
   if leaves_to_first(name) then return 0 end
   local command = commands.load(name)
-  local good, args = commands.parser_of(name):pparse(words)
+  local good, args = commands.parser_of(name):pparse(joined(words))
   if not good then
     local sentence = args:gsub("\n+Did you mean '%-h'%?", ""):gsub("\n+Did", "; did"):gsub("\n+", "; ")
-    complain(("%s; see seqrun %s --help"):format(sentence, name))
+    complain(("%s%s; see seqrun %s --help"):format(refused_option(words, sentence), sentence, name))
     return USAGE
   end
   output.printable()

@@ -80,6 +80,7 @@ function command.run(args)
     return nil, "analyze: name the metrics, such as --metric length rarity; see seqrun analyze --help", "config"
   end
   local corpus = failure.must(data.open(args.data, { held = args.held }))
+  if args.out then failure.must(sys.make_dirs(args.out)) end
   verb.use_device(args)
   sys.signals("work")
   local made = failure.must(analysis.analyze {

@@ -70,11 +70,17 @@ local function options_of(args)
   }
 end
 
+local LEAST = 5 -- [CLS] a [SEP] b [SEP]
+
 local function histogram_of(args)
   if args.hist and args.data then return nil, "pack: give a data set or --hist FILE, not both", "config" end
   if args.hist then
     -- by content, regardless of the file's name
     return require("seqrun.core.pack").load_histogram(args.hist, args.max_len, args.too_long)
+  end
+  if args.max_len and args.max_len < LEAST and not (args.data or ""):find("%.hist$") then
+    local text = "pack: --max-len %d is less than the %d tokens of the shortest pair of a data set"
+    return nil, text:format(args.max_len, LEAST), "config"
   end
   if not args.data then return nil, "pack: nothing to pack; give a data set or --hist FILE", "config" end
   if args.data:find("%.hist$") then return pack.lengths(args.data, options_of(args)) end

@@ -75,8 +75,10 @@ end
 local PLAIN = "state,step,steps,loss,held,tokens_per_s,seconds,age"
 
 local function columns_of(args)
-  local names = {}
-  for name in (args.columns or PLAIN):gmatch("[^,%s]+") do names[#names + 1] = name end
+  local names, seen = {}, {}
+  for name in (args.columns or PLAIN):gmatch("[^,%s]+") do
+    if not seen[name] then names[#names + 1], seen[name] = name, true end
+  end
   return names
 end
 

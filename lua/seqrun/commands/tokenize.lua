@@ -16,7 +16,7 @@ function tokenize.define(cmd)
   cmd:flag("--keep-accents", "with a vocab.txt: lower-case, but keep accents")
   cmd:flag("--specials", "add special tokens such as [CLS] and [SEP] to each line")
   cmd:flag("--literal", "treat [MASK] and other special tokens in the text as plain text")
-  cmd:flag("--json", "print a JSON object for each line")
+  cmd:flag("--json", "print a JSON object for each line, with tokens, ids and offsets")
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
   cmd:epilog([[examples:
   echo 'She was very [MASK].' | seqrun tokenize --vocab vocab.txt
@@ -43,7 +43,8 @@ function tokenize.run(args)
   local files = #args.files > 0 and args.files or { "-" }
   io.stdout:flush()
   local counts = failure.must(core.encode(tokenizer, files, {
-    ids = args.ids, offsets = args.offsets, frame = args.specials, json = args.json, threads = args.threads,
+    ids = args.ids or args.json, offsets = args.offsets or args.json, frame = args.specials, json = args.json,
+    threads = args.threads,
   }))
   warn(counts)
   return 0

@@ -85,6 +85,7 @@ end
 
 function vocab.run(args)
   failure.must(same_file(args.out, args.files, "--out"))
+  failure.must(sys.make_dirs(args.out:match("^(.*)/") or "."))
   failure.must(sys.check_writable(args.out))
   local how = { columns = { text = args.column }, where = args.where }
   local records = failure.must(inputs.texts(args.files, how, "vocab"))

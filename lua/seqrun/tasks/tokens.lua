@@ -65,8 +65,13 @@ local function add_row(self, sentence, count, line)
     return spoil(sentence, "ragged", line, "the word and its tag are both column %d; CoNLL files have a word and a tag "
       .. "in each line", word)
   end
-  if count ~= self.count or not word or not tag and not self.options.optional.label then
+  if count ~= self.count then
     return spoil(sentence, "ragged", line, "%s instead of %d", counted(count, "column"), self.count)
+  end
+  local lacks = not word and "text" or not tag and not self.options.optional.label and "label"
+  if lacks then
+    return spoil(sentence, "ragged", line, "%s, but columns.%s is %s", counted(count, "column"), lacks,
+      tostring(columns[lacks]))
   end
   sentence.text[#sentence.text + 1] = cells[word]
   sentence.label[#sentence.label + 1] = cells[tag]

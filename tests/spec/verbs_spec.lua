@@ -1,0 +1,52 @@
+-- What commands take and say: numbers below 0, lengths that are too small, directories that are not there.
+
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+local task_model = require("tests.support.task_model")
+
+local exits, refuses = program.exits, program.refuses
+
+describe("the command line", function()
+  local folder, corpus, model
+  setup(function()
+    folder = program.folder()
+    corpus, model = small.corpus(folder, 10), task_model.save(folder .. "/model", task_model.new("mlm"))
+  end)
+
+  it("takes a number below 0 as the value of an option", function()
+    local squad = task_model.save(folder .. "/squad", task_model.new(sr.nn.heads.squad {}))
+    program.ok({ "predict", squad, "--format", "jsonl", "--null-threshold", "-1.4" },
+      { input = '{"question": "the", "context": "of"}\n' })
+    refuses(2, "unknown option '-x'", program.run { "predict", squad, "--null-threshold", "-x" })
+  end)
+
+  it("names the option whose value is refused", function()
+    refuses(2, "-k: '4000' is not an integer from 1 to 1000", program.run { "fill", model, "-k", "4000" })
+    refuses(2, "--top: '4000' is not an integer from 1 to 1000", program.run { "fill", model, "--top=4000" })
+  end)
+
+  it("refuses packs that hold no pair of a data set", function()
+    refuses(2, "--max-len 4 is less than the 5 tokens", program.run { "pack", corpus, "--max-len", "4" })
+  end)
+
+  it("makes the directory of a metric", function()
+    local out = folder .. "/new/metrics"
+    program.ok { "analyze", corpus, "--metric", "length", "--out", out }
+    assert.is_true(sys.is_dir(out))
+  end)
+
+  it("has a column once", function()
+    local words = small.words(corpus, "--max-steps", "1", "--out", folder .. "/runs/a")
+    program.ok(words)
+    assert.matches("^run,state,seed\n", program.ok { "runs", folder .. "/runs", "--columns", "state,seed,state",
+      "--format", "csv" })
+  end)
+
+  it("takes any text as a question", function()
+    local words = { "recipes/search.lua", "model=" .. model, "texts=" .. program.write(folder, "texts.txt", "the\n") }
+    exits(2, "unknown key 'a'; choose", program.run { words[1], words[2], words[3], "x=y", "a=b" })
+    assert.matches("the\n$", program.ok { words[1], words[2], words[3], "x=y" })
+  end)
+end)
