@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/data/measure.h"
 #include "core/data/ranking.h"
 #include "core/data/shard_format.h"
 
@@ -216,6 +217,13 @@ void sr_metric_arguments(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
              examples);
 }
 
+/* `analyze` takes a metric of a person's own by its file. */
+static const char *ending_of(const char *name) {
+    bool known = strcmp(name, "loss") == 0 || strcmp(name, "token_counts") == 0;
+    for (int i = 0; i < SR_MEASURES; i++) known = known || strcmp(name, sr_measure_names[i]) == 0;
+    return known ? "" : ".lua";
+}
+
 /* Rejects the metric unless the metadata entry `key` is `want`. */
 static sr_status check_entry(const sr_metric *m, const sr_dataset *d, const sr_examples_opts *opts,
                              const char *key, const char *what, const char *want) {
@@ -225,10 +233,10 @@ static sr_status check_entry(const sr_metric *m, const sr_dataset *d, const sr_e
     if (opts != NULL) sr_metric_arguments(options, d, opts);
     return sr_fail(SR_EDATA,
                    "%s: the metric is of another %s (%s) than %s (%s); make it again with `seqrun "
-                   "analyze %s --metric %s%s`",
+                   "analyze %s --metric %s%s%s`",
                    sr_shard_path(m->shard), what, have != NULL ? have : "unknown",
                    sr_shard_path(d->shard), want, sr_shard_path(d->shard), sr_metric_name(m),
-                   options);
+                   ending_of(sr_metric_name(m)), options);
 }
 
 static void hex(char out[17], uint64_t number) {

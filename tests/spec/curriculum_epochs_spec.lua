@@ -159,13 +159,18 @@ describe("a metric that is missing", function()
   end)
 
   it("of other examples is computed beside it, or refused with the command if its path is given", function()
-    local function other(metric)
-      return open({ sequences = 8, metrics = { rarity = { metric = metric, schedule = 50 } } }, { seed = 4 })
+    local function other(metric, key)
+      return open({ sequences = 8, metrics = { [key or "rarity"] = { metric = metric, schedule = 50 } } }, { seed = 4 })
     end
     local loader = assert(other("rarity"))
     assert.is_true(loader:next().window.unlocked > 0)
     fails.raising("again with `seqrun analyze .*%.sqr %-%-metric rarity %-%-held 0 %-%-max%-len 64 .*%-%-seed 4`",
       other, folder .. "/x.rarity.metric")
+    local hard = { name = "hard", fn = function(sequence) return #sequence.ids end }
+    sr.must(sr.data.analyze { data = corpus, metrics = { hard }, max_len = 64, seed = 3, out = folder })
+    fails.raising("again with `seqrun analyze .*%.sqr %-%-metric hard.lua ", other, folder .. "/x.hard.metric", "own")
+    fails.raising("make it with `seqrun analyze .*%.sqr %-%-metric harder.lua ", other, folder .. "/x.harder.metric",
+      "own")
   end)
 
   it("of another kind than its key says is refused", function()

@@ -52,6 +52,8 @@ end
 
 ---The arguments that make `seqrun analyze` write this file.
 local function command(loader, name)
+  local known = table.concat(require("seqrun.analysis.kinds").names(), " ")
+  if not (" " .. known .. " "):find(" " .. name .. " ", 1, true) then name = name .. ".lua" end
   local more = name == "loss" and " --checkpoint DIR" or name == "tfidf" and " --corpus FILE" or ""
   return ("seqrun analyze %s --metric %s%s%s"):format(text.shell(loader.data:info().path), name, more,
     core.arguments(loader.data.core, subject(loader)))
