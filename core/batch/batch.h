@@ -14,7 +14,8 @@ enum { SR_ROWS_UNIT = 128 }; /* T is a multiple of it */
 typedef enum sr_arrange {
     SR_PACKED, /* contiguous; all slack is at the end */
     SR_PADDED, /* one per row of max_len, followed by slack */
-    SR_SINGLE  /* one per batch */
+    SR_SINGLE, /* one per batch */
+    SR_LONGEST /* as padded, rows as long as the longest of a batch; of chosen examples only */
 } sr_arrange;
 
 typedef struct sr_batch {

@@ -344,12 +344,21 @@ sr_status sr_fetcher_make(sr_update **out, const sr_fetcher *f, const sr_order *
 
 /* ---- picks ---- */
 
+static int32_t longest(const sr_pick *pick, int64_t n) {
+    int32_t most = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (sr_pick_length(&pick[i]) > most) most = sr_pick_length(&pick[i]);
+    return most;
+}
+
 static sr_status add_picks(sr_update *u, const sr_fetcher *f, const sr_pick *pick, int64_t n,
                            sr_arrange how) {
-    int64_t each = how == SR_SINGLE ? 1 : how == SR_PADDED && f->opts.micro > 0 ? f->opts.micro : n;
+    bool rows = (how == SR_PADDED || how == SR_LONGEST) && f->opts.micro > 0;
+    int64_t each = how == SR_SINGLE ? 1 : rows ? f->opts.micro : n;
     int32_t stride = how == SR_PADDED ? f->opts.examples.max_len : 0;
     for (int64_t i = 0; i < n; i += each) {
         int64_t count = n - i < each ? n - i : each;
+        if (how == SR_LONGEST) stride = longest(pick + i, count);
         SR_TRY(add_batch(u, f, pick + i, count, stride, count * stride, 0));
     }
     return SR_OK;

@@ -399,13 +399,14 @@ static int loader_push(lua_State *L) {
     return st == SR_OK ? lsr_done(L, st) : lsr_failure(L, st); /* lua/seqrun names the update */
 }
 
-/* loader:update_of(uids: integer[], epoch: integer, arrange: "packed"|"padded"|"single") -> Update
- *     update | nil, message, code
+/* loader:update_of(uids: integer[], epoch: integer, arrange: "packed"|"padded"|"single"|"longest") ->
+ *     Update update | nil, message, code
  * An update of the chosen examples of an epoch, in this order. */
 static int loader_update_of(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     uint32_t epoch = (uint32_t)lsr_checkrange(L, 3, 0, UINT32_MAX);
-    int arrange = luaL_checkoption(L, 4, NULL, arrange_names);
+    static const char *const names[] = {"packed", "padded", "single", "longest", NULL};
+    int arrange = luaL_checkoption(L, 4, NULL, names);
     int64_t n;
     uint32_t *uids = lsr_checklist(L, 2, &n, "uids", 0, UINT32_MAX, 4);
     sr_update **box = lsr_newupdate(L);

@@ -218,6 +218,9 @@ describe("a loader", function()
       assert.same({ 4, 2, 9 }, batch.layout:uids())
       assert.equal(2, batch.epoch)
     end
+    local longest = loader:batch_of({ 4, 2, 9 }, { arrange = "longest", epoch = 2 }).layout
+    local most = math.max(table.unpack(longest:lengths()))
+    assert.same({ 0, most, 2 * most }, longest:starts())
     assert.has_error(function() loader:batch_of({ 1, 2 }, { arrange = "single" }) end)
     assert.has_error(function() loader:batch_of({ 1 << 30 }) end)
   end)

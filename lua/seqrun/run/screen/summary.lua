@@ -38,7 +38,8 @@ local function some_sequences(t)
   return uids, batch.epoch
 end
 
----The same sequences in two arrangements, in micro-batches of about the same number of rows.
+---The same sequences in two arrangements, in micro-batches of about the same number of rows, or as usual: padded to the
+---longest of each.
 local function arrangements(t)
   local uids, epoch = some_sequences(t)
   local loader, packed, padded = t.loader, {}, {}
@@ -46,7 +47,7 @@ local function arrangements(t)
   packed[1] = function() return loader:batch_of(uids, { arrange = "packed", epoch = epoch }) end
   for first = 1, #uids, rows do
     local part = table.move(uids, first, math.min(#uids, first + rows - 1), 1, {})
-    padded[#padded + 1] = function() return loader:batch_of(part, { arrange = "padded", epoch = epoch }) end
+    padded[#padded + 1] = function() return loader:batch_of(part, { arrange = "longest", epoch = epoch }) end
   end
   return packed, padded, #uids
 end
@@ -67,7 +68,7 @@ local function speed_up(t)
     best[2] = math.min(best[2], time_of(t.model, padded))
   end
   t.model.params:zero_grad()
-  return ("%.2f times as fast as padded: %d sequences in %s packed, %s padded"):format(best[2] / best[1], count,
+  return ("%.2f times as fast as padded to the longest of each batch: %d sequences in %s packed, %s padded"):format(best[2] / best[1], count,
     text.duration(best[1]), text.duration(best[2]))
 end
 
