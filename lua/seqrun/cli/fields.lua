@@ -44,6 +44,7 @@ local HEADS = [[
 metrics.*                      losses (NAME_loss) and metrics, by name
 heads?[].name, heads?[].kind   heads of tasks
 heads?[].metrics.*             metrics of the head
+heads?[].f1_class?             the class that f1 is of, where there are two
 heads?[].classes?[].{name, precision, recall, f1, count, predicted}
 heads?[].confusion?[][]        rows are labels, columns predictions
 heads?[].calibration?.*        bins (low, high, count, confidence, accuracy), and the expected error

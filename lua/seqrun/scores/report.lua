@@ -164,6 +164,7 @@ function report.text(scoring, most)
     local d = entry.details or {}
     local names = {}
     for i, name in ipairs(entry.head.outputs and decode.names(entry.head) or {}) do names[i] = shown(name) end
+    if d.f1_class then add(lines, "  f1 is that of the class '%s'", shown(d.f1_class)) end
     if d.confusion then
       add_constant(lines, d.confusion, names)
       add_classes(lines, d.confusion, names)
@@ -195,7 +196,7 @@ function report.plain(scoring, most)
         if d.confusion.dense then one.confusion[i] = json.array(d.confusion[i]) end
       end
     end
-    one.calibration, one.spans, one.answers = d.calibration, d.spans, d.answers
+    one.f1_class, one.calibration, one.spans, one.answers = d.f1_class, d.calibration, d.spans, d.answers
     heads[#heads + 1] = one
   end
   return json.array(heads)

@@ -84,7 +84,10 @@ function scores.score(found, head)
   return {
     accuracy = confusion:accuracy(), f1 = head.outputs == 2 and metrics.f1(gold, guess) or macro, f1_macro = macro,
     matthews = confusion:matthews(),
-  }, { confusion = confusion, calibration = metrics.calibration(column(found, "p"), correct) }
+  }, {
+    f1_class = head.outputs == 2 and (head.labels or { "0", "1" })[2] or nil, confusion = confusion,
+    calibration = metrics.calibration(column(found, "p"), correct),
+  }
 end
 
 -- ---- prediction -----------------------------------------------------------------------------------
