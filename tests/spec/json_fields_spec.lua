@@ -110,7 +110,7 @@ local CASES = {
   ["info of a vocabulary"] = function() return { "info", task_model.VOCAB } end,
   ["info of a tokenizer"] = function()
     local vocab = assert(sys.read_file(task_model.VOCAB))
-    local text = require("seqrun.checkpoint.tokenizer_json")(vocab, { lowercase = true })
+    local text = require("seqrun.text.tokenizer_json")(vocab, { lowercase = true })
     assert(sys.write_file(dir .. "/tokenizer.json", text))
     return { "info", dir .. "/tokenizer.json" }
   end,

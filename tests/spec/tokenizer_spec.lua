@@ -4,7 +4,7 @@ local core = require("seqrun.core.text")
 local json = require("seqrun.core.json")
 local none = require("tests.support.none")
 local program = require("tests.support.program")
-local write_json = require("seqrun.checkpoint.tokenizer_json")
+local write_json = require("seqrun.text.tokenizer_json")
 
 local exits, works = program.exits, program.works
 

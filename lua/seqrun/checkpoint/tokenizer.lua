@@ -5,7 +5,7 @@ local json = require("seqrun.core.json")
 local pretty = require("seqrun.base.pretty_json")
 local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
-local tokenizer_json = require("seqrun.checkpoint.tokenizer_json")
+local tokenizer_json = require("seqrun.text.tokenizer_json")
 
 local tokenizer = {}
 

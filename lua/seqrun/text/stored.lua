@@ -6,14 +6,16 @@
 local core = require("seqrun.core.text")
 local json = require("seqrun.core.json")
 local json_file = require("seqrun.base.json_file")
+local overrides = require("seqrun.text.overrides")
 local sys = require("seqrun.core.sys")
+local tokenizer_json = require("seqrun.text.tokenizer_json")
 
 ---@class seqrun.text.Stored
 ---@field content string the text of a tokenizer.json or a vocab.txt
 ---@field json boolean it is a tokenizer.json
 ---@field name string the file, for messages
 ---@field roles? table the special tokens by role, with the keys of tokenizer_config.json
----@field lowercase? boolean of a vocab.txt; of a tokenizer.json nil, unless another file sets it
+---@field lowercase? boolean of a vocab.txt
 ---@field keep_accents? boolean
 local Stored = {}
 Stored.__index = Stored
@@ -35,14 +37,6 @@ local function roles_of(...)
     end
   end
   return roles
-end
-
----The casing in tokenizer_config.json: it overrides a tokenizer.json of BERT's WordPiece, as in Transformers.
-local function casing_of(config)
-  if type(config.do_lower_case) ~= "boolean" then return nil end
-  if config.do_lower_case then return true, config.strip_accents == false end
-  if config.strip_accents == true then return nil, nil, "its tokenizer strips accents only" end
-  return false, false
 end
 
 ---Of the tokens of a vocabulary, those with capital letters that make it a cased one; uncased ones have none.
@@ -89,21 +83,56 @@ local function of_file(given, options)
   return nil, text:format(type(given) == "string" and given or "the vocabulary", stored.capitals(content)), "config"
 end
 
+---The text of a vocab.txt as that of a tokenizer.json where the files beside it say what a vocab.txt cannot.
+local function of_vocabulary(found, config, tokens)
+  found.lowercase = config.do_lower_case
+  if type(found.lowercase) ~= "boolean" then found.lowercase = not is_cased(found.content) end -- only the tokens show it
+  found.keep_accents = found.lowercase and config.strip_accents == false
+  local lines, further = "\n" .. found.content:gsub("\r\n", "\n") .. "\n", false
+  for _, token in ipairs(tokens) do
+    further = further or not (token.named and lines:find("\n" .. token.content .. "\n", 1, true))
+  end
+  local strips, whole = not found.lowercase and config.strip_accents == true, config.tokenize_chinese_chars == false
+  if not strips and not whole and not further then return found end
+  found.content = tokenizer_json(found.content, {
+    lowercase = found.lowercase, keep_accents = found.keep_accents, strip_accents = strips, whole_chinese = whole,
+  })
+  if not found.content then
+    return nil, ("%s: it lacks one of [PAD], [UNK], [CLS], [SEP] and [MASK], which the files beside it need; save the "
+      .. "tokenizer again with Transformers, which writes a tokenizer.json"):format(found.name), "data"
+  end
+  found.json, found.lowercase, found.keep_accents = true, nil, nil
+  return found
+end
+
+---The object in a file beside a tokenizer; {} if there is none.
+local function beside(folder, name)
+  local object, message, code = json_file.read(folder .. "/" .. name)
+  if message then return nil, message, code end
+  return object or {}
+end
+
+---The objects in the files beside a tokenizer, by name; nil with a message if one cannot be read.
+local function all_beside(folder)
+  local all = {}
+  for _, name in ipairs { "tokenizer_config", "special_tokens_map", "added_tokens", "config" } do
+    local message, code
+    all[name], message, code = beside(folder, name .. ".json")
+    if not all[name] then return nil, message, code end
+  end
+  return all
+end
+
 ---What a directory holds of a tokenizer.
 ---@param folder string
 ---@return seqrun.text.Stored|nil # nil without a message where there is none
 ---@return string? message
 ---@return string? code
 function stored.read(folder)
-  local config, message, code = json_file.read(folder .. "/tokenizer_config.json")
-  if message then return nil, message, code end
-  local special
-  special, message, code = json_file.read(folder .. "/special_tokens_map.json")
-  if message then return nil, message, code end
-  config = config or {}
-  local found = { roles = roles_of(config, special or {}) }
-  local problem
-  found.lowercase, found.keep_accents, problem = casing_of(config)
+  local files, message, code = all_beside(folder)
+  if not files then return nil, message, code end
+  local config = files.tokenizer_config
+  local found = setmetatable({ roles = roles_of(config, files.special_tokens_map) }, Stored)
   for _, name in ipairs { "tokenizer.json", "vocab.txt" } do
     found.name, found.json = folder .. "/" .. name, name == "tokenizer.json"
     found.content, message, code = sys.read_file(found.name, MOST_BYTES)
@@ -111,15 +140,15 @@ function stored.read(folder)
     if code ~= "missing" then return nil, message, code end
   end
   if not found.content then return nil end
+  local tokens = overrides.tokens(config, files.special_tokens_map, files.added_tokens)
   if not found.json then
-    if found.lowercase == nil then -- only the tokens show it
-      found.lowercase, found.keep_accents = not is_cased(found.content), config.strip_accents == false
-    end
-    if config.tokenize_chinese_chars == false then problem = "its tokenizer does not split Chinese characters" end
-    if problem then return nil, ("%s: %s, which is not supported"):format(folder, problem), "data" end
+    found, message, code = of_vocabulary(found, config, tokens)
+    if not found then return nil, message, code end
+  else
+    found.content = overrides.apply(found.content, config, files.config.model_type)
   end
-  found.chinese = config.tokenize_chinese_chars ~= false
-  return setmetatable(found, Stored)
+  if found.json then found.content = overrides.add(found.content, tokens) end
+  return found
 end
 
 ---A tokenizer as texts: a vocabulary where that says everything.
@@ -135,37 +164,19 @@ function stored.of(tokenizer)
   }, Stored)
 end
 
----Vocabularies of BERT follow the casing that is stored beside them.
-local function recased(self, tokenizer, literal)
-  if self.lowercase == nil or not tokenizer:plain() then return tokenizer end
-  if self.chinese == false then
-    local problem = "%s: its tokenizer does not split Chinese characters, which is not supported"
-    return nil, problem:format(self.name), "data"
-  end
-  return core.tokenizer(tokenizer:vocab(), {
-    lowercase = self.lowercase, keep_accents = self.keep_accents, specials = not literal,
-  })
-end
-
 ---The tokenizer.  Special tokens written in a text, such as [MASK], are plain text if `literal`.
----@param options { literal: boolean, lowercase?: boolean } lowercase: of BERT's WordPiece, also where it is cased
+---@param options { literal: boolean, lowercase?: boolean } lowercase: also where it is cased
 ---@return seqrun.core.text.tokenizer|nil
 ---@return string? message
 ---@return string? code
 function Stored:open(options)
-  local lowercase, keep = self.lowercase, self.keep_accents
+  local lowercase, keep, content = self.lowercase, self.keep_accents, self.content
+  if options.lowercase and self.json then content = overrides.lowercased(content) end
   if options.lowercase and not lowercase then lowercase, keep = true, true end
-  local tokenizer, message, code = core.parse_tokenizer(self.content, self.name, {
+  return core.parse_tokenizer(content, self.name, {
     lowercase = lowercase, keep_accents = keep, specials = not options.literal,
     config = self.json and self.roles and next(self.roles) and json.encode(self.roles) or nil,
   })
-  if not tokenizer or not self.json then return tokenizer, message, code end
-  if options.lowercase and not tokenizer:plain() then
-    local problem = "%s: sentence_bert_config.json lower-cases texts, which is supported with BERT's WordPiece only"
-    return nil, problem:format(self.name), "data"
-  end
-  return recased(setmetatable({ lowercase = lowercase, keep_accents = keep }, { __index = self }), tokenizer,
-    options.literal)
 end
 
 ---The core tokenizer of what a caller gives: a core tokenizer, which is taken as it is, one of sr.text.tokenizer, a

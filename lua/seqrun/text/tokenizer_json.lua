@@ -42,7 +42,8 @@ local function frame(ids)
 end
 
 ---@param vocab_text string
----@param t { lowercase: boolean, keep_accents?: boolean }
+---@param t { lowercase: boolean, keep_accents?: boolean, strip_accents?: boolean, whole_chinese?: boolean }
+---  strip_accents: also without lowercasing; whole_chinese: Chinese characters are not words of their own
 ---@return string|nil # nil if a special token is missing
 return function(vocab_text, t)
   local ids = ids_of(vocab_text)
@@ -51,10 +52,11 @@ return function(vocab_text, t)
   end
   local strip = json.null -- as lowercasing does
   if t.lowercase and t.keep_accents then strip = false end
+  if t.strip_accents then strip = true end
   return json.encode {
     version = "1.0", truncation = json.null, padding = json.null, added_tokens = added(ids),
     normalizer = {
-      type = "BertNormalizer", clean_text = true, handle_chinese_chars = true, strip_accents = strip,
+      type = "BertNormalizer", clean_text = true, handle_chinese_chars = not t.whole_chinese, strip_accents = strip,
       lowercase = t.lowercase,
     },
     pre_tokenizer = { type = "BertPreTokenizer" }, post_processor = frame(ids),
