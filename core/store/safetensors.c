@@ -159,6 +159,7 @@ static sr_status parse_entry(sr_safetensors *st, const char *name, const json_t 
 }
 
 static sr_status parse_metadata(sr_safetensors *st, json_t *object) {
+    if (json_is_null(object)) return SR_OK; /* as some converters write it */
     if (!json_is_object(object)) return bad(st, "__metadata__ is not an object");
     SR_TRY(sr_new(&st->metadata, json_object_size(object)));
     size_t bytes = 0;
