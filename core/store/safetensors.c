@@ -58,8 +58,9 @@ static sr_status bad_entry(const sr_safetensors *st, const sr_st_entry *e, const
 /* ---- the header ------------------------------------------------------------------------------
  *
  * Before jansson sees the text, one pass checks that outside strings it holds only the characters
- * of objects, arrays and integers, and counts them: no number with a fraction, no literal, and
- * never more structure than the limits allow, so that a small file cannot make a large tree.
+ * of objects, arrays and integers, and null, which some converters write for __metadata__, and
+ * counts them: no number with a fraction, no other literal, and never more structure than the
+ * limits allow, so that a small file cannot make a large tree.
  */
 
 enum { MAX_MARKS = 16 * SR_ST_MAX_TENSORS };
@@ -81,7 +82,9 @@ static sr_status scan_text(const sr_safetensors *st, const char *json, size_t si
         if (depth > 3) return bad(st, "the header is nested too deeply");
         if (strchr("{}[],:", c) != NULL && c != '\0') marks++;
         if (marks > MAX_MARKS) return bad(st, "the header has too many entries");
-        if (c == '\0' || strchr("{}[],:\"0123456789 \t\r\n", c) == NULL)
+        if (size - i >= 4 && memcmp(json + i, "null", 4) == 0)
+            i += 3;
+        else if (c == '\0' || strchr("{}[],:\"0123456789 \t\r\n", c) == NULL)
             return bad(st, "the header contains something other than objects, arrays, strings and "
                            "integers");
     }
@@ -159,7 +162,7 @@ static sr_status parse_entry(sr_safetensors *st, const char *name, const json_t 
 }
 
 static sr_status parse_metadata(sr_safetensors *st, json_t *object) {
-    if (json_is_null(object)) return SR_OK; /* as some converters write it */
+    if (json_is_null(object)) return SR_OK;
     if (!json_is_object(object)) return bad(st, "__metadata__ is not an object");
     SR_TRY(sr_new(&st->metadata, json_object_size(object)));
     size_t bytes = 0;
