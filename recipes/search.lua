@@ -10,9 +10,8 @@ local USAGE = 'usage: seqrun recipes/search.lua model=DIR texts=FILE "question" 
 
 local function refuse(format, ...) sr.must(nil, ("search: " .. format):format(...) .. "\n" .. USAGE, "config") end
 
-if #arg == 0 or arg[1] == "--help" or arg[1] == "-h" then
+if #arg == 0 or arg[1] == "--help" then
   print(USAGE)
-  print("model: a run or directory of an embedding model; texts: a file of lines; top: how many are printed")
   os.exit(0)
 end
 
@@ -21,9 +20,11 @@ for _, word in ipairs(arg) do
   local key, value = word:match("^([%w_.]+)=(.*)$")
   if key and options[key] ~= nil then
     options[key] = value
-  elseif word:find("^%-%-") or key and question then
-    refuse("unknown key '%s'; choose model, texts or top", key or word)
+  elseif word:find("^%-%-") then
+    refuse("unknown key '%s'; choose model, texts or top", word)
   elseif question then
+    local unknown = question:match("^([%w_.]+)=%S*$") or not word:find("%s") and key
+    if unknown then refuse("unknown key '%s'; choose model, texts or top", unknown) end
     refuse("two questions, '%s' and '%s'; put one in quotes", question, word)
   else
     question = word
@@ -40,9 +41,9 @@ local encode = sr.must(sr.encode.open(options.model, { normalise = true })) -- c
 local lines, vectors = {}, {}
 for line in sr.must(sr.text.sentences { files = options.texts, format = "lines" }) do lines[#lines + 1] = line end
 if #lines == 0 then sr.must(nil, options.texts .. ": no lines to search", "data") end
-for vector in encode:each(lines) do vectors[#vectors + 1] = sr.tensor(vector) end
+for vector in encode:each(lines, "document") do vectors[#vectors + 1] = sr.tensor(vector) end
 
-local cosines = sr.stack(vectors):matmul(sr.tensor(encode:one(question)):reshape(-1, 1)):reshape(-1)
+local cosines = sr.stack(vectors):matmul(sr.tensor(encode:one(question, "query")):reshape(-1, 1)):reshape(-1)
 local values, places = cosines:topk(math.min(top, #lines))
 local nearest = values:totable()
 for i, place in ipairs(places:totable()) do print(("%.3f  %s"):format(nearest[i], lines[place + 1])) end

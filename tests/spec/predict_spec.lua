@@ -436,7 +436,8 @@ describe("the command", function()
     local function modules(...)
       local list = {}
       for i, kind in ipairs { "Transformer", "Pooling", ... } do
-        list[i] = { idx = i - 1, path = kind == "Pooling" and "1_Pooling" or "", type = "x.models." .. kind }
+        local type_of = "sentence_transformers.models." .. kind
+        list[i] = { idx = i - 1, path = kind == "Pooling" and "1_Pooling" or "", type = type_of }
       end
       put("modules.json", list)
     end

@@ -109,14 +109,14 @@ end
 ---Takes the linear layer after the pooling from the tensors: sentence-transformers has it in a file of its own.
 local function take_dense(tensors)
   local dense, any = {}, false
-  for _, name in ipairs { "linear.weight", "linear.bias" } do
+  for _, name in ipairs { "linear.weight", "linear.bias", "residual.weight" } do
     dense[name], tensors["2_Dense." .. name] = tensors["2_Dense." .. name], nil
     any = any or dense[name] ~= nil
   end
   return any and dense or nil
 end
 
-local function write_draft(draft, files, tensors, dense)
+local function write_draft(draft, files, tensors, dense, dense_name)
   failure.must(sys.make_dirs(draft))
   for name, text in pairs(files) do
     local folder = name:match("^(.+)/")
@@ -124,15 +124,15 @@ local function write_draft(draft, files, tensors, dense)
     failure.must(sys.write_file(draft .. "/" .. name, text))
   end
   failure.must(tensor_file.write(draft .. "/model.safetensors", tensors))
-  if dense then failure.must(tensor_file.write(draft .. "/2_Dense/model.safetensors", dense)) end
+  if dense then failure.must(tensor_file.write(draft .. "/" .. dense_name, dense)) end
   failure.must(sys.sync_dir(draft))
 end
 
 ---Writes all into a new directory beside the final one, and moves it there.
-local function write(out, files, tensors, dense)
+local function write(out, files, tensors, dense, dense_name)
   local draft = draft_of(out)
   if sys.exists(draft) then sys.remove(draft) end
-  local ok, problem = pcall(write_draft, draft, files, tensors, dense)
+  local ok, problem = pcall(write_draft, draft, files, tensors, dense, dense_name)
   if ok then
     if sys.exists(out) then sys.remove(out) end
     ok, problem = os.rename(draft, out)
@@ -171,9 +171,11 @@ local function export(path, out, options)
   config.dtype, config.torch_dtype = DTYPES[dtype], DTYPES[dtype]
   tensors, dense = convert(tensors, dtype), dense and convert(dense, dtype)
   local files = texts_of(facts, config)
-  write(out, files, tensors, dense)
+  local dense_name = dense and (facts.sentences.dense or { path = "2_Dense" }).path .. "/model.safetensors"
+  write(out, files, tensors, dense, dense_name)
   local list, parameters = foreign.list(tensors)
-  files["model.safetensors"], files["2_Dense/model.safetensors"] = true, dense and true or nil
+  files["model.safetensors"] = true
+  if dense then files[dense_name] = true end
   local names = json.array()
   for name in pairs(files) do names[#names + 1] = name end
   table.sort(names)

@@ -17,7 +17,7 @@ local function described(facts)
     outputs = outputs + (math.tointeger(head.outputs) or type(head.labels) == "table" and #head.labels or 0)
   end
   local dense = facts.sentences.dense
-  if dense then outputs = outputs + dense.outputs end
+  if dense then outputs = outputs + dense.outputs * (dense.residual and 2 or 1) end
   local rows = 1.0 * d.vocabulary + (d.position_rows or 0) + d.types
   return rows * d.embedding + 1.0 * cost.matrices(d) + outputs * d.hidden
 end

@@ -8,6 +8,7 @@ local model = require("seqrun.checkpoint.model")
 local moments = require("seqrun.checkpoint.moments")
 local names = require("seqrun.checkpoint.names")
 local nn_parameters = require("seqrun.nn.parameters")
+local sentences = require("seqrun.checkpoint.sentences")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
@@ -27,12 +28,6 @@ local function today(config, facts)
   if rest then config.architectures = json.array { family.class .. rest } end
   return config
 end
-
----Files of sentence-transformers, which say how vectors are made.
-local SENTENCES = {
-  "modules.json", "1_Pooling/config.json", "2_Dense/config.json", "sentence_bert_config.json",
-  "config_sentence_transformers.json",
-}
 
 ---Leaves out what repeats other tensors; where only the repetition is there, it is the tensor itself.
 local function drop_repeated(tensors, left_out, repeated)
@@ -80,7 +75,7 @@ function foreign.tensors(facts, average)
   for _, file_path in ipairs(model.files(facts.path)) do
     local file <close> = failure.must(train.safetensors(file_path))
     for _, entry in ipairs(file:entries()) do
-      local name = names.canonical(model.whole_name(file_path, entry.name), facts.family)
+      local name = names.canonical(model.whole_name(facts.path, file_path, entry.name), facts.family)
       local why = names.why_ignored(name, {})
       if why or tensors[name] then
         left_out[#left_out + 1] = { name = entry.name, reason = why or "duplicate name" }
@@ -95,12 +90,12 @@ function foreign.tensors(facts, average)
   return tensors, left_out
 end
 
----The files of sentence-transformers that a directory has.
+---The files of sentence-transformers that a directory has, which say how vectors are made.
 ---@param folder string
 ---@return table<string, string> # texts by name
 function foreign.sentence_files(folder)
   local files = {}
-  for _, name in ipairs(SENTENCES) do
+  for _, name in ipairs(sentences.names(folder)) do
     files[name] = failure.there(sys.read_file(folder .. "/" .. name, 1 << 20))
   end
   return files

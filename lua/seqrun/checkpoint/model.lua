@@ -4,21 +4,22 @@ local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local layers = require("seqrun.checkpoint.layers")
 local names = require("seqrun.checkpoint.names")
+local sentences = require("seqrun.checkpoint.sentences")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local train = require("seqrun.core.train")
 
 local model = {}
 
----The weights of the linear layer that sentence-transformers keeps in a directory of its own.
-local DENSE = "2_Dense/model.safetensors"
-
----The name of a tensor among all of a directory: those of a linear layer in a file of their own begin with its folder.
+---The name of a tensor among all of a directory: those of the linear layer that sentence-transformers keeps in a folder
+---of its own begin with `2_Dense`, whatever that is called.
+---@param folder string
 ---@param path string one of model.files
 ---@param name string
 ---@return string
-function model.whole_name(path, name)
-  return path:sub(-#DENSE) == DENSE and "2_Dense." .. name or name
+function model.whole_name(folder, path, name)
+  local inside = path:sub(1, #folder + 1) == folder .. "/" and path:find("/", #folder + 2, true)
+  return inside and "2_Dense." .. name or name
 end
 
 ---The files that hold a checkpoint's weights.
@@ -26,8 +27,9 @@ end
 ---@return string[] paths
 function model.files(path)
   if not sys.is_dir(path) then return { path } end
-  local single, dense = path .. "/model.safetensors", path .. "/" .. DENSE
-  if sys.exists(single) then return { single, sys.exists(dense) and dense or nil } end
+  local single, dense = path .. "/model.safetensors", sentences.dense_folder(path)
+  dense = dense and ("%s/%s/model.safetensors"):format(path, dense)
+  if sys.exists(single) then return { single, dense and sys.exists(dense) and dense or nil } end
   local index = failure.there(sys.read_file(path .. "/model.safetensors.index.json", 1 << 26))
   local tree = index and json.decode(index)
   if type(tree) ~= "table" or type(tree.weight_map) ~= "table" then
@@ -44,14 +46,14 @@ function model.files(path)
   return paths
 end
 
----The tensors of some files by the model's name for them, or else by their canonical name.
+---The tensors of a directory or a file by the model's name for them, or else by their canonical name.
 ---@return table<string, { file: userdata, entry: table }> found
-local function collect(paths, params, report)
+local function collect(folder, params, report)
   local found, match = {}, names.matcher(params)
-  for _, path in ipairs(paths) do
+  for _, path in ipairs(model.files(folder)) do
     local file = failure.must(train.safetensors(path))
     for _, entry in ipairs(file:entries()) do
-      local name = match(model.whole_name(path, entry.name))
+      local name = match(model.whole_name(folder, path, entry.name))
       if found[name] then
         report.ignored[#report.ignored + 1] = { name = entry.name, reason = "duplicate name" }
       else
@@ -181,7 +183,7 @@ end
 ---@param params seqrun.Params
 ---@param report seqrun.LoadReport
 ---@return table<string, { file: userdata, entry: table }> found
-function model.open(path, params, report) return collect(model.files(path), params, report) end
+function model.open(path, params, report) return collect(path, params, report) end
 
 ---A parameter that is not loaded: unchanged, or initialised.
 local function leave(params, name, why, seed, report)

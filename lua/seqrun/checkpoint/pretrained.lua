@@ -160,7 +160,7 @@ local function read(path)
     failure.raise("data", "%s is a file; expected a directory with config.json", path)
   end
   local config = failure.must(loading.config(folder))
-  local facts = { path = folder, sentences = sentences(folder) }
+  local facts = { path = folder, sentences = sentences.read(folder) }
   facts.max_len = facts.sentences.max_len
   local good, problem = add_family(facts, config)
   if good then good, problem = add_task(facts, config) end

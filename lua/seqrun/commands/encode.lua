@@ -26,6 +26,8 @@ function command.define(cmd)
   cmd:mutex(
     cmd:flag("--raw", "do not normalise the vectors to length 1"),
     cmd:flag("--normalise", "normalise them, overriding the directory; default: as in the directory, or yes"))
+  cmd:option("--prompt", "text before each text, or the name of one in the directory; default: its default prompt; "
+    .. "'': none"):argname("TEXT")
   cmd:option("--out", "write a safetensors file with the tensor `embeddings` instead of JSONL"):argname("FILE")
   verb.define(cmd, { auto = true })
   cmd:flag("--json", "with --out: print the counts as one JSON object")
@@ -75,7 +77,7 @@ end
 local function options_of(args, facts)
   local normalise = nil
   if args.normalise or args.raw then normalise = args.normalise == true end
-  local options = failure.must(encode.pooling(facts, { pool = args.pool, normalise = normalise }))
+  local options = failure.must(encode.pooling(facts, { pool = args.pool, normalise = normalise, prompt = args.prompt }))
   options.rows, options.bytes = args.batch_tokens, args.out ~= nil
   return options
 end

@@ -8,8 +8,10 @@ local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
 local encoding = require("seqrun.predict.encoding")
 local failure = require("seqrun.base.failure")
+local guess = require("seqrun.base.guess")
 local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
+local sorted = require("seqrun.base.sorted")
 
 local encode = {}
 
@@ -19,17 +21,41 @@ local encode = {}
 ---@field size integer numbers of a vector
 ---@field max_len integer
 ---@field counts table `cut`: texts that were truncated
+---@field prompts table<string, string> of queries and of documents
 local TextEncoder = {}
 TextEncoder.__index = TextEncoder
 TextEncoder.__name = "seqrun.TextEncoder"
 require("seqrun.base.strict").seal(TextEncoder, "the text encoder",
-  { "model", "tokenizer", "size", "max_len", "counts", "pool", "normalise", "prompt", "rows", "head" })
+  { "model", "tokenizer", "size", "max_len", "counts", "pool", "normalise", "prompt", "prompts", "skips_prompt", "rows",
+    "head" })
 
 local OPTIONS = opening.with {
   pool = { "mean", "cls", "last" }, normalise = "boolean", prompt = "string",
 }
 
----Pooling and normalisation: as the options say, else as the directory does, else the normalised mean.
+---The text of a prompt: that of a name that the directory has, else what is given.
+local function prompt_of(facts, given)
+  local prompts = facts.sentences.prompts
+  if given == nil then return facts.sentences.prompt end
+  if prompts[given] then given = prompts[given] end
+  if given == "" then return nil end
+  local names = sorted(prompts)
+  if #names > 0 and given:find("^[%w_-]+$") then
+    local hint = guess.hint(given, names)
+    return nil, ("%s has no prompt '%s'%s; give the text itself with the space after it"):format(facts.path, given,
+      hint ~= "" and hint or "; choose " .. table.concat(names, ", ")), "config"
+  end
+  return given
+end
+
+---The prompts of queries and documents: as sentence-transformers, the default one is not put before these.
+local function role_prompts(facts, given, prompt)
+  local theirs = facts.sentences.prompts
+  if given ~= nil then return { query = prompt, document = prompt } end
+  return { query = theirs.query, document = theirs.document }
+end
+
+---Pooling, normalisation and prompt: as the options say, else as the directory does, else the normalised mean.
 ---@param facts seqrun.Pretrained
 ---@param t { pool?: "mean"|"cls"|"last", normalise?: boolean, prompt?: string }
 ---@return table|nil options of encoding.each
@@ -43,7 +69,12 @@ function encode.pooling(facts, t)
   end
   local normalise = t.normalise
   if normalise == nil then normalise = theirs.normalise ~= false end
-  return { pool = t.pool or theirs.pool or "mean", normalise = normalise, prompt = t.prompt or theirs.prompt }
+  local prompt, message, code = prompt_of(facts, t.prompt)
+  if message then return nil, message, code end
+  return {
+    pool = t.pool or theirs.pool or "mean", normalise = normalise, prompt = prompt,
+    prompts = role_prompts(facts, t.prompt, prompt), skips_prompt = theirs.skips_prompt,
+  }
 end
 
 ---The head with the linear layer that a directory has after the pooling; none otherwise.
@@ -71,8 +102,8 @@ end
 ---Opens a run, a checkpoint, or a directory of Hugging Face or sentence-transformers.
 ---@param path string
 ---@param options? { pool?: "mean"|"cls"|"last", normalise?: boolean, prompt?: string, max_len?: integer,
----  rows?: integer, precision?: "f32"|"bf16", average?: boolean } rows: tokens of a batch, 2048; average: with the
----  moving average of the weights
+---  rows?: integer, precision?: "f32"|"bf16", average?: boolean } prompt: the name of one that the directory has, or a
+---  text; rows: tokens of a batch, 2048; average: with the moving average of the weights
 ---@return seqrun.TextEncoder|nil
 ---@return string? message
 ---@return string? code
@@ -82,11 +113,21 @@ end
 
 local FIELDS = { keys = { "text", "pair" }, optional = { pair = true } }
 
+---How texts of a role are encoded: with its prompt.
+---@param role? "query"|"document" default: with the default prompt
+---@return seqrun.EncodeOptions
+function TextEncoder:as(role)
+  if not role then return self end
+  local prompt = self.prompts[role]
+  return setmetatable({ prompt = prompt ~= "" and prompt or false }, { __index = self })
+end
+
 ---The vector of each text, in their order, and the item: a string, or { text =, pair = }.
 ---@param items (string|table)[]|fun(): (string|table)?
+---@param role? "query"|"document" of the texts in a search: which prompt they get
 ---@return fun(): number[]?, table?
-function TextEncoder:each(items)
-  local next_done = encoding.each(require("seqrun.predict.items")("encode", items, FIELDS), self)
+function TextEncoder:each(items, role)
+  local next_done = encoding.each(require("seqrun.predict.items")("encode", items, FIELDS), self:as(role))
   return function()
     local item = next_done()
     if item then return item.vector, item end
@@ -95,8 +136,9 @@ end
 
 ---The vector of one text.
 ---@param text string|table a string, or { text =, pair = }
+---@param role? "query"|"document"
 ---@return number[]
-function TextEncoder:one(text) return (self:each { text }()) end
+function TextEncoder:one(text, role) return (self:each({ text }, role)()) end
 
 function TextEncoder:__tostring()
   return ("encoder of texts: %d numbers, %s%s, at most %d tokens"):format(self.size, self.pool,

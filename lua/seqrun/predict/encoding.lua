@@ -1,8 +1,10 @@
 -- encoding.lua - vectors of texts: the last hidden state of [CLS], or its mean over the tokens, normalised or not.
 
 local batches = require("seqrun.predict.batches")
+local frames = require("seqrun.text.frames")
 local ops = require("seqrun.tensor.ops")
 local stream = require("seqrun.predict.stream")
+local tensor = require("seqrun.tensor")
 local texts = require("seqrun.predict.texts")
 
 local encoding = {}
@@ -18,16 +20,28 @@ local row_targets = {
   last = function(batch) batches.last_rows(batch) end,
 }
 
+---The mean of the states of each sequence, without those of its first tokens.
+local function mean(x, layout, skip)
+  if not skip then return ops.sequence_mean(x, layout) end
+  local kept, lengths = {}, layout:lengths()
+  for i, start in ipairs(layout:starts()) do
+    for at = math.min(skip, lengths[i] - 1), lengths[i] - 1 do kept[#kept + 1] = start + at end
+  end
+  local shorter, rows = layout:shorten(kept)
+  return ops.sequence_mean(ops.gather_rows(x, tensor.tensor(rows, { dtype = "i32" })), shorter)
+end
+
 ---The vectors of a batch.
 ---@param encoder seqrun.Encoder
 ---@param batch table of batches.make
----@param options { pool: "mean"|"cls"|"last", normalise?: boolean, head?: seqrun.EmbedHead } head: its linear layer
+---@param options { pool: "mean"|"cls"|"last", normalise?: boolean, head?: seqrun.EmbedHead, skip?: integer } head:
+---  its linear layer; skip: tokens of each sequence that the mean leaves out
 ---@return seqrun.Tensor # (N, H) f32
 function encoding.vectors(encoder, batch, options)
   local x, dtype
   if options.pool == "mean" then
     x = encoder:encode(batch)
-    dtype, x = x:dtype(), ops.sequence_mean(x, batch.layout)
+    dtype, x = x:dtype(), mean(x, batch.layout, options.skip)
   else
     row_targets[options.pool](batch)
     x = encoder:encode(batch, batch.last)
@@ -46,9 +60,16 @@ end
 ---@field head? seqrun.EmbedHead with a linear layer after the pooling
 ---@field normalise? boolean
 ---@field prompt? string put before each text
+---@field skips_prompt? boolean the tokens of the prompt are not pooled
 ---@field rows? integer tokens of a batch, 2048
 ---@field bytes? boolean vectors as little-endian f32, instead of lists of numbers
 ---@field counts? table `cut` counts texts that were truncated
+
+---The special tokens before a text and the tokens of its prompt, where these are not pooled.
+local function skipped(t)
+  if not t.skips_prompt or not t.prompt then return nil end
+  return frames.of(t.tokenizer.core):lead() + #t.tokenizer.core:ids(t.prompt)
+end
 
 ---Vectors of items with `text` (and `pair`), in their order: each item gets `vector`, but for those that are `wrong`.
 ---@param items fun(): table?
@@ -57,8 +78,9 @@ end
 function encoding.each(items, t)
   t.model.training = false
   local size = t.head and t.head.size or t.model.design.hidden
+  local how = { pool = t.pool, normalise = t.normalise, head = t.head, skip = skipped(t) }
   local function compute(batch)
-    local vectors = encoding.vectors(t.model.encoder, batch, t):contiguous()
+    local vectors = encoding.vectors(t.model.encoder, batch, how):contiguous()
     if not t.bytes then return vectors:totable() end
     local all, outputs = vectors:tostring_bytes(), {}
     for i = 1, batch.sequences do outputs[i] = all:sub((i - 1) * 4 * size + 1, i * 4 * size) end
@@ -67,7 +89,9 @@ function encoding.each(items, t)
   local framed = texts.framing(t.tokenizer, t.max_len, t.counts or {})
   local function sequences(item)
     if item.wrong then return {} end
-    return framed(t.prompt and { text = t.prompt .. item.text, pair = item.pair } or item)
+    local list = framed(t.prompt and { text = t.prompt .. item.text, pair = item.pair } or item)
+    if how.skip then list[1].rows = { math.min(how.skip - frames.of(t.tokenizer.core):lead(), #list[1].a) + 1 } end
+    return list
   end
   local next_item = stream {
     items = items, sequences = sequences, compute = compute, tokenizer = t.tokenizer.core, rows = t.rows or 2048,

@@ -1,5 +1,5 @@
--- overrides.lua - what the files beside a tokenizer change of it, as Transformers 5 applies them: tokens that are added,
--- and what its classes make anew, whatever tokenizer.json says.  PreTrainedTokenizerFast takes it as it is.
+-- overrides.lua - what the files beside a tokenizer change of it, as Transformers 5 applies them: tokens that are
+-- added, and what its classes make anew, whatever tokenizer.json says.  PreTrainedTokenizerFast takes it as it is.
 
 local json = require("seqrun.core.json")
 local sorted = require("seqrun.base.sorted")

@@ -86,7 +86,9 @@ end
 ---The text of a vocab.txt as that of a tokenizer.json where the files beside it say what a vocab.txt cannot.
 local function of_vocabulary(found, config, tokens)
   found.lowercase = config.do_lower_case
-  if type(found.lowercase) ~= "boolean" then found.lowercase = not is_cased(found.content) end -- only the tokens show it
+  if type(found.lowercase) ~= "boolean" then -- only the tokens show it
+    found.lowercase = not is_cased(found.content)
+  end
   found.keep_accents = found.lowercase and config.strip_accents == false
   local lines, further = "\n" .. found.content:gsub("\r\n", "\n") .. "\n", false
   for _, token in ipairs(tokens) do
@@ -103,6 +105,18 @@ local function of_vocabulary(found, config, tokens)
   end
   found.json, found.lowercase, found.keep_accents = true, nil, nil
   return found
+end
+
+---Why a vocab.txt is not enough: its frames have [CLS] and [SEP].
+local function other_frame(found)
+  for role, usual in pairs { cls_token = "[CLS]", sep_token = "[SEP]" } do
+    local given = found.roles[role]
+    given = type(given) == "table" and given.content or given or usual
+    if given ~= usual then
+      return ("%s: tokenizer_config.json has the %s '%s', which with a vocab.txt can only be %s; save the tokenizer "
+        .. "again with Transformers, which writes a tokenizer.json"):format(found.name, role, tostring(given), usual)
+    end
+  end
 end
 
 ---The object in a file beside a tokenizer; {} if there is none.
@@ -142,6 +156,8 @@ function stored.read(folder)
   if not found.content then return nil end
   local tokens = overrides.tokens(config, files.special_tokens_map, files.added_tokens)
   if not found.json then
+    local problem = other_frame(found)
+    if problem then return nil, problem, "data" end
     found, message, code = of_vocabulary(found, config, tokens)
     if not found then return nil, message, code end
   else

@@ -137,8 +137,8 @@ end
 -- ---- scores ----------------------------------------------------------------------------------------
 
 ---The vectors of texts, of length 1.
-local function vectors_of(encoder, texts)
-  local options, parts, at = setmetatable({ bytes = true }, { __index = encoder }), {}, 0
+local function vectors_of(encoder, texts, role)
+  local options, parts, at = setmetatable({ bytes = true }, { __index = encoder:as(role) }), {}, 0
   for item in encoding.each(function()
     at = at + 1
     return texts[at] and { text = texts[at] }
@@ -184,8 +184,8 @@ local function of_set(encoder, path)
   local scope <close> = tensor.scope()
   local quiet <close> = tensor.no_grad()
   local found = ranking.score {
-    queries = vectors_of(encoder, queries.texts), documents = vectors_of(encoder, documents.texts), wanted = wanted,
-    own = own, lost = lost,
+    queries = vectors_of(encoder, queries.texts, "query"), wanted = wanted, own = own, lost = lost,
+    documents = vectors_of(encoder, documents.texts, "document"),
   }
   return found, #queries.names
 end

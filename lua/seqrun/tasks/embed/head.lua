@@ -14,14 +14,15 @@ local texts = require("seqrun.tasks.embed.texts")
 ---@class seqrun.EmbedHead: seqrun.Head
 ---@field pool "mean"|"cls"|"last"
 ---@field normalise boolean vectors have length 1
----@field dense? { outputs: integer, activation: "identity"|"tanh" }
+---@field dense? { outputs: integer, activation: "identity"|"tanh", residual?: boolean } residual: plus what it reads
 ---@field size integer numbers of a vector
 local Head = part.class()
 Head.kind, Head.outputs, Head.LAYER, Head.SCALE = "embed", 1, "2_Dense.linear", "embed.log_scale"
+Head.RESIDUAL = "2_Dense.residual"
 
 local OPTIONS = {
   pool = true, normalise = true, dense = true, objective = true, max_len = true, prompts = true, name = true,
-  prefix = true, labels = true, outputs = true,
+  prefix = true, labels = true, outputs = true, skips_prompt = true,
 }
 
 local INT = { dtype = "i32" }
@@ -30,14 +31,18 @@ local function make(options, encoder)
   local dense, learn = options.dense, options.objective and options.objective.learn
   local list, add = specs.new(encoder.design.std)
   if dense then
-    add.linear(Head.LAYER, dense.outputs, encoder.design.hidden, dense.bias ~= false, encoder.design.hidden ^ -0.5)
+    local hidden = encoder.design.hidden
+    add.linear(Head.LAYER, dense.outputs, hidden, dense.bias ~= false, hidden ^ -0.5)
+    if dense.residual and dense.outputs ~= hidden then
+      add.linear(Head.RESIDUAL, dense.outputs, hidden, false, hidden ^ -0.5)
+    end
   end
   if learn then add.bias(Head.SCALE, { 1 }, { keep = "f32" }) end
   local pool = options.pool or "mean"
   encoder.whole = encoder.whole or pool ~= "cls"
   return setmetatable({
     name = "embed", encoder = encoder, specs = list, pool = pool, normalise = options.normalise ~= false, dense = dense,
-    learn = learn, max_len = options.max_len, prompts = options.prompts,
+    learn = learn, max_len = options.max_len, prompts = options.prompts, skips_prompt = options.skips_prompt,
     size = dense and dense.outputs or encoder.design.hidden,
     objective = objective.new(options.objective or { loss = "mnrl", temperature = 0.05 }),
   }, Head)
@@ -45,8 +50,10 @@ end
 
 ---A head for the option `heads` of sr.nn.bert.
 ---@param options? { pool?: "mean"|"cls"|"last", normalise?: boolean,
----  dense?: { outputs: integer, activation: "identity"|"tanh", bias?: boolean }, objective?: seqrun.EmbedOptions,
----  max_len?: integer, prompts?: table<string, string> } prompts: files of sentence-transformers to keep
+---  dense?: { outputs: integer, activation: "identity"|"tanh", bias?: boolean, residual?: boolean },
+---  objective?: seqrun.EmbedOptions,
+---  max_len?: integer, prompts?: table<string, string>, skips_prompt?: boolean } prompts: files of
+---  sentence-transformers to keep
 ---@return fun(encoder: seqrun.Encoder): seqrun.EmbedHead
 function Head.new(options)
   options = check.options("nn.heads.embed", options or {}, OPTIONS)
@@ -81,8 +88,11 @@ local POOLS = {
 ---@return seqrun.Tensor # (M, D)
 function Head:project(x, dtype)
   if not self.dense then return x end
-  local y = self:linear(x:to(dtype), Head.LAYER)
-  return self.dense.activation == "tanh" and y:tanh() or y
+  x = x:to(dtype)
+  local y = self:linear(x, Head.LAYER)
+  if self.dense.activation == "tanh" then y = y:tanh() end
+  if not self.dense.residual then return y end
+  return y + (self:optional(Head.RESIDUAL .. ".weight") and self:linear(x, Head.RESIDUAL) or x)
 end
 
 ---The vectors of a target's texts.
@@ -179,13 +189,13 @@ function Head:files()
     word_embedding_dimension = hidden, pooling_mode_cls_token = self.pool == "cls",
     pooling_mode_mean_tokens = self.pool == "mean", pooling_mode_max_tokens = false,
     pooling_mode_mean_sqrt_len_tokens = false, pooling_mode_weightedmean_tokens = false,
-    pooling_mode_lasttoken = self.pool == "last", include_prompt = true,
+    pooling_mode_lasttoken = self.pool == "last", include_prompt = not self.skips_prompt,
   }
   files["sentence_bert_config.json"] = pretty.encode { max_seq_length = self.max_len, do_lower_case = false }
   if self.dense then
     files["2_Dense/config.json"] = pretty.encode {
       in_features = hidden, out_features = self.dense.outputs, bias = self.dense.bias ~= false,
-      activation_function = ACTIVATIONS[self.dense.activation],
+      activation_function = ACTIVATIONS[self.dense.activation], use_residual = self.dense.residual or nil,
     }
   end
   return files

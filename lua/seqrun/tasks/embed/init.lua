@@ -114,6 +114,7 @@ local function head_options(cfg, data, objective)
   return {
     pool = e.pool or theirs.pool or "mean", normalise = normalise, dense = dense, objective = objective,
     max_len = data.pretrained.max_len or data.pretrained.design.longest, prompts = theirs.files,
+    skips_prompt = theirs.skips_prompt,
   }
 end
 
@@ -201,7 +202,10 @@ end
 ---@return table
 function task.options_of(facts)
   local s = facts.sentences
-  return { pool = s.pool, normalise = s.normalise, dense = s.dense, max_len = facts.max_len, prompts = s.files }
+  return {
+    pool = s.pool, normalise = s.normalise, dense = s.dense, max_len = facts.max_len, prompts = s.files,
+    skips_prompt = s.skips_prompt,
+  }
 end
 
 function task:model_options(cfg, data)

@@ -1,0 +1,156 @@
+-- Directories of Transformers and sentence-transformers, whatever of it is said in which file: the ids and the vectors
+-- that they make of texts (tests/peers/directories.py).
+
+local fails = require("tests.support.fails")
+local json = require("seqrun.core.json")
+local program = require("tests.support.program")
+local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
+local tensor_file = require("seqrun.checkpoint.tensor_file")
+local tokenizer_json = require("seqrun.text.tokenizer_json")
+
+local DATA = "tests/data/"
+local function read_json(name) return json.decode(sr.must(sys.read_file(DATA .. "directories/" .. name))) end
+local cases, wanted = read_json("cases.json"), read_json("wanted.json")
+
+---Weights that Lua and Python compute alike.
+local function formula(rows, columns, a, b, modulus)
+  local list = {}
+  for i = 0, rows - 1 do
+    list[i + 1] = {}
+    for j = 0, columns - 1 do list[i + 1][j + 1] = ((i * a + j * b) % modulus - modulus // 2) / 64 end
+  end
+  return sr.tensor(list)
+end
+
+local function write_dense(folder, dense)
+  local tensors = {
+    ["linear.weight"] = formula(dense.outputs, 32, 31, 17, 23),
+    ["linear.bias"] = formula(dense.outputs, 1, 7, 0, 5):reshape(-1),
+    ["residual.weight"] = dense.residual and formula(dense.outputs, 32, 13, 29, 19) or nil,
+  }
+  sr.must(tensor_file.write(("%s/%s/model.safetensors"):format(folder, dense.path), tensors))
+end
+
+---The directory of a case.
+local function make(case)
+  local folder = program.folder() .. "/model"
+  program.copy(DATA .. "model/tiny", folder, { "config.json", "model.safetensors" })
+  local words = cases.words:gsub(" ", "\n") .. "\n"
+  if not case.json then program.write(folder, "vocab.txt", words) end
+  if case.json == "bert" then
+    program.write(folder, "tokenizer.json", tokenizer_json(words, { lowercase = true }))
+  elseif case.json then
+    program.copy(DATA .. "families/" .. case.json, folder, { "config.json", "tokenizer.json" })
+  end
+  for name, value in pairs(case.files) do
+    sr.must(sys.make_dirs(folder .. "/" .. (name:match("^(.*)/") or "")))
+    program.write(folder, name, json.encode(value))
+  end
+  if case.dense then write_dense(folder, case.dense) end
+  return folder
+end
+
+describe("the tokens of a directory are those of Transformers:", function()
+  for _, case in ipairs(cases.tokens) do
+    it(case.name, function()
+      local tokenizer = sr.must(sr.text.tokenizer { path = make(case) })
+      for i, text in ipairs(case.texts or cases.texts) do
+        assert.same(wanted.tokens[case.name][i], (tokenizer:encode(text, { specials = true })), text)
+      end
+    end)
+  end
+end)
+
+it("a vocab.txt whose special tokens have other names is refused", function()
+  local folder = make { files = { ["tokenizer_config.json"] = { cls_token = "<s>" } } }
+  fails.returning("data", "has the cls_token '<s>', which with a vocab.txt can only be %[CLS%]; save the tokenizer",
+    sr.text.tokenizer { path = folder })
+end)
+
+describe("the vectors of a directory are those of sentence-transformers:", function()
+  for _, case in ipairs(cases.vectors) do
+    it(case.name, function()
+      local encode = sr.must(sr.encode.open(make(case), { prompt = case.prompt }))
+      for i, text in ipairs(cases.sentences) do
+        local vector = encode:one(text, case.role)
+        assert.equal(#wanted.vectors[case.name][i], #vector)
+        for k, x in ipairs(vector) do assert.is_near(wanted.vectors[case.name][i][k], x, 2e-5, text) end
+      end
+    end)
+  end
+end)
+
+---A directory with some other files.
+local function sentences(changes)
+  local files = { ["modules.json"] = cases.vectors[1].files["modules.json"] }
+  for name, value in pairs(changes) do files[name] = value end
+  return make { files = files }
+end
+
+describe("a directory of sentence-transformers", function()
+  local PROMPTS = { prompts = { query = "it is: ", document = "a man " }, default_prompt_name = "query" }
+
+  it("whose vectors cannot be made is refused by the name of what is in the way", function()
+    local function problem(pattern, changes)
+      fails.returning("data", pattern, sr.encode.open(sentences(changes)))
+    end
+    local function modules(kind)
+      local list = table.move(cases.vectors[1].files["modules.json"], 1, 2, 1, {})
+      list[3] = { path = "2_X", type = kind }
+      return list
+    end
+    local DENSE = "sentence_transformers.models.Dense"
+    problem("its pooling is cls and mean;", { ["1_Pooling/config.json"] = { pooling_mode = { "cls", "mean" } } })
+    problem("it has a module custom_st.Normalize, which is not", { ["modules.json"] = modules("custom_st.Normalize") })
+    problem("2_X has module_input_name = token_embeddings; only Dense on the vector", {
+      ["modules.json"] = modules(DENSE),
+      ["2_X/config.json"] = { out_features = 4, module_input_name = "token_embeddings" },
+    })
+    problem("2_X has module_output_name = b; only the vector of a text can be normalised", {
+      ["modules.json"] = modules("sentence_transformers.models.Normalize"),
+      ["2_X/config.json"] = { module_output_name = "b" },
+    })
+    problem("its transformer_task is fill%-mask; only", {
+      ["sentence_bert_config.json"] = { transformer_task = "fill-mask" },
+    })
+    problem("its model_type is SparseEncoder; only", {
+      ["config_sentence_transformers.json"] = { model_type = "SparseEncoder" },
+    })
+  end)
+
+  it("has prompts by name for encode --prompt", function()
+    local folder = sentences { ["config_sentence_transformers.json"] = PROMPTS }
+    local function encode(text, ...) return (program.ok({ "encode", folder, ... }, { input = text .. "\n" })) end
+    assert.equal(encode("a man the", "--prompt", ""), encode("the", "--prompt", "document"))
+    assert.equal(encode("it is: the", "--prompt", ""), encode("the"))
+    assert.equal(encode("of the", "--prompt", ""), encode("the", "--prompt", "of "))
+    fails.exiting(2, "has no prompt 'documnt'; did you mean 'document'%?; give the text itself with the space after it",
+      { "encode", folder, "--prompt", "documnt" })
+  end)
+
+  it("puts its prompts before queries and documents of recipes/search.lua and recipes/sts.lua", function()
+    local with, without = sentences { ["config_sentence_transformers.json"] = PROMPTS }, sentences {}
+    local texts, queries = { "the café", "the man", "it and of" }, { "a man", "co" }
+    local function search(model, before, question)
+      local file = program.write(model, "texts.txt", before .. table.concat(texts, "\n" .. before) .. "\n")
+      return (program.ok { "recipes/search.lua", "model=" .. model, "texts=" .. file, question }):gsub("a man ", "")
+    end
+    assert.equal(search(without, "a man ", "it is: x=y"), search(with, "", "x=y"))
+    local function score(model, query, document)
+      local place = model .. "/beir"
+      sr.must(sys.make_dirs(place .. "/qrels"))
+      for name, list in pairs { corpus = texts, queries = queries } do
+        local lines = {}
+        for i, text in ipairs(list) do
+          lines[i] = json.encode { _id = tostring(i), text = (name == "corpus" and document or query) .. text }
+        end
+        program.write(place, name .. ".jsonl", table.concat(lines, "\n") .. "\n")
+      end
+      program.write(place, "qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t2\t1\n2\t3\t2\n2\t1\t1\n")
+      local found = program.json { "recipes/sts.lua", "model=" .. model, "data=" .. place, "format=json" }
+      return found.models[1].data[1].metrics
+    end
+    assert.same(score(without, "it is: ", "a man "), score(with, "", ""))
+  end)
+end)
