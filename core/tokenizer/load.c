@@ -1,9 +1,7 @@
-/* load.c - tokenizers from files, from text, from a vocabulary. */
+/* load.c - tokenizers from text, from a vocabulary. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/directory.h"
-#include "core/base/file.h"
 #include "core/base/mem.h"
 #include "core/tokenizer/roles.h"
 #include "core/tokenizer/tokenizer_json.h"
@@ -68,7 +66,7 @@ sr_status sr_tokenizer_new(sr_tokenizer **out, sr_vocab *vocab, const sr_tokeniz
     return SR_GIVE(out, t, st, sr_tokenizer_release);
 }
 
-/* ---- from files ---- */
+/* ---- from text ---- */
 
 static bool is_json(const uint8_t *bytes, size_t size) {
     size_t at = size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
@@ -107,74 +105,6 @@ sr_status sr_tokenizer_parse(sr_tokenizer **out, const void *bytes, size_t size,
     sr_status st = sr_tokenizer_new(out, vocab, opts);
     sr_vocab_release(vocab);
     return st;
-}
-
-/* Reads the files that give roles to the tokenizer.json in a folder; the first wins. */
-static sr_status read_roles_beside(sr_tokenizer *t, const char *folder) {
-    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json"};
-    for (int i = 0; i < 2; i++) {
-        char *path = NULL;
-        void *bytes = NULL;
-        size_t size;
-        SR_TRY(sr_file_join(&path, folder, names[i]));
-        sr_status st = sr_file_read(&bytes, &size, path, SR_TOKENIZER_FILE_LIMIT);
-        if (st == SR_OK) st = sr_roles_read(t, bytes, size, path);
-        if (st == SR_ENOENT) st = SR_OK;
-        sr_free(bytes);
-        sr_free(path);
-        if (st != SR_OK) return st;
-    }
-    return SR_OK;
-}
-
-static sr_status load_json(sr_tokenizer *t, const char *path, const sr_tokenizer_opts *opts) {
-    void *bytes;
-    char *folder = NULL;
-    SR_TRY(sr_file_read(&bytes, &t->text_size, path, SR_TOKENIZER_FILE_LIMIT));
-    t->text = bytes;
-    t->json = true;
-    SR_TRY(sr_tokenizer_read_json(t, t->text, t->text_size, path, opts));
-    SR_TRY(sr_strdup(&folder, path));
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL) *slash = '\0';
-    sr_status st = SR_OK;
-    if (opts->config != NULL) st = sr_roles_read(t, opts->config, opts->config_size, path);
-    if (st == SR_OK) st = read_roles_beside(t, slash != NULL ? folder : ".");
-    sr_free(folder);
-    return st == SR_OK ? finish(t) : st;
-}
-
-static sr_status load_file(sr_tokenizer **out, const char *path, const sr_tokenizer_opts *opts) {
-    size_t length = strlen(path);
-    if (length < 5 || strcmp(path + length - 5, ".json") != 0) {
-        sr_vocab *vocab = NULL;
-        SR_TRY(sr_vocab_load(&vocab, path));
-        sr_status st = sr_tokenizer_new(out, vocab, opts);
-        sr_vocab_release(vocab);
-        return st;
-    }
-    sr_tokenizer *t = NULL;
-    SR_TRY(sr_tokenizer_blank(&t));
-    sr_status st = load_json(t, path, opts);
-    if (st == SR_OK)
-        *out = t;
-    else
-        sr_tokenizer_release(t);
-    return st;
-}
-
-sr_status sr_tokenizer_load(sr_tokenizer **out, const char *path, const sr_tokenizer_opts *opts) {
-    static const char *const names[] = {"tokenizer.json", "vocab.txt"};
-    *out = NULL;
-    if (!sr_file_is_dir(path)) return load_file(out, path, opts);
-    for (int i = 0; i < 2; i++) {
-        char *inside = NULL;
-        SR_TRY(sr_file_join(&inside, path, names[i]));
-        sr_status st = load_file(out, inside, opts);
-        sr_free(inside);
-        if (st != SR_ENOENT) return st;
-    }
-    return sr_fail(SR_ENOENT, "%s: no tokenizer.json and no vocab.txt in this directory", path);
 }
 
 sr_status sr_tokenizer_plain(bool *plain, sr_tokenizer_opts *opts, const sr_tokenizer *t) {

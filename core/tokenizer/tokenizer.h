@@ -48,18 +48,12 @@ typedef struct sr_tokenizer_opts {
     size_t config_size;
 } sr_tokenizer_opts;
 
-/* Reads a tokenizer from a directory (tokenizer.json, else vocab.txt; with tokenizer_config.json
- * and special_tokens_map.json where they are), a tokenizer.json (with those beside it) or a
- * vocab.txt.
+/* Reads a tokenizer from a text: a tokenizer.json if the first character is '{', else a vocabulary;
+ * messages use `name` as the path.
  *
- * Errors: SR_ENOENT  no such file, or none of these in the directory
- *         SR_EDATA   the file is invalid, uses what is not supported (its name and path inside), or
+ * Errors: SR_EDATA   the text is invalid, uses what is not supported (its name and path inside), or
  *                    needs more memory than stated above
- *         SR_ENOMEM, SR_EIO */
-sr_status sr_tokenizer_load(sr_tokenizer **out, const char *path, const sr_tokenizer_opts *opts);
-
-/* The same from memory: JSON if the first character is '{', else a vocabulary; messages use `name`
- * as the path. */
+ *         SR_ENOMEM */
 sr_status sr_tokenizer_parse(sr_tokenizer **out, const void *bytes, size_t size, const char *name,
                              const sr_tokenizer_opts *opts);
 
@@ -82,8 +76,7 @@ int32_t sr_tokenizer_id(const sr_tokenizer *t, const void *token, size_t size);
 const char *sr_tokenizer_token(const sr_tokenizer *t, int32_t id, size_t *size);
 
 /* The id with a role, -1 when absent.  SR_TOKEN_CLS is also the beginning of a sequence (<s>) and
- * SR_TOKEN_SEP its end (</s>).  Roles come from tokenizer_config.json and special_tokens_map.json,
- * else from the post-processor, else from known spellings such as [CLS], <s>, <|endoftext|>. */
+ * SR_TOKEN_SEP its end (</s>).  Roles come from opts->config, else from the post-processor, else from known spellings such as [CLS], <s>, <|endoftext|>. */
 int32_t sr_tokenizer_special(const sr_tokenizer *t, sr_special role);
 
 /* All special ids, ascending: added tokens with `special`, and those with a role. */

@@ -66,18 +66,6 @@ static int text_tokenizer(lua_State *L) {
     return lsr_made(L, sr_tokenizer_new(&box->t, vocab, &opts));
 }
 
-/* load_tokenizer(path: string, options?: { lowercase?: boolean, keep_accents?: boolean, specials?:
- *     boolean, config?: string }) -> Tokenizer tokenizer | nil, message, code
- * Reads a tokenizer from a directory, a tokenizer.json or a vocab.txt.  `lowercase` and
- * `keep_accents` are of a vocab.txt; `config` is the text of a tokenizer_config.json, for the
- * roles of special tokens. */
-static int text_load_tokenizer(lua_State *L) {
-    const char *path = luaL_checkstring(L, 1);
-    sr_tokenizer_opts opts = check_opts(L, 2);
-    tokenizer_box *box = lsr_newbox(L, sizeof *box, TOKENIZER);
-    return lsr_give(L, sr_tokenizer_load(&box->t, path, &opts));
-}
-
 /* parse_tokenizer(content: string, name?: string, options?: { lowercase?: boolean, keep_accents?:
  *     boolean, specials?: boolean, config?: string }) -> Tokenizer tokenizer | nil, message, code
  * Reads a tokenizer from the text of a tokenizer.json or vocab.txt; `name` replaces the path in
@@ -445,7 +433,6 @@ static const luaL_Reg methods[] = {
 
 static const luaL_Reg functions[] = {
     {"tokenizer", text_tokenizer},
-    {"load_tokenizer", text_load_tokenizer},
     {"parse_tokenizer", text_parse_tokenizer},
     {NULL, NULL},
 };

@@ -24,7 +24,7 @@ local file = assert(io.open(path, "w"))
 for _ = 1, options.times do file:write(text, "\n\n") end
 assert(file:close())
 local bytes = options.times * (#text + 2)
-local tokenizer = sr.must(core.load_tokenizer(options.vocab))
+local tokenizer = sr.must(sr.text.tokenizer { vocab = options.vocab }).core
 
 ---The times of an action, by the clock and of the processor; an action may return the first.
 local function timed(action)

@@ -36,7 +36,7 @@ local function paragraphs(times)
 end
 
 local path, bytes = paragraphs(options.times)
-local tokenizer = sr.must(core.load_tokenizer(options.vocab))
+local tokenizer = sr.must(sr.text.tokenizer { vocab = options.vocab }).core
 local program = sr.must(sys.real_path("/proc/self/exe"))
 print(("%.1f MB of text, %d processors, best of %d"):format(bytes / 1e6, sys.machine().processors, RUNS))
 

@@ -22,8 +22,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
     snprintf(idx, sizeof idx, "%s/a.idx", folder);
     snprintf(bin, sizeof bin, "%s/a.bin", folder);
     snprintf(out, sizeof out, "%s/a.sqr", folder);
-    FUZZ_CHECK(sr_tokenizer_load(&tokenizer, "tests/data/inputs/vocab.txt",
-                                 &(sr_tokenizer_opts){.lowercase = true}) == SR_OK);
+    sr_vocab *vocab;
+    FUZZ_CHECK(sr_vocab_load(&vocab, "tests/data/inputs/vocab.txt") == SR_OK);
+    FUZZ_CHECK(sr_tokenizer_new(&tokenizer, vocab, &(sr_tokenizer_opts){.lowercase = true}) ==
+               SR_OK);
+    sr_vocab_release(vocab);
     atexit(clean);
     return 0;
 }

@@ -4,6 +4,7 @@ local core = require("seqrun.core.text")
 local json = require("seqrun.core.json")
 local none = require("tests.support.none")
 local program = require("tests.support.program")
+local stored = require("seqrun.text.stored")
 local write_json = require("seqrun.text.tokenizer_json")
 
 local exits, works = program.exits, program.works
@@ -18,6 +19,9 @@ local function read(path)
   file:close()
   return text
 end
+
+---The tokenizer of a directory or a file.
+local function open(path) return assert(stored.tokenizer(path, { literal = false })) end
 
 describe("WordPiece", function()
   local vocab = read(DATA .. "vocab.txt")
@@ -78,19 +82,20 @@ describe("WordPiece", function()
   end)
 end)
 
-it("a directory gives its tokenizer.json, with roles from the files beside it", function()
+it("a directory gives its tokenizer.json, with roles from the files beside it, which are added", function()
   local text = write_json(read(DATA .. "vocab.txt"), { lowercase = true })
   program.write(folder, "tokenizer.json", text)
   program.write(folder, "tokenizer_config.json", '{"mask_token":{"content":"[UNK]"},"bos_token":"the"}')
-  local t = assert(core.load_tokenizer(folder))
+  local t = open(folder)
   assert.equal(100, t:special("mask"))
   assert.equal(t:id("the"), t:special("cls"))
-  program.write(folder, "tokenizer_config.json", '{"mask_token":"<nothing>"}')
-  none("data", "tokenizer_config.json: mask_token is '<nothing>', which is not a token", core.load_tokenizer(folder))
+  program.write(folder, "tokenizer_config.json", '{"mask_token":"<new>"}')
+  t = open(folder)
+  assert.same({ #t - 1, "<new>" }, { t:special("mask"), t:token(#t - 1) })
 end)
 
 it("a directory is refused without a tokenizer", function()
-  none("missing", "tests/data: no tokenizer.json and no vocab.txt", core.load_tokenizer("tests/data"))
+  none("missing", "tests/data: no tokenizer.json and no vocab.txt", stored.tokenizer("tests/data", {}))
 end)
 
 describe("a tokenizer.json of", function()
@@ -123,7 +128,7 @@ describe("a tokenizer.json of", function()
     "wordpiece_odd", "bpe_plain",
   } do
     it(name .. " gives the ids, offsets and texts of tokenizers", function()
-      local t = assert(core.load_tokenizer(KINDS .. name .. ".json", { specials = true }))
+      local t = open(KINDS .. name .. ".json")
       local texts, n = io.lines(KINDS .. name .. ".text"), 0
       for wanted in io.lines(KINDS .. name .. ".ids") do
         n = n + 1
@@ -143,7 +148,7 @@ describe("a tokenizer.json of", function()
 
   it("whose file is stored and read again is the same", function()
     for _, name in ipairs { "roberta", "gemma", "xlmr" } do
-      local t = assert(core.load_tokenizer(KINDS .. name .. ".json"))
+      local t = open(KINDS .. name .. ".json")
       local text, is_json, config = t:text()
       assert.is_true(is_json)
       local again = assert(core.parse_tokenizer(json.encode(json.decode(text)), nil, { config = config }))
@@ -153,7 +158,7 @@ describe("a tokenizer.json of", function()
 
   it("has roles by its frame and by known spellings", function()
     local function roles(name)
-      local t, list = assert(core.load_tokenizer(KINDS .. name .. ".json")), {}
+      local t, list = open(KINDS .. name .. ".json"), {}
       for _, role in ipairs { "pad", "unk", "cls", "sep", "mask" } do
         local id = t:special(role)
         list[#list + 1] = id and t:token(id) or "-"
@@ -181,7 +186,7 @@ describe("a tokenizer.json of", function()
 
   it("has words where its pre-tokenizer begins them", function()
     local function marked(name, line)
-      local t = assert(core.load_tokenizer(KINDS .. name .. ".json"))
+      local t = open(KINDS .. name .. ".json")
       local _, starts = t:starts(line)
       local places, out = select(2, t:places(line)), ""
       for i, start in ipairs(starts) do

@@ -63,10 +63,23 @@ local function is_cased(content)
   return capitals > CASED * tokens
 end
 
+---The tokenizer in a file, with the files beside it if it is a tokenizer.json.
+local function load_file(path, how)
+  local content, message, code = sys.read_file(path, MOST_BYTES)
+  if not content then return nil, message, code end
+  if not path:find("%.json$") then return core.parse_tokenizer(content, path, how) end
+  local folder, name = ("./" .. path):match("^%./(.*)/([^/]*)$")
+  local found
+  found, message, code = stored.read(folder or ".", { name or path })
+  if not found then return nil, message, code end
+  found.name = path
+  return found:open { literal = not how.specials }
+end
+
 ---The tokenizer of a vocabulary, or of a file.  Without `lowercase`, its tokens decide; a cased vocabulary with
 ---lower-cased text is refused.
 local function of_file(given, options)
-  local make = type(given) == "userdata" and core.tokenizer or core.load_tokenizer
+  local make = type(given) == "userdata" and core.tokenizer or load_file
   local how = {
     lowercase = options.lowercase ~= false, keep_accents = options.keep_accents, specials = not options.literal,
   }
@@ -139,16 +152,17 @@ end
 
 ---What a directory holds of a tokenizer.
 ---@param folder string
+---@param names? string[] the files that may have it, the first of which counts
 ---@return seqrun.text.Stored|nil # nil without a message where there is none
 ---@return string? message
 ---@return string? code
-function stored.read(folder)
+function stored.read(folder, names)
   local files, message, code = all_beside(folder)
   if not files then return nil, message, code end
   local config = files.tokenizer_config
   local found = setmetatable({ roles = roles_of(config, files.special_tokens_map) }, Stored)
-  for _, name in ipairs { "tokenizer.json", "vocab.txt" } do
-    found.name, found.json = folder .. "/" .. name, name == "tokenizer.json"
+  for _, name in ipairs(names or { "tokenizer.json", "vocab.txt" }) do
+    found.name, found.json = folder .. "/" .. name, name:find("%.json$") ~= nil
     found.content, message, code = sys.read_file(found.name, MOST_BYTES)
     if found.content then break end
     if code ~= "missing" then return nil, message, code end
