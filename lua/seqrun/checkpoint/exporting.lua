@@ -62,13 +62,21 @@ local function convert(tensors, dtype)
   return own
 end
 
+---The roles of special tokens whose ids a config.json may have.
+local ROLE_OF = { cls = "cls", sep = "sep", bos = "cls", eos = "sep", mask = "mask" }
+
 ---The texts of the files beside the weights.
 local function texts_of(facts, config)
   local files = foreign.sentence_files(facts.path)
+  if facts.tokenizer then
+    local opened = failure.must(tokenizer.open(facts))
+    for _, name in ipairs(facts.family.token_ids or {}) do
+      config[name .. "_token_id"] = opened:special(ROLE_OF[name]) or json.null
+    end
+    local own = tokenizer.files(stored.of(opened), { config = config, complete = true })
+    for name, text in pairs(own) do files[name] = text end
+  end
   files["config.json"] = pretty.encode(config)
-  if not facts.tokenizer then return files end
-  local own = tokenizer.files(stored.of(failure.must(tokenizer.open(facts))), { config = config, complete = true })
-  for name, text in pairs(own) do files[name] = text end
   return files
 end
 

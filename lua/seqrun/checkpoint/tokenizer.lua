@@ -2,6 +2,7 @@
 
 local configs = require("seqrun.nn.config")
 local json = require("seqrun.core.json")
+local overrides = require("seqrun.text.overrides")
 local pretty = require("seqrun.base.pretty_json")
 local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
@@ -45,12 +46,14 @@ local function limits_of(config)
   return design.longest, design.types
 end
 
----Keys that every tokenizer_config.json has; models without token types must not be given any.
+---Keys that every tokenizer_config.json has; models without token types must not be given any, and others are given
+---them only if they are named.
 local function config_of(class, roles, config)
   local longest, types = limits_of(config)
   local all = {
     tokenizer_class = class, model_max_length = longest,
-    model_input_names = types < 2 and json.array { "input_ids", "attention_mask" } or nil,
+    model_input_names = json.array { "input_ids", types < 2 and "attention_mask" or "token_type_ids",
+      types > 1 and "attention_mask" or nil },
   }
   for role, token in pairs(roles) do all[role] = token end
   return all
@@ -70,14 +73,15 @@ end
 
 ---The files of a tokenizer, by name.
 ---@param t seqrun.text.Stored
----@param options { config?: table, complete?: boolean } config: config.json of the model; complete: tokenizer.json for
----  programs that do not read vocab.txt
+---@param options { config?: table, complete?: boolean } config: config.json of the model; complete: for programs that
+---  do not read vocab.txt, and that do not know that each word of a labelled text has a space before it
 ---@return table<string, string>
 function tokenizer.files(t, options)
   local files = {}
   if t.json then
-    local roles = t.roles or {}
-    files["tokenizer.json"] = t.content
+    local roles, classes = t.roles or {}, (options.config or {}).architectures
+    local words = options.complete and classes and tostring(classes[1]):find("ForTokenClassification$")
+    files["tokenizer.json"] = words and overrides.with_spaces(t.content) or t.content
     files["tokenizer_config.json"] = pretty.encode(config_of("PreTrainedTokenizerFast", roles, options.config))
     files["special_tokens_map.json"] = pretty.encode(roles)
     return files

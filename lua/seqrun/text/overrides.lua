@@ -65,12 +65,13 @@ local function prefix(content, key, value)
     .. content:sub(last)
 end
 
----A tokenizer.json that gives each text, and each word of a text that is split, the space before it.
+---A tokenizer.json of bytes that gives each text, and each word of a text that is split, the space before it.
 ---@param content string
 ---@return string
 function overrides.with_spaces(content)
   local section = content:match('"pre_tokenizer"%s*:%s*(%b{})') or ""
-  if section:find('"Split"', 1, true) then -- its parts would all get one
+  if not section:find('"ByteLevel"', 1, true) then return content end
+  if section:find('"Sequence"', 1, true) then -- parts of a text would all get one
     return change_section(content, "normalizer", function(normalizer)
       local list = json.array { { type = "Prepend", prepend = " " }, normalizer }
       return { type = "Sequence", normalizers = list }

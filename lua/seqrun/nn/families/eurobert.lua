@@ -7,7 +7,7 @@ local keys = require("seqrun.nn.keys")
 local rope = require("seqrun.nn.keys.rope")
 
 local eurobert = {
-  name = "eurobert", class = "EuroBert", prefix = "model.",
+  name = "eurobert", class = "EuroBert", prefix = "model.", token_ids = { "bos", "eos", "mask" },
   keys = {
     vocab_size = keys.size(128256), hidden_size = keys.size(768), intermediate_size = keys.size(3072),
     num_hidden_layers = keys.layers(12), num_attention_heads = keys.size(12),

@@ -9,6 +9,7 @@
 --   keys         of config.json, with types and defaults (nn/keys)
 --   only         keys that select what is not supported, with the only supported value
 --   ignored      keys that change no number
+--   token_ids    special tokens whose ids Transformers has defaults for: { "cls", "sep", "bos", "eos", "mask" }
 --   read(given)  a config.json, old or new, as `keys`; nil and a sentence if it is of another kind
 --   write(c)     further keys for config.json, such that Transformers of every age reads the same
 --   check(c)     a sentence if keys do not agree with each other
@@ -37,6 +38,7 @@ local FOLDER = debug.getinfo(1, "S").source:match("^@(.*)/init%.lua$")
 ---@field keys table<string, seqrun.Key>
 ---@field only table<string, any>
 ---@field ignored table<string, boolean>
+---@field token_ids? string[]
 ---@field read? fun(given: table): table?, string?
 ---@field write? fun(config: table): table
 ---@field check? fun(config: table): string?

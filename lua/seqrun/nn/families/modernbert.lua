@@ -8,7 +8,7 @@ local keys = require("seqrun.nn.keys")
 local rope = require("seqrun.nn.keys.rope")
 
 local modernbert = {
-  name = "modernbert", class = "ModernBert", prefix = "model.",
+  name = "modernbert", class = "ModernBert", prefix = "model.", token_ids = { "cls", "sep", "bos", "eos" },
   keys = {
     vocab_size = keys.size(50368), hidden_size = keys.size(768), intermediate_size = keys.size(1152),
     num_hidden_layers = keys.layers(22), num_attention_heads = keys.size(12),

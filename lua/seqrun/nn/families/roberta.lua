@@ -6,7 +6,7 @@ local bert = require("seqrun.nn.families.bert")
 local keys = require("seqrun.nn.keys")
 
 local roberta = {
-  name = "roberta", class = "Roberta", prefix = "roberta.",
+  name = "roberta", class = "Roberta", prefix = "roberta.", token_ids = { "bos", "eos" },
   keys = keys.like_bert { vocab_size = keys.size(50265), pad_token_id = keys.integer(1, 0) },
   only = bert.only, ignored = bert.ignored, names = bert.names,
 }
