@@ -21,6 +21,12 @@ local function heads_of(facts)
       return nil, ("%s: %s; if it is a task of your own, name its file with --task FILE, or register it first"):format(
         facts.path, problem)
     end
+    local fewest, count = (kind.head_fields or {}).fewest, given.labels and #given.labels or given.outputs
+    if fewest and count and count < fewest then
+      return nil, ("%s/config.json: the task %s needs at least %d %s, but its head has %d; if it predicts a number, "
+        .. "set problem_type to 'regression' there"):format(facts.path, given.kind, fewest, kind.head_fields.counts,
+        count)
+    end
     heads[i] = kind.head_class.new(kind.options_of and kind.options_of(facts) or {
       labels = given.labels, outputs = not given.labels and given.outputs or nil, name = given.name,
       prefix = given.prefix,

@@ -51,6 +51,22 @@ function directory.verify(path) return train.checkpoint_verify(path) end
 ---@return string? code
 function directory.set_aside(run, step) return train.checkpoint_set_aside(run, step) end
 
+---Weights of other formats, which are not read.
+local OTHERS = {
+  ["pytorch_model.bin"] = "a pickle, which may execute code", ["tf_model.h5"] = "weights of TensorFlow",
+  ["flax_model.msgpack"] = "weights of Flax",
+}
+
+---Why a directory has no weights, and what to do.
+local function no_weights(path)
+  for name, what in pairs(OTHERS) do
+    if sys.exists(path .. "/" .. name) then
+      return ("%s: has %s (%s), but no model.safetensors; in Python, AutoModel.from_pretrained(DIR)"
+        .. ".save_pretrained(NEW) writes one (better with the class in its config.json)"):format(path, name, what)
+    end
+  end
+end
+
 ---A run's directory, a checkpoint or a file: what to load.  Checkpoints with a manifest are verified.
 ---@param path string
 ---@return string|nil path
@@ -71,7 +87,8 @@ function directory.resolve(path)
   end
   local newest, message, code = train.checkpoint_latest(path)
   if newest then return newest end
-  return nil, message, code
+  local why = code == "missing" and no_weights(path)
+  return nil, why or message, why and "data" or code
 end
 
 return directory

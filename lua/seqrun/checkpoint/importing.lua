@@ -11,22 +11,6 @@ local sys = require("seqrun.core.sys")
 local tokenizer = require("seqrun.checkpoint.tokenizer")
 local writing = require("seqrun.checkpoint.writing")
 
----Weights of other formats, which are not read.
-local OTHERS = {
-  ["pytorch_model.bin"] = "a pickle, which may execute code", ["tf_model.h5"] = "weights of TensorFlow",
-  ["flax_model.msgpack"] = "weights of Flax",
-}
-
----Why a directory has no weights, and what to do.
-local function no_weights(path)
-  for name, what in pairs(OTHERS) do
-    if sys.exists(path .. "/" .. name) then
-      return ("%s: has %s (%s), but no model.safetensors; in Python, AutoModel.from_pretrained(DIR)"
-        .. ".save_pretrained(NEW) writes one (better with the class in its config.json)"):format(path, name, what)
-    end
-  end
-end
-
 ---Whether there is something of this name other than an empty directory.
 local function occupied(run)
   return sys.exists(run) and (not sys.is_dir(run) or #failure.must(sys.list(run)) > 0)
@@ -57,12 +41,8 @@ local function import(path, run)
   if not sys.exists(path) then
     failure.raise("missing", "%s: no such directory%s", path, require("seqrun.base.guess").file_hint(path))
   end
-  local function readable(value, message, code)
-    if value == nil then failure.raise(code, "%s", no_weights(path) or message) end
-    return value, message
-  end
-  local facts = readable(pretrained.read(path))
-  local tensors, left_out = readable(failure.returned(foreign.tensors, facts))
+  local facts = failure.must(pretrained.read(path))
+  local tensors, left_out = foreign.tensors(facts)
   local differ = layers.differ(store(tensors).names(), facts.design.layers)
   if differ then failure.raise("data", "%s: %s", facts.path, differ) end
   local config = foreign.config(facts)

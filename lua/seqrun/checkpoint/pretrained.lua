@@ -66,8 +66,10 @@ local function labels_of(config)
   local labels, count = {}, 0
   for id, name in pairs(config.id2label) do
     id = math.tointeger(tonumber(id))
-    if not id or type(name) ~= "string" then return nil, "id2label is not a table of names by id" end
-    labels[id + 1], count = name, count + 1
+    if not id or type(name) ~= "string" and math.type(name) ~= "integer" then
+      return nil, "id2label is not a table of names by id"
+    end
+    labels[id + 1], count = tostring(name), count + 1
   end
   if #labels ~= count then return nil, "id2label does not number its classes from 0 to " .. count - 1 end
   return labels
