@@ -6,6 +6,7 @@ local json = require("seqrun.core.json")
 local program = require("tests.support.program")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
+local merged = require("tests.support.with")
 local tensor_file = require("seqrun.checkpoint.tensor_file")
 local tokenizer_json = require("seqrun.text.tokenizer_json")
 
@@ -117,6 +118,30 @@ describe("a directory of sentence-transformers", function()
     problem("its model_type is SparseEncoder; only", {
       ["config_sentence_transformers.json"] = { model_type = "SparseEncoder" },
     })
+  end)
+
+  it("has keys and files that are not known here, which is a warning, and an adapter is refused", function()
+    local known = json.decode(sr.must(sys.read_file(DATA .. "model/tiny/config.json")))
+    local folder = sentences {
+      ["sentence_bert_config.json"] = { max_seq_length = 9, config_kwargs = { num_hidden_layers = 1 } },
+      ["tokenizer_config.json"] = { do_lower_case = true, truncation_side = "left", split_at = "|", ent_token = "w3" },
+      ["config.json"] = merged(known, { is_folded = true, nothing = json.null }), ["heads.json"] = { 1 },
+      ["1_Pooling/config.json"] = { pooling_mode = "mean", weights = { 1, 2 } },
+    }
+    local _, _, err = program.run({ "encode", folder }, { input = "the\n" })
+    for _, text in ipairs {
+      "sentence_bert_config.json has a key 'config_kwargs' that is not known here; if it changes a number",
+      "tokenizer_config.json has truncation_side = left; here the end of longer texts is cut",
+      "tokenizer_config.json has a key 'split_at' that", "config.json has a key 'is_folded' that",
+      "heads.json is a file that is not known here", "1_Pooling/config.json has a key 'weights' that",
+    } do
+      local _, count = err:gsub("warning: [^\n]*" .. text:gsub("%p", "%%%0"), "")
+      assert.equal(1, count, text .. "\n" .. err)
+    end
+    assert.equal(6, select(2, err:gsub("warning", "")), err)
+    program.write(folder, "adapter_config.json", "{}")
+    fails.returning("data", "has an adapter %(adapter_config.json%), which is not supported; in Python, merge_and",
+      sr.encode.open(folder))
   end)
 
   it("has prompts by name for encode --prompt", function()

@@ -3,6 +3,7 @@
 -- Directories of Transformers 4 and 5, of sentence-transformers, and our own checkpoints and runs.
 
 local configs = require("seqrun.nn.config")
+local contents = require("seqrun.checkpoint.contents")
 local directory = require("seqrun.checkpoint.directory")
 local extent = require("seqrun.checkpoint.extent")
 local failure = require("seqrun.base.failure")
@@ -175,6 +176,7 @@ local function read(path)
     facts.kind, facts.outputs = "embed", 1 -- modules.json says how its vectors are made
   end
   failure.must(tokenizer.read(facts, folder))
+  contents(facts)
   return facts
 end
 

@@ -114,6 +114,15 @@ local function check_whole(family, whole, level)
   end
 end
 
+---Whether a key of somebody's config.json is read, or changes no number.
+---@param family seqrun.Family
+---@param key string
+---@return boolean
+function config.knows(family, key)
+  return (IS_OWN[key] or family.keys[key] or family.ignored[key] or keys.IGNORED[key]) and true
+    or family.only[key] ~= nil
+end
+
 ---The keys of the encoder in somebody's config.json, its family, and the dropout of its head; other keys are left out,
 ---but for those that select what is not supported.
 ---@param given table
