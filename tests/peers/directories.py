@@ -65,7 +65,7 @@ def vectors(folder, case):
     encode = {"query": model.encode_query, "document": model.encode_document}.get(case.get("role"), model.encode)
     prompt = case.get("prompt")
     options = {} if prompt is None else {"prompt_name": prompt} if prompt in model.prompts else {"prompt": prompt}
-    return [[float(f"{x:.6g}") for x in v] for v in encode(CASES["sentences"], show_progress_bar=False, **options)]
+    return [[float(f"{x:.6g}") for x in v] for v in encode(case.get("sentences", CASES["sentences"]), show_progress_bar=False, **options)]
 
 
 def main():

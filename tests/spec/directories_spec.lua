@@ -72,8 +72,10 @@ end)
 describe("the vectors of a directory are those of sentence-transformers:", function()
   for _, case in ipairs(cases.vectors) do
     it(case.name, function()
-      local encode = sr.must(sr.encode.open(make(case), { prompt = case.prompt }))
-      for i, text in ipairs(cases.sentences) do
+      local encode = sr.must(sr.encode.open(make(case), {
+        prompt = case.prompt, parse_specials = case.sentences ~= nil,
+      }))
+      for i, text in ipairs(case.sentences or cases.sentences) do
         local vector = encode:one(text, case.role)
         assert.equal(#wanted.vectors[case.name][i], #vector)
         for k, x in ipairs(vector) do assert.is_near(wanted.vectors[case.name][i][k], x, 2e-5, text) end
@@ -177,5 +179,59 @@ describe("a directory of sentence-transformers", function()
       return found.models[1].data[1].metrics
     end
     assert.same(score(without, "it is: ", "a man "), score(with, "", ""))
+  end)
+
+  it("puts its prompts before the texts of eval and predict, and of runs with embed.prompts", function()
+    local place = program.folder()
+    local function encoder(files, name)
+      return sr.must(sr.checkpoint.export(sentences(files), place .. "/" .. name, { encoder = true })).path
+    end
+    local with = encoder({ ["config_sentence_transformers.json"] = PROMPTS }, "with")
+    local without = encoder({}, "without")
+    local function rows(name, header, before, other)
+      local text = header .. "\n"
+      for a, b, score in ("the café|the man|1;it|of and|3;a man|the|2;is it|and café|4"):gmatch("([^|;]+)|([^|]+)|(%d)") do
+        text = text .. before .. a .. "," .. other .. b .. (header:find("score") and "," .. score or "") .. "\n"
+      end
+      return program.write(place, name, text)
+    end
+    local function scores(model, file)
+      local found = program.json { "eval", model, file, "data.folder=" .. place, "--json" }.metrics
+      return { found.spearman, found.ndcg_at_10, found.mrr_at_10 }
+    end
+    for header, other in pairs { ["sentence1,sentence2,score"] = "it is: ", ["anchor,positive"] = "a man " } do
+      local plain, prompted = rows("plain.csv", header, "", ""), rows("prompted.csv", header, "it is: ", other)
+      assert.same(scores(without, prompted), scores(with, plain))
+    end
+    local pairs_of = { input = '{"sentence1": "the man", "sentence2": "it"}\n' }
+    local columns = { "columns.text=sentence1", "columns.pair=sentence2", "--format", "jsonl" }
+    local like = program.ok({ "predict", without, table.unpack(columns) },
+      { input = '{"sentence1": "it is: the man", "sentence2": "it is: it"}\n' })
+    assert.equal(like, program.ok({ "predict", with, table.unpack(columns) }, pairs_of))
+    for _, prompts in ipairs { "true", "false" } do
+      local out = place .. "/" .. prompts
+      program.ok { "recipes/embed.lua", "init.from=" .. with, "data.train=" .. rows("a.csv", "anchor,positive", "", ""),
+        "data.folder=" .. place, "embed.prompts=" .. prompts, "--max-steps", "1", "--out", out, "--quiet" }
+      assert.equal(prompts == "true", sr.must(sr.checkpoint.pretrained(out)).sentences.prompt == "it is: ")
+    end
+  end)
+
+  it("has special tokens that texts hold: a warning, or with data.specials the tokens", function()
+    local folder = make { files = { ["tokenizer_config.json"] = { additional_special_tokens = json.array { "[ENT]" } } } }
+    local file = program.write(folder, "train.csv", "text,label\n[ENT] the man,a\nit [ENT] is,b\nthe [ENT] man,a\n")
+    local WARNING = "warning: a text has the special token '%[ENT%]', which is read as plain text; data.specials=true"
+    for specials, warns in pairs { ["true"] = false, ["false"] = true } do
+      local out = folder .. "/" .. specials
+      local _, _, err = program.run { "recipes/finetune.lua", "task=classify", "init.from=" .. folder,
+        "data.train=" .. file, "data.dev=" .. file, "data.folder=" .. folder, "data.specials=" .. specials,
+        "--max-steps", "1", "--out", out, "--quiet" }
+      assert.equal(warns, err:find(WARNING) ~= nil, err)
+      local _, printed, told = program.run({ "predict", out }, { input = "[ENT] man\n[ENT] it\n" })
+      assert.equal(warns and 1 or 0, select(2, told:gsub(WARNING, "")), told)
+      local flagged = program.ok({ "predict", out, "--parse-specials" }, { input = "[ENT] man\n[ENT] it\n" })
+      assert.equal(not warns, flagged == printed)
+      local function loss(...) return program.json { "eval", out, file, "--json", ... }.metrics.label_loss end
+      assert.equal(not warns, loss() == loss "--parse-specials")
+    end
   end)
 end)

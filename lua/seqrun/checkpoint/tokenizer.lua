@@ -23,17 +23,18 @@ function tokenizer.read(facts, folder)
   return true
 end
 
----The tokenizer of a directory, open; special tokens written in a text are plain text.
+---The tokenizer of a directory, open; special tokens written in a text are plain text unless `specials`.
 ---@param facts seqrun.Pretrained
+---@param specials? boolean
 ---@return seqrun.core.text.tokenizer|nil
 ---@return string? message
 ---@return string? code
-function tokenizer.open(facts)
+function tokenizer.open(facts, specials)
   if not facts.tokenizer then
     return nil, ("%s has neither tokenizer.json nor vocab.txt; copy the tokenizer of the model there"):format(
       facts.path), "data"
   end
-  return facts.tokenizer:open { literal = true }
+  return facts.tokenizer:open { literal = not specials }
 end
 
 -- ---- files -------------------------------------------------------------------------------------

@@ -84,6 +84,7 @@ local function labelled(args, opened, files, arguments)
   local cfg = run_config.load(opened.facts, arguments)
   cfg.data.train, cfg.data.held = files, 0
   if args.max_len then cfg.data.max_len = args.max_len end
+  cfg.data.specials = args.parse_specials or cfg.data.specials
   cfg.data.max_len = math.min(cfg.data.max_len, opened.facts.design.longest)
   name_classes(cfg, opened.facts)
   local data = task:data(cfg)

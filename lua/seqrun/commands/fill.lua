@@ -38,7 +38,7 @@ function command.define(cmd)
     :convert(converters.whole(0, 1 << 32))
   cmd:option("--format", "format of the input; default: by the name of the file, or lines")
     :choices { "lines", "tsv", "csv", "jsonl" }
-  verb.define(cmd)
+  verb.define(cmd, { specials = false })
   cmd:flag("--json", "one JSON object per line of the input")
   cmd:epilog([[Probabilities are among all tokens of the vocabulary. With several [MASK] in a line, each has its own
 candidates; the line is filled one word at a time, the most probable first.

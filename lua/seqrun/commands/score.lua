@@ -27,7 +27,7 @@ function command.define(cmd)
   cmd:option("--input", "format of the input; default: by the name of the file, or lines"):argname("FORMAT")
     :choices { "lines", "tsv", "csv", "jsonl" }
   cmd:option("--by", "the field that groups pairs; default: linguistics_term, phenomenon or UID"):argname("FIELD")
-  verb.define(cmd, { batch_tokens = "4096", long = "are errors" })
+  verb.define(cmd, { batch_tokens = "4096", long = "are errors", specials = false })
   formats.define(cmd, { json = "one JSON object per line of the input" })
   cmd:epilog([[A text's score is the sum of the log-probabilities of its tokens, each when it alone is masked
 (pseudo-log-likelihood); for a causal model, each after the tokens before it (log-likelihood). Special tokens such as

@@ -93,7 +93,7 @@ local function open(path, options)
   opening.check_whole(facts, report)
   local self = failure.must(encode.pooling(facts, options))
   self.max_len = opening.max_len(facts, options.max_len, facts.max_len)
-  self.tokenizer = opening.tokenizer(facts)
+  self.tokenizer = opening.tokenizer(facts, options)
   self.model, self.rows, self.head, self.counts = model, options.rows, model.heads[1], {}
   self.size = self.head and self.head.size or model.design.hidden
   return setmetatable(self, TextEncoder)
@@ -102,8 +102,8 @@ end
 ---Opens a run, a checkpoint, or a directory of Hugging Face or sentence-transformers.
 ---@param path string
 ---@param options? { pool?: "mean"|"cls"|"last", normalise?: boolean, prompt?: string, max_len?: integer,
----  rows?: integer, precision?: "f32"|"bf16", average?: boolean } prompt: the name of one that the directory has, or a
----  text; rows: tokens of a batch, 2048; average: with the moving average of the weights
+---  rows?: integer, precision?: "f32"|"bf16", average?: boolean, parse_specials?: boolean } prompt: the name of one that
+---  the directory has, or a text; rows: tokens of a batch, 2048; average: with the moving average of the weights
 ---@return seqrun.TextEncoder|nil
 ---@return string? message
 ---@return string? code

@@ -76,16 +76,16 @@ end
 local function open(path, options)
   local own = {}
   for key, value in pairs(options) do own[key] = value end
-  own.precision, own.average = nil, nil
+  own.precision, own.average, own.parse_specials = nil, nil, nil
   local model, facts, report = failure.must(pretrained(path, {
     precision = options.precision, average = options.average,
   }))
   if not facts.kind then failure.raise("data", "%s: has no task head; fine-tune it first", path) end
   opening.check_whole(facts, report)
-  local usual = run_config.reading(facts, {})
+  local usual = run_config.reading(facts)
   own.max_len = opening.max_len(facts, own.max_len, usual.max_len)
   own.stride, own.query = own.stride or usual.stride, own.query or usual.query
-  own.tokenizer = own.tokenizer or opening.tokenizer(facts)
+  own.tokenizer = own.tokenizer or opening.tokenizer(facts, options)
   return predict.new(model, own)
 end
 
@@ -121,13 +121,13 @@ local function builder(self)
   local kind, tokenizer = self.kind, self.tokenizer.core
   local frame = frames.of(tokenizer)
   local build = readers.builder(kinds.get(self.head.kind).reader, {
-    tokenizer = tokenizer, max_len = self.max_len, stride = self.stride,
+    tokenizer = tokenizer, max_len = self.max_len, stride = self.stride, prompts = { default = self.head.prompt },
     query = math.min(self.query or 64, self.max_len // 2, frame:room(self.max_len, true) - 1),
   })
   return function(item)
     if item.wrong then return {} end
     if kind.sequences then return kind.sequences(item, self) end -- a task of one's own
-    if kind.prepare then kind.prepare(item) end
+    if kind.prepare then kind.prepare(item, self) end
     local made, _, why = build(record_of(item, kind))
     item.wrong = not made and why or nil
     if not made or kind.pieces then return made and kind.pieces(made, self) or {} end

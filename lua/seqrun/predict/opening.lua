@@ -2,6 +2,7 @@
 
 local failure = require("seqrun.base.failure")
 local output = require("seqrun.base.output")
+local run_config = require("seqrun.predict.run_config")
 local text = require("seqrun.text")
 local tokenizers = require("seqrun.checkpoint.tokenizer")
 local vocabulary = require("seqrun.checkpoint.vocabulary")
@@ -14,6 +15,7 @@ opening.LEAST, opening.MOST = 4, 65535
 ---What all models for inference are opened with, for check.typed.
 opening.OPTIONS = {
   max_len = { opening.LEAST, opening.MOST }, rows = { 1 }, precision = { "f32", "bf16" }, average = "boolean",
+  parse_specials = "boolean",
 }
 
 ---These options, and others.
@@ -25,15 +27,15 @@ function opening.with(more)
 end
 
 ---The tokenizer of a directory.  Special tokens written in a text, such as [MASK], are plain text unless `literal` is
----false.
+---false, `parse_specials` true, or the run that made it read them so.
 ---@param facts seqrun.Pretrained
----@param options? { literal?: boolean }
+---@param options? { literal?: boolean, parse_specials?: boolean }
 ---@return seqrun.text.Tokenizer
 function opening.tokenizer(facts, options)
   if not facts.tokenizer then failure.must(tokenizers.open(facts)) end
-  local tokenizer = failure.must(facts.tokenizer:open {
-    literal = not options or options.literal ~= false, lowercase = facts.sentences.lower,
-  })
+  options = options or {}
+  local parses = options.literal == false or options.parse_specials or run_config.reading(facts).specials
+  local tokenizer = failure.must(facts.tokenizer:open { literal = not parses, lowercase = facts.sentences.lower })
   local problem = vocabulary.too_large(#tokenizer, facts.design.vocabulary)
   if problem then failure.raise("data", "%s: %s", facts.path, problem) end
   problem = vocabulary.too_small(#tokenizer, facts.design.vocabulary)

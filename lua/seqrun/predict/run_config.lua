@@ -38,6 +38,7 @@ function run_config.load(facts, arguments)
   local own = sys.exists(file)
   local foreign = own
     and not failure.valid(config.load { schema = keys, rules = rules, file = file, arguments = words })
+  if facts.kind == "embed" and not own then words[#words + 1] = "embed.prompts=true" end
   table.move(arguments, 1, #arguments, #words + 1, words)
   local cfg = failure.must(config.load {
     schema = keys, rules = not foreign and rules or nil, foreign = foreign, file = own and file or nil,
@@ -49,9 +50,10 @@ end
 
 ---How the run that trained a model for a task reads its texts: its keys data.*; without a run those that are named.
 ---@param facts seqrun.Pretrained
----@param arguments string[] KEY=VALUE
+---@param arguments? string[] KEY=VALUE
 ---@return table
 function run_config.reading(facts, arguments)
+  arguments = arguments or {}
   local own = sys.exists(facts.path .. "/trainer/config.yaml")
   if not facts.kind or not tasks[facts.kind] or not own and #arguments == 0 then return {} end
   local cfg = failure.attempt(run_config.load, facts, arguments)

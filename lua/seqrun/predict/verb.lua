@@ -30,7 +30,7 @@ end
 
 ---Adds the options of the model.
 ---@param cmd table
----@param options? { batch_tokens?: string, auto?: boolean, long?: string } auto: --precision may be that; long: what
+---@param options? { batch_tokens?: string, auto?: boolean, long?: string, specials?: false } auto: --precision may be that; long: what
 ---  happens to longer texts, "are truncated"
 function verb.define(cmd, options)
   options = options or {}
@@ -43,6 +43,10 @@ function verb.define(cmd, options)
       :choices { "auto", "f32", "bf16" }:default("f32")
   else
     cmd:option("--precision", "f32 or bf16"):choices { "f32", "bf16" }:default("f32")
+  end
+  if options.specials ~= false then
+    cmd:flag("--parse-specials", "read special tokens that stand in texts, such as [E1], as these tokens; default: as "
+      .. "the run did, or as plain text")
   end
   verb.define_average(cmd)
   verb.define_device(cmd)
@@ -109,8 +113,9 @@ end
 
 ---The tokenizer of a directory; failures are raised.
 ---@param facts seqrun.Pretrained
+---@param args? { parse_specials?: boolean }
 ---@return seqrun.text.Tokenizer
-function verb.tokenizer(facts) return opening.tokenizer(facts) end
+function verb.tokenizer(facts, args) return opening.tokenizer(facts, args) end
 
 ---A line for stderr.
 verb.note = output.note
@@ -149,7 +154,7 @@ end
 function verb.open(args, heads)
   if args.task then failure.must(tasks.open(args.task)) end
   local facts = failure.must(checkpoint.pretrained(args.dir))
-  local opened = { facts = facts, tokenizer = verb.tokenizer(facts), max_len = length_of(args, facts) }
+  local opened = { facts = facts, tokenizer = verb.tokenizer(facts, args), max_len = length_of(args, facts) }
   verb.use_device(args)
   verb.note_best(args)
   local model, report = load_model(args, opened, heads, args.precision ~= "auto" and args.precision or "f32")

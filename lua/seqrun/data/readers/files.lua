@@ -43,13 +43,13 @@ local OPTIONS = {
   task = true, train = true, dev = true, held = true, seed = true, vocab = true, lowercase = true, keep_accents = true,
   labels = true, max_len = true, too_long = true, folder = true, columns = true, format = true, delimiter = true,
   quotes = true, limit = true, bad = true, separator = true, stride = true, query = true, keep_text = true,
-  unlabelled = true, progress = true, folds = true, fold = true,
+  unlabelled = true, progress = true, folds = true, fold = true, specials = true, prompts = true,
 }
 
 ---Options that go to data.read as they are.
 local PASSED = {
   "lowercase", "keep_accents", "columns", "format", "delimiter", "quotes", "limit", "bad", "separator", "keep_text",
-  "unlabelled", "progress",
+  "unlabelled", "progress", "specials", "prompts",
 }
 
 local function list_of(files) return type(files) == "table" and files or { files } end

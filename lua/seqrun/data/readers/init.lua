@@ -42,6 +42,8 @@ local stored = require("seqrun.text.stored")
 ---@field stride? integer tokens between the starts of two windows, squad: 128
 ---@field query? integer tokens of a question, squad: 64
 ---@field progress? fun(line: string)
+---@field specials? boolean vocab parses special tokens in texts, which makes other examples
+---@field prompts? { default?: string, query?: string, document?: string } embed: put before texts
 
 ---@class seqrun.ReadReport
 ---@field path string
@@ -54,7 +56,8 @@ local stored = require("seqrun.text.stored")
 local OPTIONS = {
   task = true, files = true, out = true, vocab = true, lowercase = true, keep_accents = true, format = true,
   delimiter = true, quotes = true, limit = true, columns = true, separator = true, labels = true, unlabelled = true,
-  bad = true, keep_text = true, max_len = true, stride = true, query = true, progress = true,
+  bad = true, keep_text = true, max_len = true, stride = true, query = true, progress = true, specials = true,
+  prompts = true,
 }
 local COLUMNS = { text = true, pair = true, label = true, id = true, choices = true, header = true }
 
@@ -386,10 +389,13 @@ end
 
 ---What makes the examples of a record as the reader of a task does, without its labels.  Ids are lists.
 ---@param reader table of a task
----@param t { tokenizer: seqrun.core.text.tokenizer, max_len?: integer, stride?: integer, query?: integer }
+---@param t { tokenizer: seqrun.core.text.tokenizer, max_len?: integer, stride?: integer, query?: integer,
+---  prompts?: table }
 ---@return fun(record: table): table? made, string? kind, string? why
 function readers.builder(reader, t)
-  local options = { reader = reader, columns = {}, keep_text = false, unlabelled = true, predicting = true }
+  local options = {
+    reader = reader, columns = {}, keep_text = false, unlabelled = true, predicting = true, prompts = t.prompts,
+  }
   for key, value in pairs(USUAL) do options[key] = t[key] or value end
   local maker = reader.new(jobs.new(options, t.tokenizer))
   return function(record) return maker:make(record) end

@@ -1,5 +1,7 @@
 -- job.lua - what all readers share: the tokenizer, the options, and the columns of every example.
 
+local markers = require("seqrun.text.markers")
+
 ---@class seqrun.readers.Job
 ---@field options table
 ---@field tokenizer seqrun.core.text.tokenizer
@@ -27,6 +29,7 @@ local function encode(self, given, name)
   if type(given) ~= "string" then
     return nil, "missing", ("%s is %s, not text"):format(name, given == nil and "missing" or "a " .. type(given))
   end
+  markers(self.tokenizer, given)
   local ids = self.predicting and self.tokenizer:ids(given) or self.tokenizer:packed(given)
   if #ids > 0 then return ids end
   return nil, "empty", ("%s has no tokens"):format(name)

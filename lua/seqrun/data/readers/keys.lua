@@ -43,6 +43,8 @@ local data = c.map(with({
     doc = "maximum tokens of a sequence, [CLS] and [SEP] included, and length of a pack" } },
   { "too_long", c.enum({ "truncate", "error" }, { default = "truncate",
     doc = "longer sequences: truncate them (pairs: the longer text first) and count them, or error" }) },
+  { "specials", c.boolean { default = false, doc = "read special tokens of the tokenizer that stand in texts, such as "
+    .. "[E1], as these tokens; false: as plain text" } },
   { "folder", c.path { default = "runs/data", doc = "directory of the data sets made from files, which later runs "
     .. "reuse" } },
 }, reading()))

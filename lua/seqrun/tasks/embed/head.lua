@@ -22,7 +22,7 @@ Head.RESIDUAL = "2_Dense.residual"
 
 local OPTIONS = {
   pool = true, normalise = true, dense = true, objective = true, max_len = true, prompts = true, name = true,
-  prefix = true, labels = true, outputs = true, skips_prompt = true,
+  prefix = true, labels = true, outputs = true, skips_prompt = true, prompt = true,
 }
 
 local INT = { dtype = "i32" }
@@ -43,6 +43,7 @@ local function make(options, encoder)
   return setmetatable({
     name = "embed", encoder = encoder, specs = list, pool = pool, normalise = options.normalise ~= false, dense = dense,
     learn = learn, max_len = options.max_len, prompts = options.prompts, skips_prompt = options.skips_prompt,
+    prompt = options.prompt,
     size = dense and dense.outputs or encoder.design.hidden,
     objective = objective.new(options.objective or { loss = "mnrl", temperature = 0.05 }),
   }, Head)
@@ -52,8 +53,8 @@ end
 ---@param options? { pool?: "mean"|"cls"|"last", normalise?: boolean,
 ---  dense?: { outputs: integer, activation: "identity"|"tanh", bias?: boolean, residual?: boolean },
 ---  objective?: seqrun.EmbedOptions,
----  max_len?: integer, prompts?: table<string, string>, skips_prompt?: boolean } prompts: files of
----  sentence-transformers to keep
+---  max_len?: integer, prompts?: table<string, string>, skips_prompt?: boolean, prompt?: string } prompts:
+---  files of sentence-transformers to keep; prompt: the default one
 ---@return fun(encoder: seqrun.Encoder): seqrun.EmbedHead
 function Head.new(options)
   options = check.options("nn.heads.embed", options or {}, OPTIONS)

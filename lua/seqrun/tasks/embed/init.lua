@@ -103,6 +103,27 @@ local function objective_of(cfg, data)
   }, found
 end
 
+---Whether a set of prompts says anything.
+local function has_prompts(theirs)
+  for _, text in pairs(theirs.prompts) do
+    if text ~= "" then return true end
+  end
+  return false
+end
+
+---@param cfg table
+---@param pretrained seqrun.Pretrained
+---@return table options of the reader
+function task:read_options(cfg, pretrained)
+  local theirs = pretrained.sentences
+  if not cfg.embed.prompts or not has_prompts(theirs) then return {} end
+  if theirs.skips_prompt then
+    failure.raise("config", "embed.prompts=true: the pooling of %s leaves out the prompt (include_prompt: false), "
+      .. "which only `seqrun encode` and the recipes sts and search do; set embed.prompts=false", pretrained.path)
+  end
+  return { prompts = { default = theirs.prompt, query = theirs.prompts.query, document = theirs.prompts.document } }
+end
+
 ---What the head is made of: as the config says, else as the directory of init.from.
 local function head_options(cfg, data, objective)
   local theirs, e = data.pretrained.sentences, cfg.embed
@@ -113,8 +134,9 @@ local function head_options(cfg, data, objective)
   if normalise == nil then normalise = theirs.normalise ~= false end
   return {
     pool = e.pool or theirs.pool or "mean", normalise = normalise, dense = dense, objective = objective,
-    max_len = data.pretrained.max_len or data.pretrained.design.longest, prompts = theirs.files,
-    skips_prompt = theirs.skips_prompt,
+    max_len = data.pretrained.max_len or data.pretrained.design.longest,
+    prompts = (e.prompts or not has_prompts(theirs)) and theirs.files or nil,
+    skips_prompt = theirs.skips_prompt, prompt = e.prompts and theirs.prompt or nil,
   }
 end
 
@@ -153,9 +175,9 @@ local function decide(cfg, data)
     table.insert(data.notes, ("warning: embed.pool=%s, but %s was trained with %s"):format(cfg.embed.pool,
       data.pretrained.path, theirs))
   end
-  if data.pretrained.sentences.prompt then
-    table.insert(data.notes, ("warning: %s puts '%s' before each text that it encodes; the texts of data.train are "
-      .. "used as they are"):format(data.pretrained.path, data.pretrained.sentences.prompt))
+  if not cfg.embed.prompts and has_prompts(data.pretrained.sentences) then
+    table.insert(data.notes, ("warning: %s has prompts, and the texts of data.train are used without, as the trained "
+      .. "model will be; embed.prompts=true puts them before texts"):format(data.pretrained.path))
   end
   if cfg.batch.sequences < 2 and objective.loss ~= "mse" then
     failure.raise("config", "batch.sequences=%d: embed.loss=%s compares the rows of an update with each other; give at "
@@ -204,7 +226,7 @@ function task.options_of(facts)
   local s = facts.sentences
   return {
     pool = s.pool, normalise = s.normalise, dense = s.dense, max_len = facts.max_len, prompts = s.files,
-    skips_prompt = s.skips_prompt,
+    skips_prompt = s.skips_prompt, prompt = s.prompt,
   }
 end
 

@@ -13,6 +13,9 @@ local embed = c.map {
     doc = "mnrl: one: anchors find positives; both: positives find anchors as well, half of the loss each" }) },
   { "matryoshka", c.list(c.integer { min = 1 }, { optional = true, min = 1, one = true,
     doc = "lengths of vector prefixes over which the loss is summed, so that vectors can be truncated to them" }) },
+  { "prompts", c.boolean { default = false,
+    doc = "put the prompts of init.from before texts: those of queries and documents, of scored pairs the default "
+      .. "one; false: the texts are used as they are, and the model has no prompts" } },
   { "pool", c.enum({ "cls", "mean", "last" }, { optional = true,
     doc = "pooling: the first token, the mean, the last token; none: as in init.from, or mean" }) },
   { "normalise", c.boolean { optional = true,

@@ -65,8 +65,17 @@ end
 
 local PARTS = { "the anchor", "the positive" }
 
+---The text with its prompt, where there is one: those of a search have a role.
+local function prompted(self, record, text, part)
+  local prompts, columns = self.job.options.prompts, self.job.options.columns
+  if not prompts or type(text) ~= "string" then return text end
+  local role = columns.pair and not columns.label or record.part
+  return (prompts[not role and "default" or part == texts.ANCHOR and "query" or "document"] or "") .. text
+end
+
 ---An example of one text.
 local function example_of(self, record, text, part, score)
+  text = prompted(self, record, text, part)
   local example, kind, why = self.job:example {
     text = text, line = record.line, file_index = record.file_index, id = record.id,
   }

@@ -27,6 +27,7 @@ local vocabulary = require("seqrun.checkpoint.vocabulary")
 ---@field column string of the data set that decides the number of outputs
 ---@field target table|string of the loader
 ---@field head? seqrun.Head|fun(encoder: seqrun.Encoder): seqrun.Head instead of that of the kind
+---@field read_options? fun(self: table, cfg: table, pretrained: seqrun.Pretrained): table further options of the reader
 ---@field classes? boolean outputs are classes, numbered from 0
 ---@field whole? boolean examples belong together, so none are held out of the training data
 ---@field refuses table<string, string> why a curriculum cannot have `length`, `pieces` or `metrics`
@@ -71,8 +72,10 @@ local function file_options(self, cfg, pretrained)
   for key, value in pairs(cfg.data) do
     if key ~= "prefetch" and key ~= "workers" then options[key] = value end
   end
+  options.specials = options.specials or nil -- the name of a data set depends on what is not nil
   local run = training.current()
   if self.whole and run and run.without_id then options.held = 0 end -- as the run began
+  for key, value in pairs(self.read_options and self:read_options(cfg, pretrained) or {}) do options[key] = value end
   return options
 end
 
@@ -109,8 +112,8 @@ local function pretrained_of(cfg)
 end
 
 ---The tokenizer of init.from, which must fit the model.
-local function tokenizer_of(pretrained)
-  local opened, message, code = tokenizer.open(pretrained)
+local function tokenizer_of(pretrained, specials)
+  local opened, message, code = tokenizer.open(pretrained, specials)
   if not opened then failure.raise(code, "init.from: %s", message) end
   local problem = vocabulary.too_large(#opened, pretrained.design.vocabulary)
   if problem then failure.raise("data", "init.from: %s: %s", pretrained.path, problem) end
@@ -126,7 +129,7 @@ function Task:data(cfg)
   check_labels(self, cfg, pretrained)
   local shorter = fit_length(cfg, pretrained)
   local options = file_options(self, cfg, pretrained)
-  options.vocab = tokenizer_of(pretrained)
+  options.vocab = tokenizer_of(pretrained, cfg.data.specials)
   local data, message, code = ranks.in_turn(function() return sr_data.files(options) end)
   if not data then
     local own = inherited_labels(self, cfg, pretrained) and message:find("label", 1, true)
