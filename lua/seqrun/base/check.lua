@@ -47,6 +47,14 @@ function check.options(what, given, known)
   return given
 end
 
+---Whether a value can be called: a function, or an object such as a schedule.
+---@param x any
+---@return boolean
+function check.is_callable(x)
+  local meta = getmetatable(x)
+  return type(x) == "function" or type(meta) == "table" and meta.__call ~= nil
+end
+
 ---A value as a message shows it: 'text', 3, true, or its type.
 ---@param value any
 ---@return string

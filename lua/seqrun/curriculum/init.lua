@@ -64,13 +64,8 @@ local function value_of(name, schedule, counters)
   return value
 end
 
-local function is_schedule(x)
-  local meta = getmetatable(x)
-  return math.type(x) ~= nil or type(x) == "function" or type(meta) == "table" and meta.__call ~= nil
-end
-
 local function check_schedule(name, x)
-  if x ~= nil and not is_schedule(x) then
+  if x ~= nil and not math.type(x) and not check.is_callable(x) then
     check.fail("curriculum.%s must be a number, a schedule or a function of the counters, got %s", name, check.show(x))
   end
 end

@@ -41,12 +41,6 @@ local function check_head(i, head)
   end
 end
 
----Whether it is a function of the encoder, as those of sr.nn.heads are.
-local function makes_head(wanted)
-  local meta = type(wanted) == "table" and getmetatable(wanted)
-  return type(wanted) == "function" or meta and meta.__call ~= nil
-end
-
 ---Makes a head from a name, a head, or a function of the encoder.
 local function make_head(i, wanted, encoder)
   if type(wanted) == "string" then
@@ -57,7 +51,7 @@ local function make_head(i, wanted, encoder)
       or ("; use %s or a head"):format(table.concat(names, ", ")))
   end
   local head = wanted
-  if makes_head(wanted) then head = wanted(encoder) end
+  if check.is_callable(wanted) then head = wanted(encoder) end -- as those of sr.nn.heads
   check_head(i, head)
   head.number = head.number or i
   return head

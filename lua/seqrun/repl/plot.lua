@@ -47,11 +47,10 @@ end
 local function points_of(values, options)
   if type(values) == "string" then return of_run(values, options.key or "loss") end
   if type(values) == "userdata" then return of_list(values:reshape(-1):totable()) end
-  local meta = type(values) == "table" and getmetatable(values)
   if type(values) == "table" and values.at then
     return of_function(function(x) return values:at(x) end, options.steps or values.total or 1000)
   end
-  if type(values) == "function" or meta and meta.__call then
+  if check.is_callable(values) then
     return of_function(values, options.steps or type(values) == "table" and values.total or 1000)
   end
   if type(values) == "table" then return of_list(values) end

@@ -139,8 +139,7 @@ function CHECKS.discrete(s)
 end
 
 function CHECKS.custom(s)
-  local meta = getmetatable(s.fn)
-  if type(s.fn) ~= "function" and not (type(meta) == "table" and meta.__call) then
+  if not check.is_callable(s.fn) then
     refuse(s, "'fn' must be a function that returns the value, got %s", check.show(s.fn))
   end
   if s.faithful then return check_range(s) end

@@ -35,16 +35,11 @@ local KNOWN = {
   held = true, corpus = true, total = true, epoch = true, fresh = true, notes = true, watch = true,
 }
 
-local function is_callable(x)
-  local meta = getmetatable(x)
-  return type(x) == "function" or type(meta) == "table" and meta.__call ~= nil
-end
-
 ---Names of what a part lacks.
 local function lacks(part, wanted)
   local missing = {}
   for _, name in ipairs(wanted.methods) do
-    if not is_callable(part[name]) then missing[#missing + 1] = name .. "()" end
+    if not check.is_callable(part[name]) then missing[#missing + 1] = name .. "()" end
   end
   for name, kind in pairs(wanted.fields or {}) do
     if type(part[name]) ~= kind then missing[#missing + 1] = name end
@@ -108,7 +103,7 @@ function contracts.check(parts)
     check_part(name, parts[name] or nil, optional or name == "loader" and parts.loaders ~= nil)
   end
   check_loaders(parts)
-  if parts.rate ~= nil and not is_callable(parts.rate) then
+  if parts.rate ~= nil and not check.is_callable(parts.rate) then
     local text = "run:start: rate is a %s; expected a function of the step, such as sr.run.schedule(cfg)"
     check.fail("%s", text:format(type(parts.rate)))
   end
