@@ -85,12 +85,9 @@ pretraining.rules = {
   },
 }
 
----The keys of a config for sr.nn.bert.
-local function model_of(cfg) return models.encoder_keys(cfg.model) end
-
 ---What the forward pass of a config's model reads, and whether it predicts next sentences.
 local function design_of(cfg)
-  local design, _, heads = configs.design(model_of(cfg))
+  local design, _, heads = configs.design(models.encoder_keys(cfg.model))
   return design, cfg.data.nsp and heads.nsp ~= nil
 end
 
@@ -140,18 +137,7 @@ end
 ---@param cfg table
 ---@param corpus seqrun.Corpus
 ---@return table
-function pretraining.model_options(cfg, corpus)
-  local options = model_of(cfg)
-  local _, family = configs.design(options)
-  options.vocab_size, options.precision = corpus:vocab_size(), cfg.precision
-  if family.keys.pad_token_id then options.pad_token_id = corpus:tokenizer():special("pad") end
-  local longest = configs.design(options).longest
-  if cfg.data.max_len > longest then
-    local text = "data.max_len is %d, but a %s model with max_position_embeddings=%d reads at most %d tokens"
-    failure.raise("config", text, cfg.data.max_len, options.family, options.max_position_embeddings, longest)
-  end
-  return options
-end
+function pretraining.model_options(cfg, corpus) return models.options(cfg, corpus) end
 
 ---Options for the optimizer of the config; parameters that no loss of this config reaches are frozen.
 ---@param cfg table
