@@ -133,7 +133,9 @@ end
 function Checks:watch_loop(norm, tallied)
   if self.looped then return end
   self.looped = true
-  for _, warning in ipairs(sanity.loop(norm, tallied)) do self.screen:warn("%s", warning) end
+  if norm == 0 then self.screen:warn("the gradient is zero, so nothing is trained") end
+  if tallied then return end
+  self.screen:warn("the loop does not call run:tally(batch, losses), so the metrics have no losses")
 end
 
 ---The run is closed; perhaps once more.

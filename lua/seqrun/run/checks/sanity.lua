@@ -213,21 +213,6 @@ function sanity.simt(parameters, loader)
     .. "%s; use device=cpu or cuda, or a small model"):format(text.duration(seconds))
 end
 
----What the first line of metrics says about a loop that trains nothing.
----@param norm number|nil of the gradient
----@param tallied boolean whether the loop has passed losses to run:tally
----@return string[]
-function sanity.loop(norm, tallied)
-  local list = {}
-  if norm == 0 then
-    list[1] = "the gradient is zero, so nothing is trained"
-  end
-  if not tallied then
-    list[#list + 1] = "the loop does not call run:tally(batch, losses), so the metrics have no losses"
-  end
-  return list
-end
-
 ---Tokens that are looked at, and documents or examples; the share of unknown ones that is reported.
 local TOKENS, UNITS, SHARE = 100000, 400, 0.1
 
