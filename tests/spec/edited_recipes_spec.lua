@@ -41,11 +41,19 @@ describe("what a recipe sets", function()
     { "optimizer.options.decay = 0.5", "the optimizer: options.decay cannot be set here; it was read" },
     { "optimizer.rate = 1e-3", "the optimizer sets 'rate' itself, from what its functions are given" },
     { "train.options.max_len = 32", "the loader: options.max_len cannot be set here; it was read when" },
+    { "optimizer.options = {}", "the optimizer sets 'options' itself, from what its functions are given" },
+    { "train.options = {}", "the loader sets 'options' itself" },
+    { "bert.heads = {}", "the model sets 'heads' itself" },
+    { "bert.heads[2] = nil", "the model: heads.2 cannot be set here; give all to sr.nn.bert" },
+    { LOG .. " optimizer.rate = 1", "the optimizer sets 'rate' itself", LOG, 44 },
+    { LOG .. " run.total = 5", "the run sets 'total' itself", LOG, 44 },
     { "sr.optim.lr = 1", "sr.optim has no 'lr' to set" },
     { "sr.seed = 1", "sr has no 'seed' to set; use sr.manual_seed" },
     { "sr.device = 'cuda'", "sr: 'device' is a function, in whose place 'cuda' was set" },
     { "run.best = 0", "the run has no 'best' to set; keep a value of your own in a local variable" },
     { "cfg.data.max_len = 32", "config: data.max_len has been read before this line, .*: data.max_len=32" },
+    { "cfg.optimizer.betas[1] = 0.5", "config: optimizer.betas has been read .*: optimizer.betas=%[0.5, 0.98%]" },
+    { LOG .. " cfg.optimizer.betas[2] = 'x'", "config: optimizer.betas has been read before this line", LOG, 44 },
     { "cfg.log.evry = 1", "the config.log has no 'evry'; did you mean 'every'%?" },
     { "cfg.data = {}", "config: data has keys of its own, which are set one by one" },
     { "local lambda = lamda or 0", "the global 'lamda' was never set; did you mean 'lambda'%?; write _G.lamda" },
@@ -64,7 +72,8 @@ describe("what a recipe sets", function()
 
   it("is taken where it has an effect, or is the recipe's own", function()
     local out, code, _, err = run_edited("local cfg = run.config", [[local cfg = run.config
-      cfg.rate.warmup = 2
+      cfg.rate.warmup, cfg.optimizer.betas[1] = 2, 0.5
+      cfg.optimizer.betas[2] = 0.75
       local kept = run:state { best = 0 }
       kept.best = kept.best + 1
       seen, unset = _G.seen, nil
@@ -78,7 +87,7 @@ describe("what a recipe sets", function()
       end]])
     program.works(code, "", err)
     assert.equal("", err)
-    assert.matches("warmup: 2", sr.must(sys.read_file(out .. "/config.yaml")))
+    assert.matches("betas: %[0.5, 0.75%].*warmup: 2", sr.must(sys.read_file(out .. "/config.yaml")))
   end)
 end)
 

@@ -49,6 +49,9 @@ describe("an unknown field", function()
     local keys = {}
     for key in pairs(values) do keys[#keys + 1] = key end
     assert.same({ "rate" }, keys)
+    for _ in pairs(values.rate) do keys[1] = nil end -- as what takes all keys of a group does
+    assert.matches("config: rate.power has been read before this line, .*: rate.power=2$",
+      message_of(function() values.rate.power = 2 end))
   end)
 
   it("is nil to the library and to C functions", function()

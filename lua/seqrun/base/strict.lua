@@ -12,6 +12,7 @@ local sys = require("seqrun.core.sys")
 local strict = {}
 
 local MOST = 24 -- names that a message lists
+local SETS = "%s sets '%s' itself, from what its functions are given"
 
 ---"; did you mean 'NAME'?", or the names that there are.
 local function hint(title, key, known)
@@ -53,7 +54,7 @@ end
 ---@param open? boolean other names are errors only where one is similar, or does something in other libraries
 local function check_write(title, object, key, value, list, may, open)
   if may[key] then
-    if not open then check.fail("%s sets '%s' itself, from what its functions are given", title, key) end
+    if not open then check.fail(SETS, title, key) end
     return
   end
   for _, name in ipairs(list) do
@@ -112,7 +113,7 @@ function strict.seal(holder, title, fields, open)
     return value
   end
   local of = rawget(holder, "__index") and holder or meta -- a class, whose objects are sealed
-  of.__newindex = strict.setter(title, known, may, open)
+  of.__newindex, of.__title = strict.setter(title, known, may, open), title
   return setmetatable(holder, meta)
 end
 
@@ -129,22 +130,65 @@ end
 
 ---Values of a config that a person's file reads: unknown keys are errors, and so is setting a key that was read before,
 ---since what was made from it has the value that it had.
+---Fields of an object of a sealed class that only the library sets, also where they have a value.
+---@generic T
+---@param object T
+---@param fields string[]
+---@return T object
+function strict.keep(object, fields)
+  local class, kept, is_kept, meta = getmetatable(object), {}, {}, {}
+  for key, value in pairs(class) do meta[key] = key:find("^__") and value or nil end
+  for _, name in ipairs(fields) do
+    is_kept[name], kept[name] = true, rawget(object, name)
+    rawset(object, name, nil)
+  end
+  meta.__index = setmetatable(kept, { __index = class.__index })
+  function meta.__newindex(self, key, value)
+    if not is_kept[key] then return class.__newindex(self, key, value) end
+    if sys.is_outside(2) then check.fail(SETS, class.__title, key) end
+    kept[key] = value
+  end
+  return setmetatable(object, meta)
+end
+
 ---@param values table
 ---@param schema table a map of seqrun.config
 ---@param title string
 ---@return table # has the values
-function strict.config(values, schema, title)
+function strict.config(values, schema, title, lists)
   if schema.kind ~= "map" or schema.others then return values end
-  local list, types, inner, was_read = {}, {}, {}, {}
+  local list, types, inner, was_read, made = {}, {}, {}, {}, {}
+  lists = lists or {}
+  local function path_of(key) return (title .. "." .. tostring(key)):match("^the config%.(.*)$") end
   if schema.variants then schema = schema.variants.maps[values[schema.variants.by]] or schema end
   for i, field in ipairs(schema.fields) do
     local name, value = field.name, values[field.name]
     list[i], types[name] = name, field.type
-    if type(value) == "table" then inner[name] = strict.config(value, field.type, title .. "." .. name) end
+---Raises at a place where a key of a config, or an element of its list, is set too late.
+local function fail_late(where, path, value)
+  error(("%sconfig: %s has been read before this line, and what was made from it has the old value; set it in the YAML "
+    .. "file or on the command line: %s=%s"):format(where, path, path, value), 0)
+end
+
+---Fails at the line that has changed an element of a list of a config, if something was made from it before.
+---@param config table made by strict.config
+function strict.check_lists(config)
+  for _, look in pairs(getmetatable(config).__lists) do look() end
+end
+
+    if type(value) == "table" then inner[name] = strict.config(value, field.type, title .. "." .. name, lists) end
+  end
+  local function look(key, value, where) -- where: a read of a person's file, perhaps in order to set an element
+    made[key] = made[key] or not where and types[key]:text(value) or nil
+    lists[value] = where and function()
+      local now = types[key]:text(value)
+      if made[key] and made[key] ~= now then fail_late(where, path_of(key), now) end
+    end or lists[value]
   end
   local function get(_, key)
     local value = inner[key]
     if value == nil then value = values[key] end
+---@param lists? table<table, fun()> what looks at the lists that a person's file has read
     if types[key] then
       was_read[key] = true
     elseif value == nil then
@@ -154,18 +198,15 @@ function strict.config(values, schema, title)
   end
   local function set(_, key, value)
     if sys.is_outside(2) then
-      local kind, path = types[key], (title .. "." .. tostring(key)):match("^the config%.(.*)$")
+      local kind, path = types[key], path_of(key)
       if not kind then check.fail("%s has no '%s'%s", title, tostring(key), hint(title, tostring(key), list)) end
       if kind.kind == "map" then check.fail("config: %s has keys of its own, which are set one by one", path) end
-      if was_read[key] then
-        check.fail("config: %s has been read before this line, and what was made from it has the old value; set it in "
-          .. "the YAML file or on the command line: %s=%s", path, path, kind:text(value))
-      end
+      if was_read[key] then fail_late(sys.where(), path, kind:text(value)) end
     end
     values[key], inner[key] = value, nil
   end
   return setmetatable({}, {
-    __index = get, __newindex = set, __names = function() return list end,
+    __index = get, __newindex = set, __names = function() return list end, __lists = lists,
     __pairs = function(view)
       return function(_, last)
         local key = next(values, last)
@@ -181,6 +222,7 @@ function strict.close_config(values)
   for _, name in ipairs(names.of(values)) do
     if type(values[name]) == "table" then strict.close_config(values[name]) end
   end
+      for _, name in ipairs(list) do was_read[name] = true end -- also those without a value
 end
 
 ---What to do instead of setting an option of what was made from it.

@@ -230,7 +230,7 @@ function Type:text(value)
   if math.type(value) == "integer" then return ("%d"):format(value) end
   if type(value) == "number" then return number_text(value) end
   if type(value) == "boolean" then return tostring(value) end
-  return string_text(value)
+  return string_text(tostring(value))
 end
 
 ---"a number" and so on, for messages.

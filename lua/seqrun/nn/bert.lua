@@ -17,6 +17,7 @@ local Model = require("seqrun.nn.model")
 
 local HEADS = require("seqrun.nn.heads.pretraining")
 local sorted = require("seqrun.base.sorted")
+local strict = require("seqrun.base.strict")
 
 ---@class seqrun.Head: seqrun.Part
 ---@field pooler? boolean it reads hidden:pooled(target)
@@ -101,8 +102,9 @@ function Bert.new(config)
     parts[i + 1] = heads[i]
   end
   local self = setmetatable(Model.new(parts, { precision = encoder.precision, rename = family.rename_tensor }), Bert)
-  self.encoder, self.heads, self.config, self.design = encoder, heads, encoder.config, encoder.design
-  return self
+  self.encoder, self.config, self.design = encoder, encoder.config, encoder.design
+  self.heads = strict.fixed(heads, "the model: heads", "give all to sr.nn.bert { heads = }", true)
+  return strict.keep(self, { "encoder", "heads", "config", "design", "params", "parts" })
 end
 
 -- ---- what it computes ------------------------------------------------------------------------

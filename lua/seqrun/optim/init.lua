@@ -67,9 +67,9 @@ local optim = {}
 local Optimizer = {}
 Optimizer.__index = Optimizer
 for name, method in pairs(average.methods) do Optimizer[name] = method end
-strict.seal(Optimizer, "the optimizer",
-  { "kind", "params", "options", "segments", "serial", "rate", "factor", "last", "world", "sharded",
-    "swapped", "observer", "split" })
+local FIELDS = { "kind", "params", "options", "segments", "serial", "rate", "factor", "last", "world", "sharded",
+  "swapped", "observer", "split" }
+strict.seal(Optimizer, "the optimizer", FIELDS)
 
 local OPTIONS = {
   betas = true, eps = true, decay = true, power = true, clip_eps = true, max_skipped = true, groups = true,
@@ -155,11 +155,11 @@ local function new(kind, params, options)
     power = whole.power, clip_eps = whole.clip_eps, max_skipped = whole.max_skipped, first = first, last = last,
     momentum = whole.momentum, nesterov = whole.nesterov, average = whole.average,
   }, matrices)
-  return setmetatable({
+  return strict.keep(setmetatable({
     kind = kind, params = params, options = strict.fixed(whole, "the optimizer: options", nil, true), segments = list,
     core = made, pending = {}, serial = 0,
     world = world, sharded = first and train.sharded(made, world.core), split = split,
-  }, Optimizer)
+  }, Optimizer), FIELDS)
 end
 
 ---AdamW (Loshchilov and Hutter 2017).

@@ -49,9 +49,10 @@ for name, fn in pairs(require("seqrun.tasks.shared.parts")) do run[name] = fn en
 ---@field phase string "resumed", "update" (one is under way), "finished", or "between" steps
 local Run = {}
 Run.__index = Run
-strict.seal(Run, "the run", {
+local FIELDS = {
   "config", "step", "folder", "total", "last", "model", "corpus", "loader", "optimizer", "rate", "schedules",
-})
+}
+strict.seal(Run, "the run", FIELDS)
 
 -- ---- opening ---------------------------------------------------------------------------------
 
@@ -160,6 +161,8 @@ function Run:start(parts)
   contracts.check(parts)
   starting(self, parts)
   strict.close_config(self.config)
+  strict.check_lists(self.config)
+  strict.keep(self, FIELDS)
 end
 
 -- ---- the loop --------------------------------------------------------------------------------
@@ -418,6 +421,7 @@ local function begin_update(self, update, waited)
     self.meter:gather_work()
     self.extras:ended(update, self.ranks)
   end)
+  strict.check_lists(self.config)
   self.verify:begin(self.step + 1, update)
   self.book:begin(update, self.step + 1)
   self.first:begin(update)

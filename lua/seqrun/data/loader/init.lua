@@ -87,8 +87,8 @@ local CURSOR = {
 local Loader = {}
 Loader.__index = Loader
 Loader.__name = "seqrun.Loader"
-strict.seal(Loader, "the loader",
-  { "options", "data", "orders", "core", "first_plan", "used" })
+local FIELDS = { "options", "data", "orders", "core", "first_plan", "used" }
+strict.seal(Loader, "the loader", FIELDS)
 
 local function check_stage(stage, i)
   if type(stage) ~= "table" then
@@ -173,9 +173,9 @@ function Loader.open(t)
   solver.replace(t, o)
   local object, message, code = core.loader(t.data.core, o)
   if not object then return nil, message, code end
-  local self = setmetatable({
+  local self = strict.keep(setmetatable({
     core = object, options = strict.fixed(t, "the loader: options", nil, true), data = t.data, makers = makers,
-  }, Loader)
+  }, Loader), FIELDS)
   if is_curriculum(t.order) then
     self.orders = Windows.new(self, t.order, math.max(1, t.prefetch or 2))
   elseif t.order or t.by == "order" then
