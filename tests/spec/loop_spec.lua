@@ -125,6 +125,7 @@ describe("a loop over micro-batches", function()
   it("is refused where they are those of another update", function()
     refused({ "update:batches()", "train:next():batches()" }, "run:tally", "not of the update that run:steps has given",
       "step 1", "for batch in update:batches() do")
+    refused({ "losses(batch)", "losses(update:batch(1))" }, "run:tally", "those of micro-batch 1, but the batch is")
   end)
 
   it("is silent where it takes them by number, tallies before backward, or makes two passes for one", function()

@@ -151,7 +151,7 @@ end
 ---@return seqrun.Losses
 function Bert:losses(batch, see)
   check_targets(self, batch)
-  local all, states_of = losses.new(), directions(self.encoder, batch)
+  local all, states_of = losses.new(batch), directions(self.encoder, batch)
   for _, head in ipairs(self.heads) do
     local target = batch.targets[head.name]
     if target then

@@ -105,7 +105,8 @@ function Losses:__tostring()
   return ("losses%s: %s"):format(total, #parts > 0 and table.concat(parts, ", ") or "none")
 end
 
+---@param batch? seqrun.Batch that they are of, which run:tally compares
 ---@return seqrun.Losses
-local function new() return setmetatable({}, Losses) end
+local function new(batch) return setmetatable({ [0] = batch }, Losses) end
 
 return { new = new }

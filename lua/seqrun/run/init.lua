@@ -497,7 +497,7 @@ function Run:losses(batch) return self.extras:losses(batch) end
 ---@param losses seqrun.Losses what model:losses returned
 function Run:tally(batch, losses)
   contracts.check_losses(losses)
-  if self.book then self.book:tally(batch) end
+  if self.book then self.book:tally(batch, losses) end
   self.extras:check_loop()
   local again = self.verify:is_again()
   self.verify:tally(batch, losses)

@@ -107,12 +107,17 @@ end
 
 ---The losses of a micro-batch are passed to run:tally.
 ---@param batch seqrun.Batch
-function Book:tally(batch)
-  local update, core = self.update, type(batch) == "table" and rawget(batch, "core")
+---@param losses seqrun.Losses
+function Book:tally(batch, losses)
+  local update, core, of = self.update, type(batch) == "table" and rawget(batch, "core"), losses[0] or batch
   if not update or not core or not update.core then return end
   if core ~= update.core then
     check.fail("run:tally: this micro-batch is not of the update that run:steps has given for step %d; train on the "
       .. "batches of that one, `for batch in update:batches() do`, and draw nothing from the run's loader", self.step)
+  end
+  if of.core == core and of.number ~= batch.number then
+    check.fail("run:tally: the losses are those of micro-batch %d, but the batch is number %d; call model:losses(batch)"
+      .. " with the one that the loop over update:batches() gives", of.number, batch.number)
   end
   if not self.given[batch.number] then give(self, batch.number) end -- update:batch(i)
   self:note()
