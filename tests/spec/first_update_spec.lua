@@ -107,6 +107,23 @@ describe("the losses of the first update", function()
     assert.same({}, warnings { TOTAL, "reduced = true, total = items:mean()" })
   end)
 
+  it("depend on the weights also without items, unless they say otherwise", function()
+    local function total(text, ...) return { TOTAL .. ", " .. ITEMS, "total = " .. text }, ... end
+    for _, text in ipairs { "items:mean()", "items:sum()" } do
+      warns("the loss 'share' %(.*own.lua:%d+%) has a total that does not depend on target.weights", total(text))
+      assert.same({}, warnings(total(text .. ", reduced = true")))
+      assert.same({}, warnings(total(text, "batch.micro_packs=1000")))
+    end
+    assert.same({}, warnings(total "(items * target.weights):sum()"))
+    local drawn = {}
+    for i, text in ipairs { "items:mean()", "items:mean(), " .. ITEMS } do
+      local edits = total(text .. " * math.random()")
+      edits[3], edits[4] = "  run:log", "  print('drawn', math.random())\n  run:log"
+      drawn[i] = works(run(edits)):match("drawn.*drawn[^\n]*")
+    end
+    assert.equal(drawn[1], drawn[2])
+  end)
+
   it("count their items", function()
     exits(1, "own.lua:%d+: run:tally: 'share' has %d+ values other than 0 in `items`, but a count of 1, the number",
       run { ITEMS, ITEMS .. ", count = 1" })
@@ -121,7 +138,7 @@ describe("the losses of the first update", function()
     local column = { GUESS, "weight, bias)\n", LABELS, "target.labels", TOTAL, "total = items:mean()", ITEMS,
       "count = 1" }
     exits(1, "own.lua:%d+: sub: %(N, 1%) with %(N%) spreads to every pair, here %(%d+, %d+%)", run(column))
-    column[4] = "target.labels:reshape(1, -1)"
+    column[4], column[8] = "target.labels:reshape(1, -1)", "count = 1, reduced = true"
     assert.same({}, warnings(column))
   end)
 
@@ -133,6 +150,9 @@ describe("the losses of the first update", function()
     warns("the loss 'penalty' is .* in each of the %d+ micro%-batches of an update", penalty "total = size")
     assert.same({}, warnings(penalty "total = size / update.count, reduced = true"))
     assert.same({}, warnings(penalty "total = size", "batch.micro_packs=1000"))
+    local sum = { BACKWARD, ';(losses.total + bert.params:get("share.weight"):square():sum()):backward()' }
+    warns("own.lua:%d+: backward%(%) begins at losses.total and .* more in each of the %d micro%-batches", sum)
+    assert.same({}, warnings(sum, "batch.micro_packs=1000"))
   end)
 
   it("are numbers, or the head, its target and the line are named", function()
@@ -159,6 +179,12 @@ describe("the losses of the first update", function()
     exits(1, "own.lua:%d+: binary_cross_entropy: labels are from [%d.]+ to %d.*; expected 0 and 1", run {
       "(guess - target.labels:reshape(-1)):square()",
       "sr.ops.binary_cross_entropy(guess, target.labels:reshape(-1) * 8)" })
+    local function binary(logits)
+      return { "(guess - target.labels:reshape(-1)):square()", ("sr.ops.binary_cross_entropy(%s:reshape(-1), "
+        .. "target.labels:reshape(-1))"):format(logits) }
+    end
+    exits(1, "own.lua:%d+: binary_cross_entropy: the logits are the result of sigmoid", run(binary "guess:sigmoid()"))
+    assert.same({}, warnings(binary "guess"))
   end)
 end)
 

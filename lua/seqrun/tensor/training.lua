@@ -43,13 +43,18 @@ function training.live_stores()
   return list
 end
 
-local backward = core.methods.backward
+local backward, sigmoid = core.methods.backward, core.methods.sigmoid
 
 ---The first update of a run is under way, so that ops may look at values: calls `begin` with the tensor that a backward
 ---pass begins at.  nil: no longer.
 ---@param begin? fun(root: any)
 function training.look(begin)
-  training.first = begin ~= nil
+  training.first, training.sigmoids = begin ~= nil, setmetatable({}, WEAK)
+  core.methods.sigmoid = begin and function(x)
+    local y = sigmoid(x)
+    training.sigmoids[y] = true
+    return y
+  end or sigmoid
   core.methods.backward = begin and function(root, ...)
     begin(root)
     backward(root, ...)

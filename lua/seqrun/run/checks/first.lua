@@ -4,6 +4,7 @@
 local check = require("seqrun.base.check")
 local counted = require("seqrun.base.format").counted
 local ops = require("seqrun.core.ops")
+local randomness = require("seqrun.tensor.randomness")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 local training = require("seqrun.tensor.training")
@@ -26,7 +27,7 @@ First.__index = First
 ---@param t table the fields above, up to `warn`
 ---@return seqrun.FirstUpdate
 local function new(t)
-  t.seen, t.names, t.roots, t.total, t.batches, t.targets = {}, {}, {}, 0, 0, {}
+  t.seen, t.names, t.roots, t.totals, t.targets = {}, {}, {}, {}, {}
   return setmetatable(t, First)
 end
 
@@ -116,6 +117,27 @@ local function warn_weights(self, loss, target, value)
   return true
 end
 
+---Warns of a person's losses without items that twice the weights of their targets leave as they are.
+local function check_weights(self, batch, losses)
+  local targets, weights, random = batch.targets or {}, {}, randomness.state()
+  for name, target in pairs(targets) do
+    local loss = losses[name]
+    if loss and not loss.items and not loss.reduced and target.weights and title(self, name):find("%(") then
+      weights[name], target.weights = target.weights, target.weights * 2
+    end
+  end
+  local twice = next(weights) and self.source:losses(batch)
+  randomness.restore(random)
+  for name, own in pairs(weights) do
+    targets[name].weights = own
+    if losses[name].total:item() == twice[name].total:item() then
+      self.warn("%s has a total that does not depend on target.weights, which divide by the items of the whole update "
+        .. "of %d micro-batches; return total = (items * target.weights):sum(), and items, or reduced = true if it is "
+        .. "divided by update.count", title(self, name), self.update.count)
+    end
+  end
+end
+
 ---Takes one loss of a micro-batch.
 local function take(self, loss, target)
   local seen = self.seen[loss.name]
@@ -137,12 +159,13 @@ function First:tally(batch, losses)
   if not self.update then return end
   local scope <close> = tensor.scope()
   local quiet <close> = tensor.no_grad()
-  self.batches, self.total = self.batches + 1, self.total + losses.total:detach():item()
+  self.totals[#self.totals + 1] = losses.total:detach():item()
   for name in pairs(batch.targets or {}) do self.targets[name] = true end
   for _, loss in ipairs(losses) do
     check_count(loss)
     take(self, loss, batch.targets and batch.targets[loss.name])
   end
+  if #self.totals == 1 and self.update.count > 1 then check_weights(self, batch, losses) end
 end
 
 -- ---- the end of the update -------------------------------------------------------------------
@@ -151,9 +174,9 @@ end
 local function check_losses(self)
   for _, name in ipairs(self.names) do
     local seen = self.seen[name]
-    if seen.own and self.batches > 1 and seen.least == seen.most and seen.most ~= 0 then
+    if seen.own and #self.totals > 1 and seen.least == seen.most and seen.most ~= 0 then
       self.warn("%s is %.4g in each of the %d micro-batches of an update, whose losses are added up; divide it by "
-        .. "update.count, and say reduced = true", title(self, name), seen.most, self.batches)
+        .. "update.count, and say reduced = true", title(self, name), seen.most, #self.totals)
     end
     for metric, count in pairs(seen.sums) do
       if count == 0 and seen.count > 0 then
@@ -166,18 +189,24 @@ end
 
 ---What backward passes began at.
 local function check_roots(self)
-  local sum, n = 0, self.update.count
-  for _, root in ipairs(self.roots) do
-    sum = sum + root.value
-    if not is_finite(root.value) and is_finite(self.total) then
+  local sum, total, n, least, most = 0, 0, self.update.count, math.huge, -math.huge
+  for _, value in ipairs(self.totals) do total = total + value end
+  for i, root in ipairs(self.roots) do
+    local added = root.value - (self.totals[i] or 0)
+    sum, least, most = sum + root.value, math.min(least, added), math.max(most, added)
+    if not is_finite(root.value) and is_finite(total) then
       return self.warn("%sbackward() begins at NaN or infinity, though losses.total is finite, so the update is "
         .. "skipped: see what this loop adds to it", root.where)
     end
   end
-  local divided = #self.roots >= n and math.abs(sum * n - self.total) < 1e-3 * math.abs(self.total)
-  if n > 1 and self.batches == n and divided then
+  if n == 1 or #self.totals ~= n or #self.roots < n then return end
+  if math.abs(sum * n - total) < 1e-3 * math.abs(total) then
     self.warn("%sbackward() begins at losses.total / %d, but the totals of the micro-batches are parts of the mean "
       .. "over the update already; call losses.total:backward()", self.roots[1].where, n)
+  elseif #self.roots == n and most - least <= 1e-5 * math.abs(total) and math.abs(least) > 1e-4 * math.abs(total) then
+    self.warn("%sbackward() begins at losses.total and %.4g more in each of the %d micro-batches, which are added up, "
+      .. "and no metric has it; pass it to losses:add(name, { total = x / update.count, count = 1, reduced = true })",
+      self.roots[1].where, least, n)
   end
 end
 
