@@ -106,4 +106,27 @@ describe("a task in a file of the user's", function()
     assert.equal("ordinal", config.seqrun_heads[1].kind)
     works(program.run({ "predict", folder .. "/exported", "--task", task }, { input = "some words\n" }))
   end)
+
+  it("whose metric is NaN is warned of", function()
+    local words = files.finetune(folder, "classify", data, folder .. "/base", "epochs=2", "batch.sequences=240",
+      "eval.epochs=1", "save.minutes=0", "--quiet", "--out", folder .. "/nan")
+    words[2] = "task=" .. program.write(folder, "nan.lua", (TASK:gsub("sum / #found", "0 / 0")))
+    local _, err = works(program.run(words))
+    assert.matches("warning: step 2: the held%-out off_by is NaN; let score%(%) leave out what is not defined", err)
+    assert.equal(1, select(2, err:gsub("is NaN", "")))
+  end)
+
+  it("has no names that are similar to those of fields", function()
+    local sr = require("seqrun")
+    local function fails(words, more)
+      local spec = { name = "misspelled", like = "regress", doc = "a number" }
+      for key, value in pairs(more) do spec[key] = value end
+      assert.error_matches(function() sr.run.schema(sr.tasks.register(spec)) end, words)
+    end
+    fails("tasks.register: a task has no 'heads'; did you mean 'head'%?", { heads = {} })
+    fails("tasks.register: head has no 'lose'; did you mean 'loss'%?", { head = { lose = print } })
+    fails("tasks.register: scores has no 'taek'; did you mean 'take'%?", { scores = { taek = print } })
+    fails("config: no key 'peek' in the schema to give another default", { settings = { rate = { peek = 1 } } })
+    sr.tasks.register { name = "spelled", like = "regress", doc = "a number", targets = print, head = { help = print } }
+  end)
 end)

@@ -34,6 +34,19 @@ local function is_similar(key, known)
   return name ~= nil and (#key > 4 or guess.distance(key, name) == 1)
 end
 
+---Fails if a table that a person gives has a name that is similar to a known one.
+---@param what string
+---@param given table
+---@param known string[]
+function strict.check_names(what, given, known)
+  for key in pairs(given) do
+    local name = guess.nearest(tostring(key), known)
+    if name and name ~= key and is_similar(key, known) then
+      check.fail("%s has no '%s'; did you mean '%s'?", what, key, name)
+    end
+  end
+end
+
 ---Raises at the line of a person's file that reads an unknown field of a sealed table.
 ---@param title string
 ---@param key any
@@ -117,19 +130,6 @@ function strict.seal(holder, title, fields, open)
   return setmetatable(holder, meta)
 end
 
----Seals a module and the modules in it.
----@param module table
----@param title string
-function strict.module(module, title)
-  for name, inner in pairs(module) do
-    local holds = type(inner) == "table" and not getmetatable(inner) and type(select(2, next(inner))) == "function"
-    if holds and type(name) == "string" then strict.module(inner, title .. "." .. name) end
-  end
-  strict.seal(module, title)
-end
-
----Values of a config that a person's file reads: unknown keys are errors, and so is setting a key that was read before,
----since what was made from it has the value that it had.
 ---Fields of an object of a sealed class that only the library sets, also where they have a value.
 ---@generic T
 ---@param object T
@@ -151,19 +151,17 @@ function strict.keep(object, fields)
   return setmetatable(object, meta)
 end
 
----@param values table
----@param schema table a map of seqrun.config
+---Seals a module and the modules in it.
+---@param module table
 ---@param title string
----@return table # has the values
-function strict.config(values, schema, title, lists)
-  if schema.kind ~= "map" or schema.others then return values end
-  local list, types, inner, was_read, made = {}, {}, {}, {}, {}
-  lists = lists or {}
-  local function path_of(key) return (title .. "." .. tostring(key)):match("^the config%.(.*)$") end
-  if schema.variants then schema = schema.variants.maps[values[schema.variants.by]] or schema end
-  for i, field in ipairs(schema.fields) do
-    local name, value = field.name, values[field.name]
-    list[i], types[name] = name, field.type
+function strict.module(module, title)
+  for name, inner in pairs(module) do
+    local holds = type(inner) == "table" and not getmetatable(inner) and type(select(2, next(inner))) == "function"
+    if holds and type(name) == "string" then strict.module(inner, title .. "." .. name) end
+  end
+  strict.seal(module, title)
+end
+
 ---Raises at a place where a key of a config, or an element of its list, is set too late.
 local function fail_late(where, path, value)
   error(("%sconfig: %s has been read before this line, and what was made from it has the old value; set it in the YAML "
@@ -176,6 +174,22 @@ function strict.check_lists(config)
   for _, look in pairs(getmetatable(config).__lists) do look() end
 end
 
+---Values of a config that a person's file reads: unknown keys are errors, and so is setting a key that was read before,
+---since what was made from it has the value that it had.
+---@param values table
+---@param schema table a map of seqrun.config
+---@param title string
+---@param lists? table<table, fun()> what looks at the lists that a person's file has read
+---@return table # has the values
+function strict.config(values, schema, title, lists)
+  if schema.kind ~= "map" or schema.others then return values end
+  local list, types, inner, was_read, made = {}, {}, {}, {}, {}
+  lists = lists or {}
+  local function path_of(key) return (title .. "." .. tostring(key)):match("^the config%.(.*)$") end
+  if schema.variants then schema = schema.variants.maps[values[schema.variants.by]] or schema end
+  for i, field in ipairs(schema.fields) do
+    local name, value = field.name, values[field.name]
+    list[i], types[name] = name, field.type
     if type(value) == "table" then inner[name] = strict.config(value, field.type, title .. "." .. name, lists) end
   end
   local function look(key, value, where) -- where: a read of a person's file, perhaps in order to set an element
@@ -188,9 +202,9 @@ end
   local function get(_, key)
     local value = inner[key]
     if value == nil then value = values[key] end
----@param lists? table<table, fun()> what looks at the lists that a person's file has read
     if types[key] then
       was_read[key] = true
+      if types[key].kind == "list" and value then look(key, value, sys.is_outside(2) and sys.where()) end
     elseif value == nil then
       check_read(title, key, function() return list end)
     end
@@ -208,6 +222,7 @@ end
   return setmetatable({}, {
     __index = get, __newindex = set, __names = function() return list end, __lists = lists,
     __pairs = function(view)
+      for _, name in ipairs(list) do was_read[name] = true end -- also those without a value
       return function(_, last)
         local key = next(values, last)
         return key, view[key]
@@ -222,7 +237,6 @@ function strict.close_config(values)
   for _, name in ipairs(names.of(values)) do
     if type(values[name]) == "table" then strict.close_config(values[name]) end
   end
-      for _, name in ipairs(list) do was_read[name] = true end -- also those without a value
 end
 
 ---What to do instead of setting an option of what was made from it.

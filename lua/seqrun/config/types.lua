@@ -339,6 +339,9 @@ end
 ---@return table
 function types.defaults(schema, values)
   local fields = {}
+  for name in pairs(schema.others and {} or values) do
+    if not schema.by_name[name] then check.fail("config: no key '%s' in the schema to give another default", name) end
+  end
   for i, field in ipairs(schema.fields) do
     local value, type_of = values[field.name], field.type
     if value ~= nil and type_of.kind == "map" then

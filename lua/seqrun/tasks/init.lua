@@ -24,9 +24,10 @@ table.sort(ships)
 
 ---Adds a task, so that training, evaluation, prediction and checkpoints know it; see tasks/shared/kind.lua.
 ---@param spec table
+---@param shipped? boolean
 ---@return seqrun.FinetuningTask
-function tasks.register(spec)
-  local task = require("seqrun.tasks.shared.kind")(spec)
+function tasks.register(spec, shipped)
+  local task = require("seqrun.tasks.shared.kind")(spec, shipped)
   known[task.name] = task
   return task
 end
@@ -41,7 +42,7 @@ local function find(name)
       if spec.head or spec.like then
         spec.name = name
         if spec.like then find(spec.like) end
-        tasks.register(spec)
+        tasks.register(spec, true)
       end
       return known[name]
     end

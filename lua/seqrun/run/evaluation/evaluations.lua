@@ -136,12 +136,19 @@ end
 -- ---- one -------------------------------------------------------------------------------------
 
 ---Ends the run if a loss on held-out data is not finite.
-local function check_finite(line, order, step)
+local function check_finite(self, line, order, step)
   for _, shown in ipairs(order) do
     local loss = line[shown.name .. "_loss"]
     if loss and not (math.abs(loss) < math.huge) then
       failure.raise("numeric", "the held-out %s loss at step %d is %s: the weights contain NaN or infinity; this step "
         .. "is not saved; resume from the previous checkpoint with a smaller rate.peak", shown.name, step, loss)
+    end
+    for _, name in ipairs(shown.scores or {}) do
+      local metric = (shown.prefix or "") .. name
+      if line[metric] ~= line[metric] and not self.lost then
+        self.screen:warn("step %d: the held-out %s is NaN; let score() leave out what is not defined", step, metric)
+        self.lost = true
+      end
     end
   end
 end
@@ -166,7 +173,7 @@ function Evaluations:run(at)
     progress = work(self),
   })
   if not line then return nil end
-  check_finite(line, order, at.step)
+  check_finite(self, line, order, at.step)
   local undefined = scoring and scoring:undefined()
   local found = { step = at.step, line = line, order = order, undefined = undefined }
   self.scoring, self.aside = scoring, at.aside and found or nil

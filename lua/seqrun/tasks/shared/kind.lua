@@ -20,6 +20,8 @@
 
 local check = require("seqrun.base.check")
 local kinds = require("seqrun.base.kinds")
+local names = require("seqrun.base.names")
+local strict = require("seqrun.base.strict")
 
 local PARTS = { "head", "reader", "scores", "prediction" }
 
@@ -81,6 +83,20 @@ local function fields_of_training(spec, like)
   }
 end
 
+---Fields of a task, beside the methods that it may replace.
+local FIELDS = "name doc example like column classes target whole refuses settings keys rules head reader scores "
+  .. "prediction"
+
+---Fails at names that are similar to those of fields: they would replace nothing.
+local function check_names(spec, like)
+  local fields = names.of(require("seqrun.tasks.shared.finetuning"))
+  for name in FIELDS:gmatch("%S+") do fields[#fields + 1] = name end
+  strict.check_names("tasks.register: a task", spec, fields)
+  for _, part in ipairs(PARTS) do
+    strict.check_names("tasks.register: " .. part, spec[part] or {}, names.of(like[part] or like.head_class))
+  end
+end
+
 local function check_spec(spec, like)
   check.value("tasks.register: a task", spec, "table")
   for _, key in ipairs { "name", "doc" } do
@@ -98,14 +114,16 @@ local function check_spec(spec, like)
 end
 
 ---@param spec table
+---@param ships? boolean
 ---@return seqrun.FinetuningTask
-return function(spec)
+return function(spec, ships)
   local like, problem
   if type(spec) == "table" and spec.like then
     like, problem = kinds.find(spec.like)
     if not like then check.fail("tasks.register: %s", problem) end
   end
   check_spec(spec, like)
+  if like and not ships then check_names(spec, like) end
   local task, own = merged(spec, like), false
   task.head, task.head_class, task.keys, task.rules = nil, nil, nil, nil
   for _, part in ipairs(PARTS) do own = own or spec[part] ~= nil end
