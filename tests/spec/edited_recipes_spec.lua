@@ -192,6 +192,11 @@ describe("a recipe", function()
     assert.is_nil(seen[other:match("drawn[^\n]*")])
   end)
 
+  it("that draws them for each micro-batch draws the same where a step is verified", function()
+    local _, code, said, err = run_edited(LOSS, ";(losses.total * (1 + math.random())):backward()", "verify.every=1")
+    program.works(code, said, err)
+  end)
+
   it("is known with the files that it loads, also in its loop, which a resume and repro compare", function()
     local own = program.write(folder, "own_loss.lua", "return function(loss) return loss * 2 end")
     program.write(folder, "beside.lua", "return function(losses, own) return dofile(own)(losses.total) end")

@@ -179,13 +179,14 @@ end
 
 ---Goes back to before the step: the state and `twin` change places.
 local function go_back(self, twin)
-  local now = self.current
+  local now, last = self.current, randomness.state()
+  now.draws = now.draws or last.lua ~= now.random.lua or last.draws ~= now.random.draws -- by the recipe, in this order
   twin:swap()
   randomness.restore(now.random)
   self.optimizer.serial = self.optimizer.serial - 1
   for key in pairs(now.update.counters or {}) do now.update.counters[key] = now.counters[key] end
   now.number = now.number + 1
-  now.update.again, now.update.backwards = true, now.number == 2 and not self.ranks:several()
+  now.update.again, now.update.backwards = true, now.number == 2 and not self.ranks:several() and not now.draws
   divide_otherwise(self)
   begin_computation(self)
   return now.update
