@@ -150,6 +150,13 @@ describe("the losses of the first update", function()
     warns("the loss 'penalty' is .* in each of the %d+ micro%-batches of an update", penalty "total = size")
     assert.same({}, warnings(penalty "total = size / update.count, reduced = true"))
     assert.same({}, warnings(penalty "total = size", "batch.micro_packs=1000"))
+    local function wrapped(more)
+      return { "local settings", "local losses_of = bert.losses function bert:losses(batch, see)\nlocal losses = "
+        .. "losses_of(self, batch, see) " .. more .. " return losses end local settings" }
+    end
+    warns("the loss 'quiet' .* has a total that does not depend on target.weights",
+      wrapped "losses:add('quiet', { total = self:encode(batch):square():mean(), count = batch.sequences })")
+    assert.same({}, warnings(wrapped "", "model.experts=2"))
     local sum = { BACKWARD, ';(losses.total + bert.params:get("share.weight"):square():sum()):backward()' }
     warns("own.lua:%d+: backward%(%) begins at losses.total and .* more in each of the %d micro%-batches", sum)
     assert.same({}, warnings(sum, "batch.micro_packs=1000"))

@@ -138,7 +138,11 @@ recipes.edits = {
   edit("a mean over micro-batches", ALL, "losses.total:backward()", "(losses.total / update.count):backward()"),
   edit("a penalty in each micro-batch", ALL, "losses.total:backward()",
     "(losses.total + bert.params:get(bert.params:names()[1]):square():sum() * 1e-2):backward()"),
-  after("a factor after add", ALL, LOSSES, "    losses[1].factor = 0.1"),
+  before("a penalty on activations", [[local losses_of = bert.losses
+function bert:losses(batch, see)
+  local x = self:encode(batch)
+  return losses_of(self, batch, see):add("quiet", { total = x:square():mean() * 0.1, count = batch.sequences })
+end]]), after("a factor after add", ALL, LOSSES, "    losses[1].factor = 0.1"),
   edit("NaN", ALL, "losses.total:backward()", "(losses.total + (losses.total - losses.total):log()):backward()"),
   edit("a rate of nothing", BOTH, "rate(update.counters)", "rate(step // 1000)"),
   edit("a rate of a counter", ALL, "rate(update.counters)", "rate(update.counter)"),

@@ -212,13 +212,15 @@ function experts.add_losses(batch, d, all)
   local sequences = batch.layout:sequences()
   local n, layers = (batch.update_sequences or sequences) * #routed, #routed
   all:add("balance", {
-    total = sums:select(1, 1) / n, count = sequences, factor = d.experts.balance * layers,
+    total = sums:select(1, 1) / n, count = sequences, reduced = true, factor = d.experts.balance * layers,
     sums = {
       experts_busiest = { busiest, layers },
       experts_dropped = d.experts.capacity > 0 and choices and { kept * -1 + choices, choices } or nil,
     },
   })
-  all:add("router_z", { total = sums:select(1, 2) / n, count = sequences, factor = d.experts.z * layers })
+  all:add("router_z", {
+    total = sums:select(1, 2) / n, count = sequences, reduced = true, factor = d.experts.z * layers,
+  })
 end
 
 return experts

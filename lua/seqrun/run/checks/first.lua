@@ -117,23 +117,26 @@ local function warn_weights(self, loss, target, value)
   return true
 end
 
----Warns of a person's losses without items that twice the weights of their targets leave as they are.
+---Warns of a person's losses without items that twice the weights of all targets leave as they are.
 local function check_weights(self, batch, losses)
-  local targets, weights, random = batch.targets or {}, {}, randomness.state()
-  for name, target in pairs(targets) do
-    local loss = losses[name]
-    if loss and not loss.items and not loss.reduced and target.weights and title(self, name):find("%(") then
-      weights[name], target.weights = target.weights, target.weights * 2
-    end
+  local list, weights, random = {}, {}, randomness.state()
+  for _, loss in ipairs(losses) do
+    if not loss.items and not loss.reduced and title(self, loss.name):find("%(") then list[#list + 1] = loss end
   end
-  local twice = next(weights) and self.source:losses(batch)
+  if #list == 0 then return end
+  for _, target in pairs(batch.targets or {}) do
+    weights[target], target.weights = target.weights, target.weights and target.weights * 2
+  end
+  local twice = self.source:losses(batch)
+  for target, own in pairs(weights) do target.weights = own end
   randomness.restore(random)
-  for name, own in pairs(weights) do
-    targets[name].weights = own
-    if losses[name].total:item() == twice[name].total:item() then
+  for _, loss in ipairs(list) do
+    local value, other = loss.total:item(), twice[loss.name] -- nil: one that the loop has added
+    if other and value ~= 0 and value == other.total:item() then
+      self.seen[loss.name].warned = true
       self.warn("%s has a total that does not depend on target.weights, which divide by the items of the whole update "
         .. "of %d micro-batches; return total = (items * target.weights):sum(), and items, or reduced = true if it is "
-        .. "divided by update.count", title(self, name), self.update.count)
+        .. "divided by update.count", title(self, loss.name), self.update.count)
     end
   end
 end
@@ -174,7 +177,7 @@ end
 local function check_losses(self)
   for _, name in ipairs(self.names) do
     local seen = self.seen[name]
-    if seen.own and #self.totals > 1 and seen.least == seen.most and seen.most ~= 0 then
+    if seen.own and not seen.warned and #self.totals > 1 and seen.least == seen.most and seen.most ~= 0 then
       self.warn("%s is %.4g in each of the %d micro-batches of an update, whose losses are added up; divide it by "
         .. "update.count, and say reduced = true", title(self, name), seen.most, #self.totals)
     end
