@@ -36,7 +36,10 @@ describe("an unknown field", function()
   it("of a config is one, but not a key without a value", function()
     local c = sr.config
     local schema = c.map {
-      { "rate", c.map { { "peak", c.number { default = 1 } }, { "power", c.number { optional = true } } } },
+      { "rate", c.map {
+        { "peak", c.number { default = 1 } }, { "power", c.number { optional = true } },
+        { "bend", c.number { optional = true } },
+      } },
       { "seed", c.integer { optional = true } },
     }
     local values = sr.must(c.load { schema = schema }).values
@@ -50,8 +53,8 @@ describe("an unknown field", function()
     for key in pairs(values) do keys[#keys + 1] = key end
     assert.same({ "rate" }, keys)
     for _ in pairs(values.rate) do keys[1] = nil end -- as what takes all keys of a group does
-    assert.matches("config: rate.power has been read before this line, .*: rate.power=2$",
-      message_of(function() values.rate.power = 2 end))
+    assert.matches("config: rate.bend has been read before this line, .*: rate.bend=2$",
+      message_of(function() values.rate.bend = 2 end))
   end)
 
   it("is nil to the library and to C functions", function()

@@ -168,43 +168,42 @@ local function fail_late(where, path, value)
     .. "file or on the command line: %s=%s"):format(where, path, path, value), 0)
 end
 
----Fails at the line that has changed an element of a list of a config, if something was made from it before.
----@param config table made by strict.config
-function strict.check_lists(config)
-  for _, look in pairs(getmetatable(config).__lists) do look() end
-end
-
 ---Values of a config that a person's file reads: unknown keys are errors, and so is setting a key that was read before,
 ---since what was made from it has the value that it had.
 ---@param values table
 ---@param schema table a map of seqrun.config
 ---@param title string
----@param lists? table<table, fun()> what looks at the lists that a person's file has read
+---@param shared? { lists: table<table, fun()>, closed?: boolean } lists: what looks at those that a file has read
 ---@return table # has the values
-function strict.config(values, schema, title, lists)
+function strict.config(values, schema, title, shared)
   if schema.kind ~= "map" or schema.others then return values end
-  local list, types, inner, was_read, made = {}, {}, {}, {}, {}
-  lists = lists or {}
+  local list, types, inner, was_read, made, places = {}, {}, {}, {}, {}, {}
+  shared = shared or { lists = {} }
   local function path_of(key) return (title .. "." .. tostring(key)):match("^the config%.(.*)$") end
   if schema.variants then schema = schema.variants.maps[values[schema.variants.by]] or schema end
   for i, field in ipairs(schema.fields) do
     local name, value = field.name, values[field.name]
     list[i], types[name] = name, field.type
-    if type(value) == "table" then inner[name] = strict.config(value, field.type, title .. "." .. name, lists) end
+    if type(value) == "table" then inner[name] = strict.config(value, field.type, title .. "." .. name, shared) end
   end
-  local function look(key, value, where) -- where: a read of a person's file, perhaps in order to set an element
-    made[key] = made[key] or not where and types[key]:text(value) or nil
-    lists[value] = where and function()
-      local now = types[key]:text(value)
-      if made[key] and made[key] ~= now then fail_late(where, path_of(key), now) end
-    end or lists[value]
+  local function look(key, value)
+    local now = types[key]:text(value)
+    if made[key] and made[key] ~= now then fail_late(places[key] or "", path_of(key), now) end
+    made[key] = made[key] or now
   end
   local function get(_, key)
     local value = inner[key]
     if value == nil then value = values[key] end
     if types[key] then
       was_read[key] = true
-      if types[key].kind == "list" and value then look(key, value, sys.is_outside(2) and sys.where()) end
+      if types[key].kind == "list" and value then
+        if not sys.is_outside(2) then
+          look(key, value)
+        else
+          places[key] = sys.where() -- perhaps in order to set an element
+          shared.lists[value] = function() look(key, value) end
+        end
+      end
     elseif value == nil then
       check_read(title, key, function() return list end)
     end
@@ -215,12 +214,12 @@ function strict.config(values, schema, title, lists)
       local kind, path = types[key], path_of(key)
       if not kind then check.fail("%s has no '%s'%s", title, tostring(key), hint(title, tostring(key), list)) end
       if kind.kind == "map" then check.fail("config: %s has keys of its own, which are set one by one", path) end
-      if was_read[key] then fail_late(sys.where(), path, kind:text(value)) end
+      if was_read[key] or shared.closed then fail_late(sys.where(), path, kind:text(value)) end
     end
     values[key], inner[key] = value, nil
   end
   return setmetatable({}, {
-    __index = get, __newindex = set, __names = function() return list end, __lists = lists,
+    __index = get, __newindex = set, __names = function() return list end, __shared = shared,
     __pairs = function(view)
       for _, name in ipairs(list) do was_read[name] = true end -- also those without a value
       return function(_, last)
@@ -231,12 +230,12 @@ function strict.config(values, schema, title, lists)
   })
 end
 
----All of a config has been read: no key may be set any more.
----@param values table
-function strict.close_config(values)
-  for _, name in ipairs(names.of(values)) do
-    if type(values[name]) == "table" then strict.close_config(values[name]) end
-  end
+---All of a config has been read: no key may be set any more, and no list be changed, which is looked at in each call.
+---@param config table made by strict.config
+function strict.close_config(config)
+  local shared = getmetatable(config).__shared
+  shared.closed = true
+  for _, look in pairs(shared.lists) do look() end
 end
 
 ---What to do instead of setting an option of what was made from it.
