@@ -126,6 +126,9 @@ describe("a loop over micro-batches", function()
     refused({ "update:batches()", "train:next():batches()" }, "run:tally", "not of the update that run:steps has given",
       "step 1", "for batch in update:batches() do")
     refused({ "losses(batch)", "losses(update:batch(1))" }, "run:tally", "those of micro-batch 1, but the batch is")
+    for _, call in ipairs { "next()", "seek(update.from)" } do
+      refused({ "  run:log", "  train:" .. call .. "\n  run:log" }, "for step,", "next() or seek() of the run's loader")
+    end
   end)
 
   it("is silent where it takes them by number, tallies before backward, or makes two passes for one", function()
@@ -142,6 +145,7 @@ describe("a loop over micro-batches", function()
     warns({ "  run:log(step, optimizer)\n", "" }, "has not called run:log(step, optimizer) in 3 steps",
       "run:log(false)")
     warns { "run:log(step, optimizer)", "run:log(false)" }
+    refused({ "run:log(step,", "run:log(step - 1," }, "run:log", "this is step 1, not 0; pass the step")
   end)
 end)
 
@@ -159,6 +163,12 @@ describe("a model", function()
   it("is neither initialised nor frozen after run:start", function()
     refused({ "for step,", "bert:initialise(1)\nfor step," }, "bert:initialise(1)", "initialise before run:start")
     refused({ "for step,", "bert.encoder.frozen = 1\nfor step," }, "for step,", "encoder.frozen is 1, but was nil")
+  end)
+
+  it("is started once, with true or false", function()
+    local again = "run:start { loader = train, model = bert, optimizer = optimizer }"
+    refused({ "for step,", again .. "\nfor step," }, again, "run:start was called already")
+    refused({ "for step,", "bert.training = 0\nfor step," }, "for step,", "model.training is 0, which Lua takes")
   end)
 
   it("whose training is off is warned of; evaluating() puts it back", function()

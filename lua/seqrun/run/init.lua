@@ -158,10 +158,10 @@ function Run:record(line) self.screen:record(line) end
 ---  schedules?: table<string, seqrun.ValueSchedule>|seqrun.Schedules, objective?: table, held?: table|false,
 ---  corpus?: table, total?: integer, epoch?: number, fresh?: string[], notes?: string[], watch?: table }
 function Run:start(parts)
+  if self.model then check.fail("run:start was called already; a run has one model, and several loaders by name") end
   contracts.check(parts)
   starting(self, parts)
   strict.close_config(self.config)
-  strict.check_lists(self.config)
   strict.keep(self, FIELDS)
 end
 
@@ -534,6 +534,9 @@ end
 function Run:log(step, optimizer)
   if self.book then self.book.logged = true end
   if not step then return end
+  if self.phase == "update" and step ~= self.step + 1 then
+    check.fail("run:log: this is step %d, not %s; pass the step that run:steps gives", self.step + 1, check.show(step))
+  end
   if self.verify:is_again() then return end
   if optimizer.serial == 0 then check.fail("%s", NO_STEP) end
   local due = self.records and (step % self.config.log.every == 0 or step == self.total)

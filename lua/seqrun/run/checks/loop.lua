@@ -56,6 +56,7 @@ local function check_model(self, step)
       .. "weight decay would move frozen layers: set encoder.frozen before the optimizer's options", tostring(frozen),
       tostring(self.frozen))
   end
+  if self.model.training == 0 then check.fail("run:steps: model.training is 0, which Lua takes for true; set false") end
   if self.model.training == false then
     warn(self, "training", "step %d: model.training is false, so training has no dropout; set it to true, and evaluate "
       .. "with `local quiet <close> = model:evaluating()`; keys such as model.hidden_dropout_prob=0 say that no "

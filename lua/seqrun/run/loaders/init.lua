@@ -91,7 +91,7 @@ function Loaders:next(name, step, seconds)
   local own = update.schedule_step or step
   update.counters = count(self, name, update, step, seconds)
   update.schedule_step = update.counters.schedule_step
-  self.drawn = { name = name, schedule_step = own, counters = update.counters }
+  self.drawn = { name = name, schedule_step = own, counters = update.counters, upto = update.upto }
   return update
 end
 
@@ -108,7 +108,12 @@ end
 ---The update that was drawn has been trained on: the cursor moves past it.
 function Loaders:advance()
   local at = self.by_name[self.drawn.name]
+  local upto = self.drawn.upto
   at.cursor, at.schedule_step = at.loader:cursor(), self.drawn.schedule_step
+  if upto and (upto.update ~= at.cursor.update or upto.sequences ~= at.cursor.sequences) then
+    check.fail("run:steps: the recipe has called next() or seek() of the run's loader, so the next update is another; "
+      .. "open a loader of your own for other uses")
+  end
   for _, key in ipairs(TOTALS) do self.totals[key] = self.drawn.counters[key] end
   self.drawn = nil
 end
