@@ -169,6 +169,8 @@ describe("the losses of the first update", function()
       made .. "\nif not own[1] then own[1], made[1].labels[2] = 1, 0 / 0 end" })
     warns("own.lua:%d+: backward%(%) begins at NaN or infinity, though losses.total is finite",
       { BACKWARD, ";(losses.total + (losses.total - losses.total):log()):backward()" })
+    warns("own.lua:%d+: backward%(%) begins at this total once more, so gradients count twice",
+      { BACKWARD, "losses.total:backward { retain = true } losses.total:backward()" })
     warns("own.lua:%d+: backward%(%) begins at losses.total / %d, but the totals",
       { BACKWARD, ";(losses.total / update.count):backward()" })
   end)

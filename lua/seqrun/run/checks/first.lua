@@ -62,7 +62,7 @@ end
 ---@param update seqrun.Update
 function First:begin(update)
   if self.done or self.update then return end
-  self.update, self.versions = update, {}
+  self.update, self.versions, self.began = update, {}, setmetatable({}, { __mode = "k" })
   for _, leaf in ipairs(leaves()) do self.versions[leaf] = leaf:grad() and -1 or leaf:version() end
   for _, store in ipairs(training.live_stores()) do
     store.core:reached()
@@ -71,6 +71,11 @@ function First:begin(update)
   ops.refuse_pairs(true)
   training.look(function(root)
     if tensor.is_tensor(root) and root:is_live() and root:numel() == 1 then
+      if self.began[root] and not self.twice then
+        self.warn("%sbackward() begins at this total once more, so gradients count twice; call it once", sys.where())
+        self.twice = true
+      end
+      self.began[root] = true
       self.roots[#self.roots + 1] = { value = root:detach():item(), where = sys.where() }
     end
   end)
@@ -202,7 +207,7 @@ local function check_roots(self)
         .. "skipped: see what this loop adds to it", root.where)
     end
   end
-  if n == 1 or #self.totals ~= n or #self.roots < n then return end
+  if n < 2 or #self.totals ~= n or #self.roots < n then return end -- a rank may have none
   if math.abs(sum * n - total) < 1e-3 * math.abs(total) then
     self.warn("%sbackward() begins at losses.total / %d, but the totals of the micro-batches are parts of the mean "
       .. "over the update already; call losses.total:backward()", self.roots[1].where, n)
