@@ -478,7 +478,7 @@ describe("targets", function()
     end
     assert.error_matches(function() open { targets = { "mlm" }, mask = false } end, "but mask is false")
     for _, case in ipairs {
-      { function() return {} end, "make must return a table for each of the" },
+      { function() return {} end, "columns_spec.lua:%d+%) must return a table for each of the" },
       { function(u)
         local made = {}
         for i = 1, u.count do made[i] = { rows = { 0 }, labels = {} } end

@@ -59,7 +59,7 @@ describe("an evaluation", function()
     head.score = function() return 0.5 end
     assert.error_matches(function() metrics(bert, { data = corpus, targets = { "label" } }) end,
       "the head 'label': score.* %(tests/spec/scoring_spec.lua:%d+%) must return { metric = number }, but returned 0.5")
-    for metric, value in pairs { accuracy = 1, label_loss = 0, yes = false } do
+    for metric, value in pairs { accuracy = 1, label_loss = 0, step = 1, yes = false } do
       head.score = function() return { [metric] = value or nil } end
       local ok, problem = pcall(metrics, bert, { data = corpus, targets = { "label" } })
       assert.equal(not value, ok)

@@ -105,18 +105,18 @@ function targets.read(options)
   return list, makers
 end
 
-local function set_target(update, number, name, made)
+local function set_target(update, number, name, make)
+  local made, what = make(update), ("target '%s': make(update)%s must return"):format(name, check.place(make))
   if type(made) ~= "table" or #made ~= update.count then
     local got = type(made) == "table" and #made .. " tables" or type(made)
-    error(("target '%s': make must return a table for each of the %d batches, got %s"):format(name, update.count, got),
-      0)
+    check.fail("%s a table for each of the %d batches, got %s", what, update.count, got)
   end
   for i = 1, update.count do
     local batch, part = update:batch(i), made[i]
     local rows = part.rows
     if not rows and batch.facts[number].reads == "sequences" then rows = batch.layout:starts() end
     if not rows or not part.labels then
-      error(("target '%s': make must return rows and labels for batch %d"):format(name, i), 0)
+      check.fail("%s rows and labels for batch %d", what, i)
     end
     update.core:set_target(i, number, rows, part.labels)
   end
@@ -131,7 +131,7 @@ function targets.make(update, makers)
   local facts = update:batch(1).facts
   for number = 1, #facts do
     local make = makers[number]
-    if make then set_target(update, number, facts[number].name, make(update)) end
+    if make then set_target(update, number, facts[number].name, make) end
   end
   update.core:finish()
   return update
