@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/tensor/grad.h"
 #include "core/tensor/ops.h"
 #include "lua/bind/ltensor.h"
 
@@ -28,6 +29,17 @@ static bool pairs_refused;
 static int refuse_pairs(lua_State *L) {
     pairs_refused = lua_toboolean(L, 1);
     return 0;
+}
+
+/* is_sigmoid(t: Tensor) -> boolean
+ * Whether it was recorded as the sigmoid of another, perhaps in another shape or type. */
+static int is_sigmoid(lua_State *L) {
+    const sr_node *n = lsr_checktensor(L, 1)->node;
+    while (n != NULL && (strcmp(n->rule->name, "reshape") == 0 || strcmp(n->rule->name, "to") == 0))
+        n = n->edge[0].node;
+    lua_pushboolean(L, n != NULL && n->op == SR_SIGMOID &&
+                           strcmp(n->rule->name, "an elementwise op") == 0);
+    return 1;
 }
 
 /* Whether a is (N, 1) and b (N). */
@@ -420,6 +432,7 @@ static const luaL_Reg functions[] = {
     {"take_rows", op_take_rows},
     {"return_rows", op_return_rows},
     {"refuse_pairs", refuse_pairs},
+    {"is_sigmoid", is_sigmoid},
     {NULL, NULL},
 };
 

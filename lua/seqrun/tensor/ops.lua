@@ -291,19 +291,6 @@ local function check_binary(labels)
     .. "two values to 0 and 1, and use cross_entropy for class numbers", least, most)
 end
 
----Fails if logits have gone through a sigmoid, perhaps in another shape.
-local function check_no_sigmoid(x)
-  local scope <close> = tensor.scope()
-  local quiet <close> = tensor.no_grad()
-  for y in pairs(training.sigmoids) do
-    local good, live = pcall(y.is_live, y) -- a finalizer may keep a released one
-    local like = good and live and y:numel() == x:numel() and x:numel() > 0
-    if like and (y - x:reshape(y:shape())):abs():max():item() == 0 then
-      check.fail("binary_cross_entropy: the logits are the result of sigmoid(), so they are probabilities; drop it")
-    end
-  end
-end
-
 ---Cross entropy of each logit's sigmoid, without overflow: max(x, 0) - x label + log(1 + exp(-|x|)).
 ---@param logits seqrun.Tensor
 ---@param labels seqrun.Tensor of the same shape and dtype, in [0, 1]
@@ -315,7 +302,9 @@ function ops.binary_cross_entropy(logits, labels)
     check.fail("binary_cross_entropy: logits (%s) and labels (%s) must have one shape", shape, other)
   end
   if training.first or not training.current() then check_binary(labels) end
-  if training.first then check_no_sigmoid(logits) end
+  if core.is_sigmoid(logits) then
+    check.fail("binary_cross_entropy: the logits are the result of sigmoid(), so they are probabilities; drop it")
+  end
   binary_cross_entropy = binary_cross_entropy or ops.custom {
     forward = function(context, x, y)
       context:save(x, y)

@@ -43,18 +43,13 @@ function training.live_stores()
   return list
 end
 
-local backward, sigmoid = core.methods.backward, core.methods.sigmoid
+local backward = core.methods.backward
 
 ---The first update of a run is under way, so that ops may look at values: calls `begin` with the tensor that a backward
 ---pass begins at.  nil: no longer.
 ---@param begin? fun(root: any)
 function training.look(begin)
-  training.first, training.sigmoids = begin ~= nil, setmetatable({}, WEAK)
-  core.methods.sigmoid = begin and function(x)
-    local y = sigmoid(x)
-    training.sigmoids[y] = true
-    return y
-  end or sigmoid
+  training.first = begin ~= nil
   core.methods.backward = begin and function(root, ...)
     begin(root)
     backward(root, ...)
