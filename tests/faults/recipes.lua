@@ -67,7 +67,8 @@ local function run(name, text, words)
   for _, entry in ipairs(sys.list(trial.folder)) do
     if entry:find("^out") then sys.remove(trial.folder .. "/" .. entry) end
   end
-  return code, ((out .. err):gsub("warning: alert: loss", "")), path -- of a rate that is too high for a small model
+  for _, usual in ipairs { "warning: alert: loss", "warning: %d+ of %d+ dev examples" } do err = err:gsub(usual, "") end
+  return code, out .. err, path
 end
 
 ---What is wrong with how an edited recipe ended; nil if nothing is.
