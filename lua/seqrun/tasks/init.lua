@@ -24,10 +24,9 @@ table.sort(ships)
 
 ---Adds a task, so that training, evaluation, prediction and checkpoints know it; see tasks/shared/kind.lua.
 ---@param spec table
----@param shipped? boolean
 ---@return seqrun.FinetuningTask
-function tasks.register(spec, shipped)
-  local task = require("seqrun.tasks.shared.kind")(spec, shipped)
+function tasks.register(spec)
+  local task = require("seqrun.tasks.shared.kind")(spec)
   known[task.name] = task
   return task
 end
@@ -42,7 +41,7 @@ local function find(name)
       if spec.head or spec.like then
         spec.name = name
         if spec.like then find(spec.like) end
-        tasks.register(spec, true)
+        known[name] = require("seqrun.tasks.shared.kind")(spec, true)
       end
       return known[name]
     end
