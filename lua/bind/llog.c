@@ -123,11 +123,8 @@ static const luaL_Reg alarm_methods[] = {
 };
 
 static const luaL_Reg append_methods[] = {
-    {"write", append_write},
-    {"sync", append_sync},
-    {"size", append_size},
-    {"close", append_close},
-    {NULL, NULL},
+    {"write", append_write}, {"sync", append_sync}, {"size", append_size},
+    {"close", append_close}, {NULL, NULL},
 };
 
 /* ---- events ---------------------------------------------------------------------------------- */

@@ -264,7 +264,8 @@ static int yaml_parse(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size);
     lua_settop(L, 1);
-    size_t mark = size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; /* of editors on Windows */
+    size_t mark =
+        size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; /* of editors on Windows */
     reading *r = reading_open(L, text + mark, size - mark);
     lua_newtable(L);
     r->problems = lua_gettop(L);

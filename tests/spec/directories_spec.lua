@@ -190,7 +190,8 @@ describe("a directory of sentence-transformers", function()
     local without = encoder({}, "without")
     local function rows(name, header, before, other)
       local text = header .. "\n"
-      for a, b, score in ("the café|the man|1;it|of and|3;a man|the|2;is it|and café|4"):gmatch("([^|;]+)|([^|]+)|(%d)") do
+      local rows = "the café|the man|1;it|of and|3;a man|the|2;is it|and café|4"
+      for a, b, score in rows:gmatch("([^|;]+)|([^|]+)|(%d)") do
         text = text .. before .. a .. "," .. other .. b .. (header:find("score") and "," .. score or "") .. "\n"
       end
       return program.write(place, name, text)
@@ -217,7 +218,8 @@ describe("a directory of sentence-transformers", function()
   end)
 
   it("has special tokens that texts hold: a warning, or with data.specials the tokens", function()
-    local folder = make { files = { ["tokenizer_config.json"] = { additional_special_tokens = json.array { "[ENT]" } } } }
+    local config = { additional_special_tokens = json.array { "[ENT]" } }
+    local folder = make { files = { ["tokenizer_config.json"] = config } }
     local file = program.write(folder, "train.csv", "text,label\n[ENT] the man,a\nit [ENT] is,b\nthe [ENT] man,a\n")
     local WARNING = "warning: a text has the special token '%[ENT%]', which is read as plain text; data.specials=true"
     for specials, warns in pairs { ["true"] = false, ["false"] = true } do

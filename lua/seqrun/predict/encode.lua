@@ -102,8 +102,8 @@ end
 ---Opens a run, a checkpoint, or a directory of Hugging Face or sentence-transformers.
 ---@param path string
 ---@param options? { pool?: "mean"|"cls"|"last", normalise?: boolean, prompt?: string, max_len?: integer,
----  rows?: integer, precision?: "f32"|"bf16", average?: boolean, parse_specials?: boolean } prompt: the name of one that
----  the directory has, or a text; rows: tokens of a batch, 2048; average: with the moving average of the weights
+---  rows?: integer, precision?: "f32"|"bf16", average?: boolean, parse_specials?: boolean } prompt: the name of one
+---  that the directory has, or a text; rows: tokens of a batch, 2048; average: with the moving average of the weights
 ---@return seqrun.TextEncoder|nil
 ---@return string? message
 ---@return string? code

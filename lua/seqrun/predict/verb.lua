@@ -30,8 +30,8 @@ end
 
 ---Adds the options of the model.
 ---@param cmd table
----@param options? { batch_tokens?: string, auto?: boolean, long?: string, specials?: false } auto: --precision may be that; long: what
----  happens to longer texts, "are truncated"
+---@param options? { batch_tokens?: string, auto?: boolean, long?: string, specials?: false } auto: --precision may be
+---  that; long: what happens to longer texts, "are truncated"
 function verb.define(cmd, options)
   options = options or {}
   cmd:option("--max-len", ("maximum length in tokens; longer texts %s; default: the model's"):format(

@@ -114,7 +114,8 @@ function params.new(list, options)
     self.list[i] = {
       name = spec.name, shape = { table.unpack(spec.shape) }, group = spec.group or "decay",
       fuse = spec.fuse, tied = spec.tied, longer = spec.longer, blocks = spec.blocks, transposed = spec.transposed,
-      upcycles = spec.upcycles, zeros = spec.init == "zeros" or spec.std == 0, linear = #spec.shape == 2 and not (spec.keep or spec.looked_up or spec.upcycles),
+      upcycles = spec.upcycles, zeros = spec.init == "zeros" or spec.std == 0,
+      linear = #spec.shape == 2 and not (spec.keep or spec.looked_up or spec.upcycles),
     }
     self.index[spec.name] = i
   end
