@@ -190,8 +190,8 @@ describe("a directory of sentence-transformers", function()
     local without = encoder({}, "without")
     local function rows(name, header, before, other)
       local text = header .. "\n"
-      local rows = "the café|the man|1;it|of and|3;a man|the|2;is it|and café|4"
-      for a, b, score in rows:gmatch("([^|;]+)|([^|]+)|(%d)") do
+      local cells = "the café|the man|1;it|of and|3;a man|the|2;is it|and café|4"
+      for a, b, score in cells:gmatch("([^|;]+)|([^|]+)|(%d)") do
         text = text .. before .. a .. "," .. other .. b .. (header:find("score") and "," .. score or "") .. "\n"
       end
       return program.write(place, name, text)

@@ -1,13 +1,9 @@
 -- Training, evaluation and prediction read one file as the same inputs: the same ids, whatever the task, the format and
 -- the settings, with labels and without.
 
-local batches = require("seqrun.predict.batches")
+local inputs = require("tests.support.inputs")
 local json = require("seqrun.core.json")
-local kinds = require("seqrun.base.kinds")
-local predict = require("seqrun.predict")
 local program = require("tests.support.program")
-local run_config = require("seqrun.predict.run_config")
-local source = require("seqrun.predict.source")
 local sr = require("seqrun")
 local task_model = require("tests.support.task_model")
 
@@ -85,52 +81,6 @@ local CASES = {
     "data: {max_len: 40, query: 9, stride: 7}\n" },
 }
 
----The real ids of a batch, a word for each of its sequences.
-local function add_sequences(list, batch)
-  local ids, at = batch.ids:totable(), 0
-  for _, length in ipairs(batch.layout:lengths()) do
-    list[#list + 1] = table.concat(ids, " ", at + 1, at + length)
-    at = at + length
-  end
-end
-
----The inputs of an evaluation.
-local function evaluated(facts, file)
-  local task, cfg = sr.tasks[facts.kind], run_config.load(facts, { "data.folder=" .. folder })
-  cfg.data.train, cfg.data.held, cfg.data.labels = { file }, 0, facts.labels
-  local data, list = task:data(cfg), {}
-  local loader = task:loader(cfg, { dev = data.train, dev_part = "train", pretrained = data.pretrained }, "dev")
-  for update in function() return loader:next() end do
-    local scope <close> = sr.scope()
-    for batch in update:batches() do add_sequences(list, batch) end
-  end
-  loader:close()
-  table.sort(list)
-  return list
-end
-
----The inputs of a prediction.
-local function predicted(facts, path, file)
-  local predictor, make, list = sr.must(predict.open(path)), batches.make, {}
-  local guard <close> = setmetatable({}, { __close = function() batches.make = make end })
-  function batches.make(...)
-    local batch = make(...)
-    add_sequences(list, batch)
-    return batch
-  end
-  local items, opened = source.open {
-    facts = facts, kind = kinds.get(facts.kind), labels = facts.labels, files = { file }, arguments = {},
-  }
-  local count = 0
-  for result in predictor:each(items) do
-    assert.is_nil(result.error)
-    count = count + 1
-  end
-  opened:close()
-  table.sort(list)
-  return list, count
-end
-
 describe("one file is the same input everywhere,", function()
   for i, case in ipairs(CASES) do
     local kind, head, name, labelled, bare, config = table.unpack(case)
@@ -140,15 +90,16 @@ describe("one file is the same input everywhere,", function()
       })
       local facts = sr.must(require("seqrun.checkpoint").pretrained(path))
       local file = program.write(folder, i .. name, labelled)
-      local wanted = evaluated(facts, file)
-      local found, count = predicted(facts, path, file)
-      assert.equal(COUNT, count)
+      local wanted = inputs.evaluated(facts, file, folder)
+      local found, results = inputs.predicted(facts, path, file)
+      assert.equal(COUNT, #results)
+      for _, result in ipairs(results) do assert.is_nil(result.error) end
       if kind ~= "tokens" then assert.same(wanted, found) end
       assert.is_true(#wanted >= COUNT)
       local has = {}
       for _, one in ipairs(found) do has[one] = true end
       for _, one in ipairs(wanted) do assert.is_true(has[one], one) end -- of long sentences there are more
-      assert.same(found, (predicted(facts, path, program.write(folder, "bare" .. name, bare))))
+      assert.same(found, (inputs.predicted(facts, path, program.write(folder, "bare" .. name, bare))))
     end)
   end
 end)

@@ -39,7 +39,7 @@ end
 ---Whether an item has what it needs, of the right types.
 local function fits(item, fields)
   if type(item) ~= "table" then return false end
-  if item.wrong then return true end
+  if item.wrong or item.file then return true end -- the reader of a file says what is wrong
   local found = false
   for _, key in ipairs(fields.keys) do
     local value, list = item[key], (fields.lists or {})[key]

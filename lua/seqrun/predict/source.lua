@@ -23,19 +23,21 @@ local OWN = { conll = true, squad = true } -- formats that the reader of a task 
 ---Lines that are looked at to see whether they are words with tags.
 local LOOK = 50
 
----Whether each line of a file has several words, of which the last is a label of the model.
+---Whether all lines of a file have the same number of words, several, and the last ones are labels of the model, some
+---of them at least.
 local function is_tagged(path, labels)
-  local known, count, cells = {}, 0, {}
+  local known, count, hits, columns, cells = {}, 0, 0, nil, {}
   for _, name in ipairs(labels or {}) do known[name] = true end
   local opened = rows({ path }, { format = "words" })
   local guard <close> = opened
   for _ = 1, opened and LOOK or 0 do
     local size, line = opened:next(cells)
-    if not size then return count > 0 and not line end
-    if size == 1 or size > 1 and not known[cells[size]] then return false end
-    count = count + (size > 1 and 1 or 0)
+    if not size and line then return false end
+    if not size then break end
+    if size == 1 or size > 1 and size ~= (columns or size) then return false end
+    if size > 1 then columns, count, hits = size, count + 1, hits + (known[cells[size]] and 1 or 0) end
   end
-  return count > 0
+  return hits > 0 and 5 * hits >= count
 end
 
 ---The format of the input: as set, as the run reads its files, by the name of the first file, or lines.

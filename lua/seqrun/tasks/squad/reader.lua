@@ -129,8 +129,7 @@ local function record_of(self, question, paragraph)
     return record
   end
   record.text, record.context = fields.text(question.question), fields.text(paragraph.context)
-  record.id, record.answers, record.why = fields.text(question.id), answers_in(question)
-  record.wrong = record.why and "type"
+  record.id, record.answers, record.unusable = fields.text(question.id), answers_in(question)
   return record
 end
 
@@ -312,11 +311,12 @@ end
 function Squad:make(record)
   local kind, why = problem(record, self.job.predicting)
   if kind then return nil, kind, why end
+  if record.unusable and not self.job.predicting then return nil, "type", record.unusable end
   if not record.answers and not self.job.unlabelled then
     return nil, "unlabelled", "no \"answers\"; a question that has none says \"answers\": []"
   end
   local ids, places = context_of(self, record.context)
-  local texts, first, last = answers_of(record, places)
+  local texts, first, last = answers_of(self.job.predicting and {} or record, places)
   if not texts then return nil, first, last end
   local question = question_of(self, record.text)
   if #question == 0 and not self.job.predicting or #ids == 0 then
