@@ -31,6 +31,15 @@ describe("the command line", function()
     refuses(2, "--max-len 4 is less than the 5 tokens", program.run { "pack", corpus, "--max-len", "4" })
   end)
 
+  it("describes sentence pairs, or with --no-nsp the single texts that a run without them has", function()
+    local report = program.json { "stats", corpus, "--max-len", "48", "--no-nsp", "--json" }
+    assert.matches("max_len 48: [%d,]+ examples, ", program.ok { "stats", corpus, "--max-len", "48", "--no-nsp" })
+    assert.matches("max_len 48: [%d,]+ sentence pairs, ", program.ok { "stats", corpus, "--max-len", "48" })
+    local plan = program.json { "pack", corpus, "--max-len", "48", "--no-nsp", "--json" }
+    assert.same({ false, report.train_tokens }, { report.pairs, plan.tokens })
+    assert.not_equal(plan.tokens, program.json({ "pack", corpus, "--max-len", "48", "--json" }).tokens)
+  end)
+
   it("makes the directory of a metric", function()
     local out = folder .. "/new/metrics"
     program.ok { "analyze", corpus, "--metric", "length", "--out", out }

@@ -302,6 +302,7 @@ columns[]                      of values
 labelled, classes?[].name, classes?[].examples
 train.{tokens, units, words?}, held.{tokens, units, words?}   units: documents or examples
 cut                            true: the held-out part is the end of the one document
+pairs                          whether its examples are sentence pairs
 max_len, train_examples, train_tokens, mean_length   of the first epoch
 filled_when_padded             part of the slots with real tokens, one sequence in each row
 lengths[].first, lengths[].last, lengths[].examples

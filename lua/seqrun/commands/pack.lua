@@ -44,6 +44,7 @@ function command.define(cmd)
   cmd:option("--solver", table.concat(pack.solvers(), ", ")):argname("NAME"):default("optimal")
   cmd:option("--too-long", "sequences longer than L: error, truncate or split"):argname("POLICY"):default("error")
     :choices { "error", "truncate", "split" }
+  cmd:flag("--no-nsp", "of a data set of text: single texts, as with data.nsp=false, instead of sentence pairs")
   cmd:option("--tolerance", "for auto: excess over the unlimited bound (0.0005)"):argname("PART"):convert(number)
   cmd:option("--iterations", "maximum simplex iterations"):argname("N"):convert(whole)
   cmd:option("--seconds", "time limit of optimal and nnlshp; returns the best so far"):argname("S"):convert(number)
@@ -85,7 +86,7 @@ local function histogram_of(args)
   if not args.data then return nil, "pack: nothing to pack; give a data set or --hist FILE", "config" end
   if args.data:find("%.hist$") then return pack.lengths(args.data, options_of(args)) end
   local dataset = failure.must(require("seqrun.data").open(args.data))
-  return pack.lengths(dataset, { max_len = args.max_len or 512, too_long = args.too_long })
+  return pack.lengths(dataset, { max_len = args.max_len or 512, too_long = args.too_long, nsp = args.no_nsp and false })
 end
 
 local function say(text)

@@ -10,6 +10,7 @@ function command.define(cmd)
   cmd:argument("file", "a .sqr data set")
   cmd:option("--max-len", "maximum length of the examples; default: 128 for text, the longest of other examples")
     :argname("N"):convert(converters.whole(5, 65535))
+  cmd:flag("--no-nsp", "of text: single texts, as with data.nsp=false, instead of sentence pairs")
   formats.define(cmd)
   cmd:epilog([[examples:
   seqrun stats runs/data/novels.sqr
@@ -37,7 +38,7 @@ end
 
 function command.run(args)
   local stats = require("seqrun.data.stats")
-  local report, message, code = stats.examine(args.file, args.max_len)
+  local report, message, code = stats.examine(args.file, args.max_len, args.no_nsp)
   if not report then return nil, explain(args.file, message), code end
   formats.tell(args, {
     json = function() return report end,

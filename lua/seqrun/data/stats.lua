@@ -74,10 +74,10 @@ end
 ---Lengths of text unless another maximum is asked for; of examples, it is the longest.
 local TEXT_LENGTH, MOST = 128, 65535
 
-local function histogram_of(corpus, max_len)
+local function histogram_of(corpus, max_len, single)
   local text = corpus:info().kind == "text"
   local lengths, message, code = corpus:lengths("train", 0, max_len or text and TEXT_LENGTH or MOST,
-    { nsp = text, too_long = "truncate" })
+    { nsp = text and not single, too_long = "truncate" })
   if not lengths then return nil, message, code end
   local longest = 1
   for _, length in ipairs(lengths) do longest = math.max(longest, length) end
@@ -97,8 +97,9 @@ local function depths_of(histogram)
   return list
 end
 
-local function length_stats(report, corpus, max_len)
-  local histogram, message, code = histogram_of(corpus, max_len)
+local function length_stats(report, corpus, max_len, single)
+  local histogram, message, code = histogram_of(corpus, max_len, single)
+  report.pairs = corpus:info().kind == "text" and not single
   if not histogram then return nil, message, code end
   local facts = histogram:info()
   report.max_len, report.train_examples, report.train_tokens = facts.max_len, facts.sequences, facts.tokens
@@ -140,17 +141,18 @@ end
 ---Figures of a data set.
 ---@param path string
 ---@param max_len? integer of the examples whose lengths are counted; default: 128 for text, else the longest
+---@param single? boolean single texts instead of sentence pairs
 ---@return table? report
 ---@return string? message
 ---@return string? code
-function stats.examine(path, max_len)
+function stats.examine(path, max_len, single)
   local corpus, done, message, code, documents
   corpus, message, code = data.open(path)
   if not corpus then return nil, message, code end
   local report = corpus:info()
   report.columns = array(column_names(corpus))
   done, message, code = token_stats(report, corpus)
-  if done then done, message, code = length_stats(report, corpus, max_len) end
+  if done then done, message, code = length_stats(report, corpus, max_len, single) end
   if not done then return nil, message, code end
   done, documents, code = corpus.core:repeats()
   if not done then return nil, documents, code end
@@ -210,7 +212,7 @@ function stats.text(r)
   end
   say("  held-out    %s, %s", held, counted(r.held.tokens, "token"))
   say("  at max_len %d: %s, mean length %.1f, %.1f %% full if padded", r.max_len,
-    counted(r.train_examples, "example"), r.mean_length, 100 * r.filled_when_padded)
+    counted(r.train_examples, r.pairs and "sentence pair" or "example"), r.mean_length, 100 * r.filled_when_padded)
   add_lengths(say, r)
   add_depths(say, r)
   return table.concat(lines, "\n")

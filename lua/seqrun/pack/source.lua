@@ -28,7 +28,8 @@ end
 
 local function from_dataset(dataset, options)
   local max_len = needs_max_len(options.max_len)
-  local lengths, message, code = dataset:lengths(options.part or "train", options.epoch or 0, max_len)
+  local lengths, message, code = dataset:lengths(options.part or "train", options.epoch or 0, max_len,
+    options.nsp ~= nil and { nsp = options.nsp } or nil)
   if not lengths then return nil, message, code end
   return from_lengths(lengths, options)
 end
