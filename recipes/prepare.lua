@@ -10,7 +10,7 @@ local sys = require "seqrun.core.sys"
 local c = sr.config
 
 local schema = c.map {
-  { "inputs", c.list(c.string(), { required = true,
+  { "inputs", c.list(c.string(), { required = true, one = true,
     doc = "text files or .jsonl, .gz and .zst too, directories, patterns, or - (stdin)" }) },
   { "overwrite", c.boolean { default = false, doc = "replace an existing data set made from another text" } },
   { "out", c.string { required = true, doc = "data set to write" } },

@@ -207,6 +207,7 @@ describe("unusual settings", function()
     assert.matches("^optimizer.betas are %[0.999, 0.1%];", told({ betas = { 0.999, 0.1 } })[1])
     assert.matches("^mask.prob is 0.9;", told({}, 0.9)[1])
     assert.matches("^optimizer.clip is 0,", told({ clip = 0 })[1])
+    assert.same({}, told({ name = "stable_adamw", clip = 0 }))
   end)
 
   it("of the model and the length are reported", function()

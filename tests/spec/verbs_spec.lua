@@ -46,6 +46,19 @@ describe("the command line", function()
     assert.is_true(sys.is_dir(out))
   end)
 
+  it("prepares a single file, and lists no options of runs for what trains nothing", function()
+    local text, out = folder .. "/corpus.txt", folder .. "/one.sqr"
+    program.ok { "recipes/prepare.lua", "inputs=" .. text, "out=" .. out, "vocab.size=200" }
+    local help = program.ok { "recipes/prepare.lua", "--help" }
+    assert.same({ nil, true }, { help:find("--resume", 1, true), help:find("--explain", 1, true) ~= nil })
+  end)
+
+  it("refuses seeds and labels that come twice", function()
+    local words = { "recipes/finetune.lua", "task=classify", "seeds=[1,1,2]", "data.labels=[a,b,a]" }
+    local _, err = exits(2, "'seeds' has 1 twice", program.run(words))
+    assert.matches("'data.labels' has a twice", err)
+  end)
+
   it("has a column once", function()
     local words = small.words(corpus, "--max-steps", "1", "--out", folder .. "/runs/a")
     program.ok(words)

@@ -74,11 +74,14 @@ function Check:list(wanted, node, path)
   if node.kind ~= "list" then
     return self.found:add(node, "'%s' must be a list, such as [a, b]", path:match("[^.]*$"))
   end
-  local list = {}
+  local list, seen = {}, {}
   for i, item in ipairs(node) do
     local value = self:scalar(wanted.of, item, path)
     if value == nil then return nil end
-    list[i] = value
+    if wanted.distinct and seen[value] then
+      return self.found:add(item, "'%s' has %s twice", path, wanted.of:text(value))
+    end
+    list[i], seen[value] = value, true
   end
   local least, most = wanted.min or 0, wanted.max
   if #list < least or #list > (most or #list) then

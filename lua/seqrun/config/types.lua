@@ -9,6 +9,7 @@
 --   word         a word allowed in addition to the type's values, such as `auto` for a number
 --   like         of an enum: a Lua pattern of further values, such as `example`
 --   one          a single value is read as a list of it
+--   distinct     of a list: no value may come twice
 --   scalar       of an optional map: a single value is read as a map with this key
 --   others       of a map: the type of all keys that it does not name
 --   variants     of a map: { by = key, maps = { value = map } }: where this key has this value, the map has those keys

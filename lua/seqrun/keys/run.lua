@@ -114,7 +114,7 @@ local keys = {
   { "steps", c.integer { optional = true, min = 1,
     doc = "updates of this run; none: until the end of the schedule" } },
   { "seed", c.integer { default = 42, min = 0, doc = "random seed" } },
-  { "seeds", c.list(c.integer { min = 0 }, { optional = true, min = 1, max = 1000,
+  { "seeds", c.list(c.integer { min = 0 }, { optional = true, min = 1, max = 1000, distinct = true,
     doc = "run once for each of these seeds, in OUT/seed-N, and report mean and deviation" }) },
   { "phases", c.list(c.string {}, { optional = true, min = 1, max = 100,
     doc = "phases to run in turn, in OUT/NAME, each from weights and moments of the previous one: a list of NAME "

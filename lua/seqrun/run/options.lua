@@ -94,12 +94,13 @@ function options.takes_next(word)
 end
 
 ---The options as lines of help.
+---@param without? table<string, string> fields of options that are left out
 ---@return string
-function options.help()
+function options.help(without)
   local lines = {}
-  for i, o in ipairs(options.list) do
+  for _, o in ipairs(options.list) do
     local shown = o.value == "maybe" and o.name .. "[=DIR]" or o.value and o.name .. " " .. o.value or o.name
-    lines[i] = ("  %-16s %s"):format(shown, o.doc)
+    if not (without and without[o.field]) then lines[#lines + 1] = ("  %-16s %s"):format(shown, o.doc) end
   end
   return table.concat(lines, "\n")
 end
@@ -115,7 +116,7 @@ local function leading_comment(path, mark)
 end
 
 ---What --help says about a recipe: its own words, those of its settings, the options and the keys.
-local function recipe_help(request, schema)
+local function recipe_help(request, schema, without)
   local file, columns = request.file, sys.is_terminal(1) and math.min(100, sys.columns(1) - 1) or nil
   local task = table.concat(request.arguments, "\n"):match("%f[^\0\n]task=[^\n]+")
   local parts = {
@@ -125,7 +126,7 @@ local function recipe_help(request, schema)
     local comment = leading_comment(path, mark)
     if comment ~= "" then table.insert(parts, mark == "--" and 2 or #parts + 1, comment) end
   end
-  parts[#parts + 1] = options.help()
+  parts[#parts + 1] = options.help(without)
   if schema then
     parts[#parts + 1] = "keys, as KEY=VALUE or in a YAML file:\n"
       .. require("seqrun.config.reference").text(schema, columns)
@@ -137,12 +138,13 @@ end
 ---Like `parse`, but ends the program on an error, and after --help and --schema.
 ---@param words string[]
 ---@param schema? table the keys of the config
+---@param without? table<string, string> fields of options that --help leaves out
 ---@return table
-function options.read(words, schema)
+function options.read(words, schema, without)
   local request, problem = options.parse(words, schema)
   if not request then failure.raise("config", "%s; see seqrun help", problem) end
   if request.help then
-    print(require("seqrun.draw.live").fit_output(recipe_help(request, schema)))
+    print(require("seqrun.draw.live").fit_output(recipe_help(request, schema, without)))
     failure.raise("ok", "")
   end
   if request.schema and schema then

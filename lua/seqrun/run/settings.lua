@@ -26,7 +26,7 @@ end
 ---@return table values
 ---@return table request
 return function(spec)
-  local request = options.read(spec.recipe, spec.schema)
+  local request = options.read(spec.recipe, spec.schema, RUN_ONLY)
   for field, name in pairs(RUN_ONLY) do
     if request[field] then failure.raise("config", "%s does not apply to %s: it trains nothing", name, request.file) end
   end

@@ -14,7 +14,7 @@ local function reading()
       doc = "yes: quotes enclose cells (RFC 4180); no: quotes are text; auto: yes in CSV, no in TSV" }) },
     { "bad", c.enum({ "error", "skip" }, { default = "error",
       doc = "rows that cannot be used (missing column, unknown label, empty text): error, or skip and count them" }) },
-    { "labels", c.list(c.string {}, { optional = true, min = 2,
+    { "labels", c.list(c.string {}, { optional = true, min = 2, distinct = true,
       doc = "class names in the order of their ids; none: those of the files, sorted" }) },
     { "separator", c.string { default = ",", doc = "text between the labels of a row with several (multilabel)" } },
     { "stride", c.integer { default = 128, min = 1, max = 65535,

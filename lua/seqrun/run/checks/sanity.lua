@@ -157,7 +157,7 @@ function sanity.rates(cfg)
   if type(eps) == "number" and eps > EPS then
     list[#list + 1] = ("optimizer.eps is %g; usual is 1e-8 to 1e-6, and more shrinks every update"):format(eps)
   end
-  if optimizer.clip == 0 then
+  if optimizer.clip == 0 and optimizer.name ~= "stable_adamw" then -- which clips its own updates
     list[#list + 1] = "optimizer.clip is 0, so gradients are not clipped; usual is 1"
   end
   if type(betas) == "table" and betas[2] and betas[2] < betas[1] then

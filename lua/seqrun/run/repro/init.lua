@@ -43,8 +43,10 @@ local function last_step(past, asked)
   return asked or own
 end
 
----A directory beside the run that is not there yet.
+---A directory beside the run, or beside the sweep that it belongs to, that is not there yet.
 local function fresh(run)
+  local sweep, own = run:match("^(.+)/([^/]+/[^/]+)/*$")
+  if sweep and sys.exists(sweep .. "/sweep.json") then run = sweep .. "-" .. own:gsub("/", "-") end
   local path, number = run .. "-repro", 1
   while sys.exists(path) do
     number = number + 1
