@@ -60,8 +60,8 @@ describe("seqrun repro #slow", function()
     assert.same(small.weights(dir .. "/run", 6), small.weights(dir .. "/run-repro", 6))
     assert.same(before, sys.list(dir .. "/run"))
     local sweep = dir .. "/sweep"
-    assert(os.execute(("mkdir -p %s/x && cp -r %s/run %s/x/seed-1 && echo '{}' >%s/sweep.json"):format(sweep, dir, sweep,
-      sweep)))
+    assert(os.execute(("cd %s && mkdir -p sweep/x && cp -r run sweep/x/seed-1 && echo '{}' >sweep/sweep.json"):format(
+      dir)))
     out = works(program.run { "repro", sweep .. "/x/seed-1", "--steps", "2" })
     assert.matches("run again in " .. sweep .. "%-x%-seed%-1%-repro, equal", out)
     out = works(repro("--steps", "3", "--json", "--out", dir .. "/other"))

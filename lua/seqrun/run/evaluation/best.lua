@@ -77,6 +77,7 @@ function Best:take(line, parts, undefined)
   parts.opt, parts.files, parts.state = nil, { ["trainer/config.yaml"] = parts.files["trainer/config.yaml"] }, {}
   local path, message = sys.make_dirs(self.folder)
   if path then path, message = checkpoint.save(self.folder, parts, { keep = 2 }) end
+  if not path then os.remove(self.folder) end -- if nothing is in it
   if path then self.step, self.value = parts.step, value end
   return path, message
 end

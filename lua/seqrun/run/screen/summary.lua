@@ -68,8 +68,8 @@ local function speed_up(t)
     best[2] = math.min(best[2], time_of(t.model, padded))
   end
   t.model.params:zero_grad()
-  return ("%.2f times as fast as padded to the longest of each batch: %d sequences in %s packed, %s padded"):format(
-    best[2] / best[1], count, text.duration(best[1]), text.duration(best[2]))
+  local words = "%.2f times as fast as padded to the longest of each batch: %d sequences in %s packed, %s padded"
+  return words:format(best[2] / best[1], count, text.duration(best[1]), text.duration(best[2]))
 end
 
 ---Compares a loss with its baseline: ", unigram model 6.250: 1.250 nats below".

@@ -39,9 +39,8 @@ local function run(words, output)
     os.remove(log)
     return true
   end
-  if sys.caught() or how == "signal" or code == sys.exit_code("stopped") then
-    failure.raise("stopped", "stopped in %s", output)
-  end
+  local stopped = sys.caught() or how == "signal" or code == sys.exit_code("stopped")
+  if stopped then failure.raise("stopped", "stopped in %s", output) end
   local last
   for line in (sys.read_file(log, 1 << 20) or ""):gmatch("[^\n]+") do last = line:match("^seqrun: (.*)$") or last end
   return nil, ("%s %s: %s (exit code %d)"):format(words[2], words[4], last or "no output", code)
