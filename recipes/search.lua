@@ -4,6 +4,7 @@
 --
 -- The vectors of the lines are computed each time; `seqrun encode --out` keeps them in a file.
 
+local nearest = require("seqrun.base.guess").nearest
 local sr = require "seqrun"
 
 local USAGE = 'usage: seqrun recipes/search.lua model=DIR texts=FILE "question" [top=5]'
@@ -20,11 +21,9 @@ for _, word in ipairs(arg) do
   local key, value = word:match("^([%w_.]+)=(.*)$")
   if key and options[key] ~= nil then
     options[key] = value
-  elseif word:find("^%-%-") then
-    refuse("unknown key '%s'; choose model, texts or top", word)
+  elseif word:find("^%-%-") or key and (question or nearest(key, { "model", "texts", "top" })) then
+    refuse("unknown key '%s'; choose model, texts or top", key or word)
   elseif question then
-    local unknown = question:match("^([%w_.]+)=%S*$") or not word:find("%s") and key
-    if unknown then refuse("unknown key '%s'; choose model, texts or top", unknown) end
     refuse("two questions, '%s' and '%s'; put one in quotes", question, word)
   else
     question = word
