@@ -1,4 +1,4 @@
--- task_models.lua - saves the task model of a directory again, for task_models.py.
+-- task_models.lua - saves the task model of a directory again, for families_roundtrip.py.
 --
 --     seqrun tests/peers/task_models.lua from=DIR out=DIR
 

@@ -127,7 +127,7 @@ describe("a directory of sentence-transformers", function()
     local folder = sentences {
       ["sentence_bert_config.json"] = { max_seq_length = 9, config_kwargs = { num_hidden_layers = 1 } },
       ["tokenizer_config.json"] = { do_lower_case = true, truncation_side = "left", split_at = "|", ent_token = "w3" },
-      ["config.json"] = merged(known, { is_folded = true, nothing = json.null }), ["heads.json"] = { 1 },
+      ["config.json"] = merged(known, { is_folded = true, nothing = json.null }), ["heads_config.json"] = { 1 },
       ["1_Pooling/config.json"] = { pooling_mode = "mean", weights = { 1, 2 } },
     }
     local _, _, err = program.run({ "encode", folder }, { input = "the\n" })
@@ -135,7 +135,7 @@ describe("a directory of sentence-transformers", function()
       "sentence_bert_config.json has a key 'config_kwargs' that is not known here; if it changes a number",
       "tokenizer_config.json has truncation_side = left; here the end of longer texts is cut",
       "tokenizer_config.json has a key 'split_at' that", "config.json has a key 'is_folded' that",
-      "heads.json is a file that is not known here", "1_Pooling/config.json has a key 'weights' that",
+      "heads_config.json is a file that is not known here", "1_Pooling/config.json has a key 'weights' that",
     } do
       local _, count = err:gsub("warning: [^\n]*" .. text:gsub("%p", "%%%0"), "")
       assert.equal(1, count, text .. "\n" .. err)
@@ -190,8 +190,8 @@ describe("a directory of sentence-transformers", function()
     local without = encoder({}, "without")
     local function rows(name, header, before, other)
       local text = header .. "\n"
-      local cells = "the café|the man|1;it|of and|3;a man|the|2;is it|and café|4"
-      for a, b, score in cells:gmatch("([^|;]+)|([^|]+)|(%d)") do
+      local list = "the café|the man|1;it|of and|3;a man|the|2;is it|and café|4"
+      for a, b, score in list:gmatch("([^|;]+)|([^|]+)|(%d)") do
         text = text .. before .. a .. "," .. other .. b .. (header:find("score") and "," .. score or "") .. "\n"
       end
       return program.write(place, name, text)
@@ -218,8 +218,8 @@ describe("a directory of sentence-transformers", function()
   end)
 
   it("has special tokens that texts hold: a warning, or with data.specials the tokens", function()
-    local config = { additional_special_tokens = json.array { "[ENT]" } }
-    local folder = make { files = { ["tokenizer_config.json"] = config } }
+    local specials_of = { additional_special_tokens = json.array { "[ENT]" } }
+    local folder = make { files = { ["tokenizer_config.json"] = specials_of } }
     local file = program.write(folder, "train.csv", "text,label\n[ENT] the man,a\nit [ENT] is,b\nthe [ENT] man,a\n")
     local WARNING = "warning: a text has the special token '%[ENT%]', which is read as plain text; data.specials=true"
     for specials, warns in pairs { ["true"] = false, ["false"] = true } do

@@ -501,6 +501,6 @@ describe("the command", function()
     end
     exits(3, "has no task head; fine%-tune it first, or use seqrun encode",
       program.run({ "predict", "tests/data/model/tiny" }))
-    exits(2, "%-%-max%-len 65 exceeds the 64 position embeddings", program.run({ "encode", path, "--max-len", "65" }))
+    exits(2, "has 64 positions, fewer than max_len 65", program.run({ "encode", path, "--max-len", "65" }))
   end)
 end)

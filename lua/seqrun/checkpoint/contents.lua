@@ -32,24 +32,16 @@ local TOKENIZER = keys.set [[ tokenizer_class do_lower_case strip_accents tokeni
   trust_remote_code remove_space keep_accents ]]
 
 ---Keys of the files of sentence-transformers.
-local SENTENCES = {
-  modules = keys.set "idx name path type kwargs",
-  settings = keys.set [[ max_seq_length do_lower_case transformer_task modality_config module_output_name
-    processing_kwargs unpad_inputs query_length document_length query_expansion model_args model_kwargs tokenizer_args
-    processor_kwargs ]],
-  prompts = keys.set "__version__ prompts default_prompt_name similarity_fn_name model_type",
-  module = keys.set [[ embedding_dimension word_embedding_dimension pooling_mode pooling_mode_cls_token
-    pooling_mode_mean_tokens pooling_mode_max_tokens pooling_mode_mean_sqrt_len_tokens
-    pooling_mode_weightedmean_tokens pooling_mode_lasttoken include_prompt in_features out_features bias
-    activation_function module_input_name module_output_name use_residual dropout ]],
-}
+local SENTENCES = keys.set [[ max_seq_length do_lower_case transformer_task modality_config processing_kwargs
+  unpad_inputs query_length document_length query_expansion model_args model_kwargs tokenizer_args processor_kwargs
+  __version__ prompts default_prompt_name similarity_fn_name model_type embedding_dimension word_embedding_dimension
+  pooling_mode pooling_mode_cls_token pooling_mode_mean_tokens pooling_mode_max_tokens
+  pooling_mode_mean_sqrt_len_tokens pooling_mode_weightedmean_tokens pooling_mode_lasttoken include_prompt in_features
+  out_features bias activation_function module_input_name module_output_name use_residual dropout ]]
 
----Other files of JSON; all others are not settings.
-local FILES = keys.set [[ tokenizer.json vocab.json added_tokens.json generation_config.json preprocessor_config.json
-  processor_config.json trainer_state.json train_results.json eval_results.json all_results.json
-  model.safetensors.index.json pytorch_model.bin.index.json quantize_config.json chat_template.json
-  data_config.json train_script.json similarity_evaluation.json results.json metrics.json ort_config.json
-  similarity_evaluation_sts-dev_results.json ]]
+---Files that look like settings and change no number.
+local FILES = keys.set [[ modules.json generation_config.json preprocessor_config.json processor_config.json
+  quantize_config.json ort_config.json ]]
 
 local warned = {}
 
@@ -63,12 +55,11 @@ end
 ---The keys of config.json that the family reads under names of older programs.
 local function read_by(family, config)
   local seen = {}
-  if family.read then
-    pcall(family.read, setmetatable({}, { __index = function(_, key)
-      seen[key] = true
-      return config[key]
-    end }))
-  end
+  local given = setmetatable({}, { __index = function(_, key)
+    seen[key] = true
+    return config[key]
+  end })
+  if family.read then pcall(family.read, given) end
   return seen
 end
 
@@ -85,19 +76,15 @@ local function check_keys(folder, name, object, known)
   end
 end
 
-local function among(set) return function(key) return set[key] end end
-
----How keys of a file are known; nil where none are looked at.
+---Which keys of a file are known; nil where none are looked at.
 local function rule_of(name, facts, object)
   if name == "config.json" then
     local seen = read_by(facts.family, object)
     return function(key) return CONFIG[key] or seen[key] or configs.knows(facts.family, key) end
   elseif name == "tokenizer_config.json" or name == "special_tokens_map.json" then
     return function(key) return TOKENIZER[key] or key:find("_tokens?$") or key:find("_token_id$") end
-  elseif name == "config_sentence_transformers.json" then
-    return among(SENTENCES.prompts)
   end
-  return name:find("^sentence_") and among(SENTENCES.settings) or name:find("/") and among(SENTENCES.module) or nil
+  return (name:find("/") or name:find("sentence_", 1, true)) and function(key) return SENTENCES[key] end or nil
 end
 
 ---Looks at all files of a directory of others.
@@ -109,20 +96,18 @@ return function(facts)
     failure.raise("data", "%s has an adapter (adapter_config.json), which is not supported; in Python, "
       .. "merge_and_unload().save_pretrained(NEW) makes a model of it", folder)
   end
-  local names = sentences.names(folder)
+  local names, done = sentences.names(folder), {}
   for _, name in ipairs(failure.must(sys.list(folder))) do
-    if name:find("%.json$") and not FILES[name] then names[#names + 1] = name end
+    if name:find("config%.json$") or name == "special_tokens_map.json" then names[#names + 1] = name end
   end
-  local done = { ["modules.json"] = true }
   for _, name in ipairs(names) do
-    local object = not done[name] and json_file.read(folder .. "/" .. name)
-    done[name] = true
+    local object = not done[name] and not FILES[name] and json_file.read(folder .. "/" .. name)
     local known = object and rule_of(name, facts, object)
+    done[name] = true
     if known then check_keys(folder, name, object, known) end
     if object and object.truncation_side == "left" then
       warn(folder, "%s has truncation_side = left; here the end of longer texts is cut", name)
-    end
-    if object and not known then
+    elseif object and not known then
       warn(folder, "%s is a file that is not known here; if it changes a number in Transformers, results differ", name)
     end
   end

@@ -31,7 +31,7 @@ end
 ---Adds the options of the model.
 ---@param cmd table
 ---@param options? { batch_tokens?: string, auto?: boolean, long?: string, specials?: false } auto: --precision may be
----  that; long: what happens to longer texts, "are truncated"
+---  that; specials: false where it has no texts that may hold any; long: what happens to longer texts, "are truncated"
 function verb.define(cmd, options)
   options = options or {}
   cmd:option("--max-len", ("maximum length in tokens; longer texts %s; default: the model's"):format(
@@ -101,16 +101,6 @@ function verb.use_device(args)
   tensor.use(args.device, { threads = args.threads })
 end
 
----The longest sequence that the model can read, or that it should.
-local function length_of(args, facts)
-  local positions = facts.design.longest
-  if args.max_len and args.max_len > positions then
-    failure.raise("config", "--max-len %d exceeds the %d position embeddings of %s", args.max_len, positions,
-      facts.path)
-  end
-  return args.max_len or math.min(facts.max_len or positions, positions)
-end
-
 ---The tokenizer of a directory; failures are raised.
 ---@param facts seqrun.Pretrained
 ---@param args? { parse_specials?: boolean }
@@ -154,7 +144,8 @@ end
 function verb.open(args, heads)
   if args.task then failure.must(tasks.open(args.task)) end
   local facts = failure.must(checkpoint.pretrained(args.dir))
-  local opened = { facts = facts, tokenizer = verb.tokenizer(facts, args), max_len = length_of(args, facts) }
+  local opened = { facts = facts, tokenizer = verb.tokenizer(facts, args) }
+  opened.max_len = opening.max_len(facts, args.max_len, facts.max_len)
   verb.use_device(args)
   verb.note_best(args)
   local model, report = load_model(args, opened, heads, args.precision ~= "auto" and args.precision or "f32")

@@ -8,6 +8,7 @@
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.text")
 local failure = require("seqrun.base.failure")
+local frames = require("seqrun.text.frames")
 local inputs = require("seqrun.text.inputs")
 local stored = require("seqrun.text.stored")
 
@@ -69,25 +70,6 @@ function text.tokenizer(t)
   return setmetatable(fields, Tokenizer)
 end
 
----Puts the special tokens of a frame around the parts, with a token type for each id.
-local function put_frame(frame, parts, offsets)
-  local ids, types, places = {}, {}, {}
-  local function add(list, list_types, spans)
-    for i, id in ipairs(list) do
-      ids[#ids + 1] = id
-      types[#types + 1] = type(list_types) == "table" and list_types[i] or list_types
-      places[#places + 1] = spans and spans[i] or { 0, 0 }
-    end
-  end
-  add(frame.lead.ids, frame.lead.types)
-  for number, part in ipairs(parts) do
-    if number == 2 then add(frame.middle.ids, frame.middle.types) end
-    add(part.ids, frame.types[number], part.offsets)
-  end
-  add(frame.tail.ids, frame.tail.types)
-  return ids, types, offsets and places or nil
-end
-
 ---The ids of a line, or of a pair of lines.
 ---
 ---`specials` adds the special tokens around it, such as [CLS] and [SEP] (a pair always has them); `offsets` adds
@@ -100,18 +82,22 @@ end
 function Tokenizer:encode(line, pair, options)
   if type(pair) == "table" then pair, options = nil, pair end
   options = check.options("encode", options, { specials = true, offsets = true })
-  local parts = {}
-  for _, one in ipairs { line, pair } do
-    local ids, offsets = self.core:ids(one, options.offsets)
-    parts[#parts + 1] = { ids = ids, offsets = offsets }
+  local parts, spans, ids, types, offsets = {}, {}, {}, {}, nil
+  for i, one in ipairs { line, pair } do parts[i], spans[i] = self.core:ids(one, options.offsets) end
+  if not pair and not options.specials then
+    for i = 1, #parts[1] do types[i] = 0 end
+    return parts[1], { types = types, offsets = spans[1] }
   end
-  if pair or options.specials then
-    local ids, types, offsets = put_frame(self.core:frame(pair ~= nil), parts, options.offsets)
-    return ids, { types = types, offsets = offsets }
+  local frame = frames.of(self.core)
+  frame:append(ids, types, parts[1], parts[2])
+  if options.offsets then
+    offsets = {}
+    for i = 1, #ids do offsets[i] = { 0, 0 } end
+    local at = frame:lead(pair) + 1
+    table.move(spans[1], 1, #spans[1], at, offsets)
+    if pair then table.move(spans[2], 1, #spans[2], at + #spans[1] + frame:middle(), offsets) end
   end
-  local types = {}
-  for i = 1, #parts[1].ids do types[i] = 0 end
-  return parts[1].ids, { types = types, offsets = parts[1].offsets }
+  return ids, { types = types, offsets = offsets }
 end
 
 ---The ids of a text that is given as a list of words, each of which keeps the space before it; with the number of each
