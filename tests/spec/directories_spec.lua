@@ -152,7 +152,7 @@ describe("a directory of sentence-transformers", function()
     assert.equal(encode("a man the", "--prompt", ""), encode("the", "--prompt", "document"))
     assert.equal(encode("it is: the", "--prompt", ""), encode("the"))
     assert.equal(encode("of the", "--prompt", ""), encode("the", "--prompt", "of "))
-    fails.exiting(2, "has no prompt 'documnt'; did you mean 'document'%?; give the text itself with the space after it",
+    fails.exiting(2, "has no prompt 'documnt'; choose document, query, or give the text itself with the space after it",
       { "encode", folder, "--prompt", "documnt" })
   end)
 

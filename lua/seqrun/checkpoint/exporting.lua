@@ -116,31 +116,29 @@ end
 
 ---Takes the linear layer after the pooling from the tensors: sentence-transformers has it in a file of its own.
 local function take_dense(tensors)
-  local dense, any = {}, false
+  local dense = {}
   for _, name in ipairs { "linear.weight", "linear.bias", "residual.weight" } do
     dense[name], tensors["2_Dense." .. name] = tensors["2_Dense." .. name], nil
-    any = any or dense[name] ~= nil
   end
-  return any and dense or nil
+  return dense
 end
 
-local function write_draft(draft, files, tensors, dense, dense_name)
+local function write_draft(draft, files, weights)
   failure.must(sys.make_dirs(draft))
   for name, text in pairs(files) do
     local folder = name:match("^(.+)/")
     if folder then failure.must(sys.make_dirs(draft .. "/" .. folder)) end
     failure.must(sys.write_file(draft .. "/" .. name, text))
   end
-  failure.must(tensor_file.write(draft .. "/model.safetensors", tensors))
-  if dense then failure.must(tensor_file.write(draft .. "/" .. dense_name, dense)) end
+  for name, tensors in pairs(weights) do failure.must(tensor_file.write(draft .. "/" .. name, tensors)) end
   failure.must(sys.sync_dir(draft))
 end
 
 ---Writes all into a new directory beside the final one, and moves it there.
-local function write(out, files, tensors, dense, dense_name)
+local function write(out, files, weights)
   local draft = draft_of(out)
   if sys.exists(draft) then sys.remove(draft) end
-  local ok, problem = pcall(write_draft, draft, files, tensors, dense, dense_name)
+  local ok, problem = pcall(write_draft, draft, files, weights)
   if ok then
     if sys.exists(out) then sys.remove(out) end
     ok, problem = os.rename(draft, out)
@@ -177,14 +175,14 @@ local function export(path, out, options)
   local dense = take_dense(tensors)
   if options.encoder or facts.kind == "embed" then tensors = strip(tensors, config, facts.family) end
   config.dtype, config.torch_dtype = DTYPES[dtype], DTYPES[dtype]
-  tensors, dense = convert(tensors, dtype), dense and convert(dense, dtype)
-  local files = texts_of(facts, config)
-  local dense_name = dense and (facts.sentences.dense or { path = "2_Dense" }).path .. "/model.safetensors"
-  write(out, files, tensors, dense, dense_name)
-  local list, parameters = foreign.list(tensors)
-  files["model.safetensors"] = true
-  if dense then files[dense_name] = true end
+  local files, weights = texts_of(facts, config), { ["model.safetensors"] = convert(tensors, dtype) }
+  if next(dense) then
+    weights[(facts.sentences.dense or { path = "2_Dense" }).path .. "/model.safetensors"] = convert(dense, dtype)
+  end
+  write(out, files, weights)
+  local list, parameters = foreign.list(weights["model.safetensors"])
   local names = json.array()
+  for name in pairs(weights) do files[name] = true end
   for name in pairs(files) do names[#names + 1] = name end
   table.sort(names)
   return {

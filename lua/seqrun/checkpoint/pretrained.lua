@@ -14,7 +14,7 @@ local model = require("seqrun.checkpoint.model")
 local names = require("seqrun.checkpoint.names")
 local sentences = require("seqrun.checkpoint.sentences")
 local sys = require("seqrun.core.sys")
-local tokenizer = require("seqrun.checkpoint.tokenizer")
+local stored = require("seqrun.text.stored")
 local train = require("seqrun.core.train")
 
 local pretrained = {}
@@ -175,7 +175,7 @@ local function read(path)
   if not facts.kind and #facts.heads == 0 and facts.sentences.normalise ~= nil and not facts.sentences.problem then
     facts.kind, facts.outputs = "embed", 1 -- modules.json says how its vectors are made
   end
-  failure.must(tokenizer.read(facts, folder))
+  facts.tokenizer = failure.there(stored.read(folder))
   contents(facts)
   return facts
 end

@@ -10,19 +10,6 @@ local tokenizer_json = require("seqrun.text.tokenizer_json")
 
 local tokenizer = {}
 
----Adds what a directory holds of a tokenizer; `tokenizer` stays nil where there is none.
----@param facts table gets `tokenizer`, a seqrun.text.Stored
----@param folder string
----@return boolean|nil
----@return string? message
----@return string? code
-function tokenizer.read(facts, folder)
-  local found, message, code = stored.read(folder)
-  if message then return nil, message, code end
-  facts.tokenizer = found
-  return true
-end
-
 ---The tokenizer of a directory, open; special tokens written in a text are plain text unless `specials`.
 ---@param facts seqrun.Pretrained
 ---@param specials? boolean

@@ -8,7 +8,6 @@ local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
 local encoding = require("seqrun.predict.encoding")
 local failure = require("seqrun.base.failure")
-local guess = require("seqrun.base.guess")
 local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
 local sorted = require("seqrun.base.sorted")
@@ -21,7 +20,7 @@ local encode = {}
 ---@field size integer numbers of a vector
 ---@field max_len integer
 ---@field counts table `cut`: texts that were truncated
----@field prompts table<string, string> of queries and of documents
+---@field prompts table<string, string> by name; in a search, the default one is not put before texts
 local TextEncoder = {}
 TextEncoder.__index = TextEncoder
 TextEncoder.__name = "seqrun.TextEncoder"
@@ -37,22 +36,13 @@ local OPTIONS = opening.with {
 local function prompt_of(facts, given)
   local prompts = facts.sentences.prompts
   if given == nil then return facts.sentences.prompt end
-  if prompts[given] then given = prompts[given] end
-  if given == "" then return nil end
-  local names = sorted(prompts)
-  if #names > 0 and given:find("^[%w_-]+$") then
-    local hint = guess.hint(given, names)
-    return nil, ("%s has no prompt '%s'%s; give the text itself with the space after it"):format(facts.path, given,
-      hint ~= "" and hint or "; choose " .. table.concat(names, ", ")), "config"
+  if prompts[given] then
+    given = prompts[given]
+  elseif next(prompts) and given:find("^[%w_-]+$") then
+    return nil, ("%s has no prompt '%s'; choose %s, or give the text itself with the space after it"):format(facts.path,
+      given, table.concat(sorted(prompts), ", ")), "config"
   end
-  return given
-end
-
----The prompts of queries and documents: as sentence-transformers, the default one is not put before these.
-local function role_prompts(facts, given, prompt)
-  local theirs = facts.sentences.prompts
-  if given ~= nil then return { query = prompt, document = prompt } end
-  return { query = theirs.query, document = theirs.document }
+  return given ~= "" and given or nil
 end
 
 ---Pooling, normalisation and prompt: as the options say, else as the directory does, else the normalised mean.
@@ -72,8 +62,8 @@ function encode.pooling(facts, t)
   local prompt, message, code = prompt_of(facts, t.prompt)
   if message then return nil, message, code end
   return {
-    pool = t.pool or theirs.pool or "mean", normalise = normalise, prompt = prompt,
-    prompts = role_prompts(facts, t.prompt, prompt), skips_prompt = theirs.skips_prompt,
+    pool = t.pool or theirs.pool or "mean", normalise = normalise, prompt = prompt, skips_prompt = theirs.skips_prompt,
+    prompts = t.prompt and { query = prompt, document = prompt } or theirs.prompts,
   }
 end
 
