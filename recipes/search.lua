@@ -44,5 +44,5 @@ for vector in encode:each(lines, "document") do vectors[#vectors + 1] = sr.tenso
 
 local cosines = sr.stack(vectors):matmul(sr.tensor(encode:one(question, "query")):reshape(-1, 1)):reshape(-1)
 local values, places = cosines:topk(math.min(top, #lines))
-local nearest = values:totable()
-for i, place in ipairs(places:totable()) do print(("%.3f  %s"):format(nearest[i], lines[place + 1])) end
+local best = values:totable()
+for i, place in ipairs(places:totable()) do print(("%.3f  %s"):format(best[i], lines[place + 1])) end
