@@ -188,8 +188,8 @@ function strict.config(values, schema, title, shared)
   end
   local function look(key, value)
     local now = types[key]:text(value)
-    if made[key] and made[key] ~= now then fail_late(places[key] or "", path_of(key), now) end
-    made[key] = made[key] or now
+    if places[key] and made[key] and made[key] ~= now then fail_late(places[key], path_of(key), now) end
+    made[key] = now -- which the library may have changed
   end
   local function get(_, key)
     local value = inner[key]
