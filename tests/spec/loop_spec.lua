@@ -126,6 +126,8 @@ describe("a loop over micro-batches", function()
     refused({ "update:batches()", "train:next():batches()" }, "run:tally", "not of the update that run:steps has given",
       "step 1", "for batch in update:batches() do")
     refused({ "losses(batch)", "losses(update:batch(1))" }, "run:tally", "those of micro-batch 1, but the batch is")
+    refused({ "losses)\n  end", "losses)\n run:tally(batch, losses) end" }, "losses) end", "1 of step 1 was tallied")
+    refused({ "for step,", "train:next() for step," }, "train:next() for", "next() or seek() of the run's loader")
     for _, call in ipairs { "next()", "seek(update.from)" } do
       refused({ "  run:log", "  train:" .. call .. "\n  run:log" }, "for step,", "next() or seek() of the run's loader")
     end
@@ -146,6 +148,7 @@ describe("a loop over micro-batches", function()
       "run:log(false)")
     warns { "run:log(step, optimizer)", "run:log(false)" }
     refused({ "run:log(step,", "run:log(step - 1," }, "run:log", "this is step 1, not 0; pass the step")
+    refused({ "run:log(step, optimizer)", "run:log()" }, "run:log", "this is step 1, not nil")
   end)
 end)
 

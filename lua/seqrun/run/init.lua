@@ -533,7 +533,7 @@ end
 ---@param optimizer? table
 function Run:log(step, optimizer)
   if self.book then self.book.logged = true end
-  if not step then return end
+  if step == false then return end
   if self.phase == "update" and step ~= self.step + 1 then
     check.fail("run:log: this is step %d, not %s; pass the step that run:steps gives", self.step + 1, check.show(step))
   end

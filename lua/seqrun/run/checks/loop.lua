@@ -120,6 +120,10 @@ function Book:tally(batch, losses)
     check.fail("run:tally: the losses are those of micro-batch %d, but the batch is number %d; call model:losses(batch)"
       .. " with the one that the loop over update:batches() gives", of.number, batch.number)
   end
+  if self.tallied[batch.number] then
+    check.fail("run:tally: micro-batch %d of step %d was tallied already; its losses would count twice", batch.number,
+      self.step)
+  end
   if not self.given[batch.number] then give(self, batch.number) end -- update:batch(i)
   self:note()
   self.tallied[batch.number], self.tallies = true, true

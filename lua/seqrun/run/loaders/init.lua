@@ -88,6 +88,11 @@ function Loaders:next(name, step, seconds)
   local at = self.by_name[name]
   local update = at.loader:next()
   if not update then return nil end
+  local from, before = update.from, at.upto or at.cursor
+  if from and (from.update ~= before.update or from.sequences ~= before.sequences) then
+    check.fail("run:steps: the recipe has called next() or seek() of the run's loader, so this is another update than "
+      .. "the next; open a loader of your own for other uses")
+  end
   local own = update.schedule_step or step
   update.counters = count(self, name, update, step, seconds)
   update.schedule_step = update.counters.schedule_step
@@ -108,12 +113,7 @@ end
 ---The update that was drawn has been trained on: the cursor moves past it.
 function Loaders:advance()
   local at = self.by_name[self.drawn.name]
-  local upto = self.drawn.upto
-  at.cursor, at.schedule_step = at.loader:cursor(), self.drawn.schedule_step
-  if upto and (upto.update ~= at.cursor.update or upto.sequences ~= at.cursor.sequences) then
-    check.fail("run:steps: the recipe has called next() or seek() of the run's loader, so the next update is another; "
-      .. "open a loader of your own for other uses")
-  end
+  at.cursor, at.schedule_step, at.upto = at.loader:cursor(), self.drawn.schedule_step, self.drawn.upto
   for _, key in ipairs(TOTALS) do self.totals[key] = self.drawn.counters[key] end
   self.drawn = nil
 end
@@ -145,7 +145,7 @@ function Loaders:restore(state)
       failure.raise("config", "the run was trained on a loader named '%s', but the recipe passes only %s to "
         .. "run:start; add it to resume", name, table.concat(self.names, ", "))
     end
-    at.cursor, at.schedule_step = cursor, state.schedule_steps[name]
+    at.cursor, at.schedule_step, at.upto = cursor, state.schedule_steps[name], nil
     at.loader:seek(cursor)
   end
   for _, key in ipairs(TOTALS) do self.totals[key] = state.totals[key] or 0 end
