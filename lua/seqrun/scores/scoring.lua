@@ -55,7 +55,9 @@ local function extended(kind)
     score = function(found, head, loader)
       local metrics, details = kind.score(found, head, loader)
       for name, value in pairs(own.score(found, head)) do
-        check_new(head, name, metrics[name] ~= nil)
+        local known = metrics[name] ~= nil
+        for _, shown in ipairs(kind.shown) do known = known or shown == name end -- one of these may be undefined
+        check_new(head, name, known)
         metrics[name] = value
       end
       return metrics, details
