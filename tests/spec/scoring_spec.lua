@@ -65,6 +65,11 @@ describe("an evaluation", function()
       assert.equal(not value, ok)
       if value then assert.matches(metric .. ", which is reported already and would be replaced", problem) end
     end
+    for i, record in ipairs(records) do record.label = i % 4 end
+    bert, corpus = task_model.new(heads.regress {}), read("regress", records)
+    bert.params:set("classifier.weight", 0) -- all predictions are equal: there is no correlation
+    bert.heads[1].score = function() return { pearson = 1 } end
+    assert.error_matches(function() metrics(bert, { data = corpus, targets = { "label" } }) end, "returned pearson, which")
   end)
 
   it("needs a prediction for each item of a head of one's own", function()
