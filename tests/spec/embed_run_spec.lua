@@ -161,7 +161,12 @@ describe("recipes/embed.lua", function()
       write("beir/" .. name, table.concat(list, "\n") .. "\n")
     end
     local data = pairs_file("pairs.csv", 120)
-    local line = train(data, "retrieval", "data.dev=" .. path("beir"), "epochs=8")
+    local recipe = assert(sys.read_file("recipes/embed.lua")):gsub("task:data%(cfg%)", "%0, cfg.data.dev") -- read later
+    local more = words(data, "retrieval", "data.dev=" .. path("beir"), "epochs=8", "config=recipes/embed.yaml")
+    more[1] = write("own.lua", recipe)
+    program.ok(more)
+    local line = small.metrics(path("retrieval"), "eval")
+    line = line[#line]
     assert.is_true(line.ndcg_at_10 > 0.8, line.ndcg_at_10)
     local metrics = program.json({ "eval", path("retrieval"), path("beir"), "--json" }).metrics
     assert.equal(line.ndcg_at_10, metrics.ndcg_at_10)

@@ -189,7 +189,7 @@ function strict.config(values, schema, title, shared)
   local function look(key, value)
     local now = types[key]:text(value)
     if places[key] and made[key] and made[key] ~= now then fail_late(places[key], path_of(key), now) end
-    made[key] = now -- which the library may have changed
+    made[key] = now -- the library may complete a list
   end
   local function get(_, key)
     local value = inner[key]

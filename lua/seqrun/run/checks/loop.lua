@@ -121,7 +121,7 @@ function Book:tally(batch, losses)
       .. " with the one that the loop over update:batches() gives", of.number, batch.number)
   end
   if self.tallied[batch.number] then
-    check.fail("run:tally: micro-batch %d of step %d was tallied already, and would count twice", batch.number, self.step)
+    check.fail("run:tally: micro-batch %d of step %d was tallied already, and counts once", batch.number, self.step)
   end
   if not self.given[batch.number] then give(self, batch.number) end -- update:batch(i)
   self:note()
