@@ -117,16 +117,16 @@ describe("a task in a file of the user's", function()
   end)
 
   it("has no names that are similar to those of fields", function()
-    local sr = require("seqrun")
-    local function fails(words, more)
-      local spec = { name = "misspelled", like = "regress", doc = "a number" }
-      for key, value in pairs(more) do spec[key] = value end
-      assert.error_matches(function() sr.run.schema(sr.tasks.register(spec)) end, words)
+    local sr, with = require("seqrun"), require("tests.support.with")
+    local own = { name = "spelled", like = "regress", doc = "a number", targets = print, head = { help = print } }
+    sr.tasks.register(own)
+    for words, more in pairs {
+      ["tasks.register: a task has no 'heads'; did you mean 'head'%?"] = { heads = {} },
+      ["tasks.register: head has no 'lose'; did you mean 'loss'%?"] = { head = { lose = print } },
+      ["tasks.register: scores has no 'taek'; did you mean 'take'%?"] = { scores = { taek = print } },
+      ["config: no key 'peek' in the schema to give another default"] = { settings = { rate = { peek = 1 } } },
+    } do
+      assert.error_matches(function() sr.run.schema(sr.tasks.register(with(own, more))) end, words)
     end
-    fails("tasks.register: a task has no 'heads'; did you mean 'head'%?", { heads = {} })
-    fails("tasks.register: head has no 'lose'; did you mean 'loss'%?", { head = { lose = print } })
-    fails("tasks.register: scores has no 'taek'; did you mean 'take'%?", { scores = { taek = print } })
-    fails("config: no key 'peek' in the schema to give another default", { settings = { rate = { peek = 1 } } })
-    sr.tasks.register { name = "spelled", like = "regress", doc = "a number", targets = print, head = { help = print } }
   end)
 end)
