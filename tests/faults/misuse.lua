@@ -44,8 +44,8 @@ end
 
 ---Values that a field should not have, or has rarely.
 local ODD = {
-  json.null, 3.14, -0.0, 1e300, true, 7, "", " ", "\u{200b}", "[CLS] the", "a\u{a0}b", "'", '"', "the\tit", "the\nit", "-",
-  "1.0", "['x', 'y']", json.array {}, json.array { "x", json.null }, json.array { json.array { "x" } },
+  json.null, 3.14, -0.0, 1e300, true, 7, "", " ", "\u{200b}", "[CLS] the", "a\u{a0}b", "'", '"', "the\tit", "the\nit",
+  "-", "1.0", "['x', 'y']", json.array {}, json.array { "x", json.null }, json.array { json.array { "x" } },
   json.array { 1, 0 }, json.array { 1, 0, 1 }, { a = 1 }, "é\u{301}", ("the "):rep(90), "\xff", "\u{feff}the", "text",
 }
 
@@ -96,7 +96,8 @@ local function file_of(rows, roles, columns, format)
   if format == "json" then
     local list = json.array {}
     for i, row in ipairs(rows) do
-      list[i] = { context = row.context, qas = json.array { { question = row.text, id = row.id, answers = row.label } } }
+      local question = { question = row.text, id = row.id, answers = row.label }
+      list[i] = { context = row.context, qas = json.array { question } }
     end
     return put_json { data = json.array { { paragraphs = list } } }
   end
@@ -181,7 +182,7 @@ local function try(task, number)
   local refused = false
   for _, result in ipairs(read and results or {}) do
     refused = refused or result.error ~= nil
-    if result.error and result.error:find("attempt to", 1, true) then return "predict: a raw error: " .. result.error end
+    if (result.error or ""):find("attempt to", 1, true) then return "predict: a raw error: " .. result.error end
   end
   if good and read then
     local lost = without(wanted, found)
@@ -205,7 +206,8 @@ end
 local function shown()
   local list = {}
   for _, name in ipairs(sr.must(sys.list(trial.folder))) do
-    if name:find("^%l+%d+%.%l+$") then list[#list + 1] = sr.must(sys.read_file(trial.folder .. "/" .. name)):sub(1, 1500) end
+    local path = trial.folder .. "/" .. name
+    if name:find("^%l+%d+%.%l+$") then list[#list + 1] = sr.must(sys.read_file(path)):sub(1, 1500) end
   end
   return table.concat(list, "\n")
 end
