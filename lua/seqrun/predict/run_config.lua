@@ -2,6 +2,7 @@
 
 local config = require("seqrun.config")
 local failure = require("seqrun.base.failure")
+local kinds = require("seqrun.base.kinds")
 local schema = require("seqrun.keys")
 local shipped = require("seqrun.base.shipped")
 local sys = require("seqrun.core.sys")
@@ -55,7 +56,7 @@ end
 function run_config.reading(facts, arguments)
   arguments = arguments or {}
   local own = sys.exists(facts.path .. "/trainer/config.yaml")
-  if not facts.kind or not tasks[facts.kind] or not own and #arguments == 0 then return {} end
+  if not kinds.get(facts.kind) or not own and #arguments == 0 then return {} end
   local cfg = failure.attempt(run_config.load, facts, arguments)
   if own then return cfg and cfg.data or {} end
   local named = {}
