@@ -115,10 +115,12 @@ describe("the losses of the first update", function()
       assert.same({}, warnings(total(text, "batch.micro_packs=1000")))
     end
     assert.same({}, warnings(total "(items * target.weights):sum()"))
+    assert.same({}, warnings(total "items:sum() / target.denominator"))
     local drawn = {}
     for i, text in ipairs { "items:mean()", "items:mean(), " .. ITEMS } do
-      local edits = total(text .. " * math.random()")
-      edits[3], edits[4] = "  run:log", "  print('drawn', math.random())\n  run:log"
+      local edits, tally = total(text .. " * math.random()"), "run:tally(batch, losses)"
+      edits[3], edits[4] = tally, tally .. " local t = batch.targets.share\nprint('drawn', math.random(), "
+        .. "t.denominator, batch.update_sequences, t.weights:sum():item())"
       drawn[i] = works(run(edits)):match("drawn.*drawn[^\n]*")
     end
     assert.equal(drawn[1], drawn[2])
@@ -157,6 +159,8 @@ describe("the losses of the first update", function()
     warns("the loss 'quiet' .* has a total that does not depend on target.weights",
       wrapped "losses:add('quiet', { total = self:encode(batch):square():mean(), count = batch.sequences })")
     assert.same({}, warnings(wrapped "", "model.experts=2"))
+    assert.same({}, warnings(wrapped("losses:add('quiet', { total = self:encode(batch):square():mean() "
+      .. "* batch.sequences / batch.update_sequences, count = batch.sequences })")))
     local sum = { BACKWARD, ';(losses.total + bert.params:get("share.weight"):square():sum()):backward()' }
     warns("own.lua:%d+: backward%(%) begins at losses.total and .* more in each of the %d micro%-batches", sum)
     assert.same({}, warnings(sum, "batch.micro_packs=1000"))

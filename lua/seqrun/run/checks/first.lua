@@ -122,18 +122,34 @@ local function warn_weights(self, loss, target, value)
   return true
 end
 
----Warns of a person's losses without items that twice the weights of all targets leave as they are.
+---Doubles what makes a loss a part of that of its update; what is returned takes it back.
+local function doubled(batch)
+  local kept = {}
+  local function multiply(object, key, factor)
+    kept[#kept + 1] = { object, key, rawget(object, key) }
+    if object[key] then rawset(object, key, object[key] * factor) end
+  end
+  multiply(batch, "update_sequences", 0.5)
+  for _, target in pairs(batch.targets) do
+    multiply(target, "weights", 2)
+    multiply(target, "denominator", 0.5)
+  end
+  return function()
+    for _, one in ipairs(kept) do rawset(table.unpack(one, 1, 3)) end
+  end
+end
+
+---Warns of a person's losses without items that remain as they are where the parts of an update are doubled: losses()
+---is called once more.
 local function check_weights(self, batch, losses)
-  local list, weights, random = {}, {}, randomness.state()
+  local list, random = {}, randomness.state()
   for _, loss in ipairs(losses) do
     if not loss.items and not loss.reduced and title(self, loss.name):find("%(") then list[#list + 1] = loss end
   end
-  if #list == 0 then return end
-  for _, target in pairs(batch.targets or {}) do
-    weights[target], target.weights = target.weights, target.weights and target.weights * 2
-  end
+  if #list == 0 or not batch.targets then return end
+  local restore = doubled(batch)
   local twice = self.source:losses(batch)
-  for target, own in pairs(weights) do target.weights = own end
+  restore()
   randomness.restore(random)
   for _, loss in ipairs(list) do
     local value, other = loss.total:item(), twice[loss.name] -- nil: one that the loop has added
