@@ -76,23 +76,11 @@ local COUNTERS = {
   masked_tokens = true, words = true, layer_tokens = true, effective_tokens = true, flops = true,
 }
 
----All keys with a number in some lines, sorted.
-local function keys_of(rows)
-  local seen, list = {}, {}
-  for _, row in ipairs(rows) do
-    for key, value in pairs(row) do
-      if type(value) == "number" and not seen[key] then seen[key], list[#list + 1] = true, key end
-    end
-  end
-  table.sort(list)
-  return list
-end
-
 ---Names of losses; those with training lines only, such as baselines' losses of evaluations, are not heads.
 local function heads_of(found)
   local list, seen = {}, {}
   local rows = #found.train > 0 and { found.train[1], found.train[#found.train] } or found.evals
-  for _, key in ipairs(keys_of(rows)) do
+  for _, key in ipairs(comparison.keys({ { train = rows } }, { "train" })) do
     local name = key:match("^(.+)_loss$")
     if name and not seen[name] then list[#list + 1], seen[name] = name, true end
   end
@@ -117,7 +105,7 @@ local function scores_of(found, heads)
   for key in pairs(COUNTERS) do known[key] = true end
   local shown = {}
   for _, name in ipairs(heads) do shown[#shown + 1] = name .. "_accuracy" end
-  for _, key in ipairs(keys_of(found.evals)) do
+  for _, key in ipairs(comparison.keys({ found }, { "evals" })) do
     local twice = key:find("_loss$") or key:find("_accuracy$")
     for _, other in ipairs(shown) do twice = twice or key ~= other and is_same(found.evals, key, other) end
     if not known[key] and not twice then list[#list + 1], shown[#shown + 1] = key, key end
