@@ -4,7 +4,7 @@
 --
 -- The vectors of the lines are computed each time; `seqrun encode --out` keeps them in a file.
 
-local nearest = require("seqrun.base.guess").nearest
+local guess = require "seqrun.base.guess"
 local sr = require "seqrun"
 
 local USAGE = 'usage: seqrun recipes/search.lua model=DIR texts=FILE "question" [top=5]'
@@ -21,7 +21,7 @@ for _, word in ipairs(arg) do
   local key, value = word:match("^([%w_.]+)=(.*)$")
   if key and options[key] ~= nil then
     options[key] = value
-  elseif word:find("^%-%-") or key and (question or nearest(key, { "model", "texts", "top" })) then
+  elseif word:find("^%-%-") or key and (question or guess.nearest(key, { "model", "texts", "top" })) then
     refuse("unknown key '%s'; choose model, texts or top", key or word)
   elseif question then
     refuse("two questions, '%s' and '%s'; put one in quotes", question, word)

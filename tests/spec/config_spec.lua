@@ -69,15 +69,6 @@ describe("config", function()
     assert.equal("integer", math.type(assert(load("rate: {peak: 1, total: 1e2}")).values.rate.total))
   end)
 
-  it("refuses what comes twice in a list of distinct values", function()
-    local function read(text)
-      local seeds = c.list(c.integer {}, { distinct = true })
-      return c.load { schema = c.map { { "seeds", seeds } }, arguments = { "seeds=" .. text } }
-    end
-    assert.same({ 1, 2 }, assert(read("[1,2]")).values.seeds)
-    fails.returning("config", "'seeds' has 1 twice", read("[1,2,1]"))
-  end)
-
   it("accepts a key's special words in place of a number", function()
     local function read(text)
       local depth = c.integer { optional = true, min = 1, word = "auto" }

@@ -75,10 +75,10 @@ function Best:take(line, parts, undefined)
   self.worse = 0
   if not self.leads then return nil end
   parts.opt, parts.files, parts.state = nil, { ["trainer/config.yaml"] = parts.files["trainer/config.yaml"] }, {}
-  local path, message = sys.make_dirs(self.folder)
-  if path then path, message = checkpoint.save(self.folder, parts, { keep = 2 }) end
-  if not path then os.remove(self.folder) end -- if nothing is in it
-  if path then self.step, self.value = parts.step, value end
+  local made, why = sys.make_dirs(self.folder)
+  if not made then return nil, why end
+  local path, message = checkpoint.save(self.folder, parts, { keep = 2 })
+  if path then self.step, self.value = parts.step, value else os.remove(self.folder) end -- if nothing is in it
   return path, message
 end
 
