@@ -156,13 +156,13 @@ static int sys_signals(lua_State *L) {
     bool prompts = ways[mode].on_int == on_prompt_signal;
     lua_sethook(main_state, prompts ? poll : NULL, prompts ? LUA_MASKCOUNT : 0, POLL);
     handle(SIGINT, ways[mode].on_int, ways[mode].flags);
-    handle(SIGTERM, ways[mode].on_others, SA_RESTART);
     handle(SIGUSR1, ways[mode].on_others, SA_RESTART);
     struct sigaction before;
     bool nohup = sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
     if (!nohup || ways[mode].on_hangup != on_work_signal)
         handle(SIGHUP, ways[mode].on_hangup, SA_RESTART);
     handle(SIGALRM, mode == 0 ? SIG_DFL : on_alarm, SA_RESTART);
+    handle(SIGTERM, ways[mode].on_others, SA_RESTART);
     handle(SIGPIPE, SIG_IGN, 0);
     return 0;
 }
