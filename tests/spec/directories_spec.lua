@@ -126,7 +126,8 @@ describe("a directory of sentence-transformers", function()
     local known = json.decode(sr.must(sys.read_file(DATA .. "model/tiny/config.json")))
     local folder = sentences {
       ["sentence_bert_config.json"] = { max_seq_length = 9, config_kwargs = { num_hidden_layers = 1 } },
-      ["tokenizer_config.json"] = { do_lower_case = true, truncation_side = "left", split_at = "|", ent_token = "w3" },
+      ["tokenizer_config.json"] = { do_lower_case = true, truncation_side = "left", split_at = "|", ent_token = "w3",
+        model_input_names = { "input_ids" } },
       ["config.json"] = merged(known, { is_folded = true, nothing = json.null }), ["heads_config.json"] = { 1 },
       ["1_Pooling/config.json"] = { pooling_mode = "mean", weights = { 1, 2 } },
     }
@@ -134,13 +135,14 @@ describe("a directory of sentence-transformers", function()
     for _, text in ipairs {
       "sentence_bert_config.json has a key 'config_kwargs' that is not known here; if it changes a number",
       "tokenizer_config.json has truncation_side = left; here the end of longer texts is cut",
+      "tokenizer_config.json has model_input_names without token_type_ids; here pairs",
       "tokenizer_config.json has a key 'split_at' that", "config.json has a key 'is_folded' that",
       "heads_config.json is a file that is not known here", "1_Pooling/config.json has a key 'weights' that",
     } do
       local _, count = err:gsub("warning: [^\n]*" .. text:gsub("%p", "%%%0"), "")
       assert.equal(1, count, text .. "\n" .. err)
     end
-    assert.equal(6, select(2, err:gsub("warning", "")), err)
+    assert.equal(7, select(2, err:gsub("warning", "")), err)
     program.write(folder, "adapter_config.json", "{}")
     fails.returning("data", "has an adapter %(adapter_config.json%), which is not supported; in Python, merge_and",
       sr.encode.open(folder))

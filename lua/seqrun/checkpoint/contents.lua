@@ -105,6 +105,10 @@ return function(facts)
     local known = object and rule_of(name, facts, object)
     done[name] = true
     if known then check_keys(folder, name, object, known) end
+    local inputs = object and type(object.model_input_names) == "table" and json.encode(object.model_input_names)
+    if inputs and facts.design.types > 1 and not inputs:find("token_type_ids", 1, true) then
+      warn(folder, "%s has model_input_names without token_type_ids; here pairs of texts get them", name)
+    end
     if object and object.truncation_side == "left" then
       warn(folder, "%s has truncation_side = left; here the end of longer texts is cut", name)
     elseif object and not known then
