@@ -288,6 +288,10 @@ describe("the command", function()
         refuses(2, message, program.run { command, path, dir .. "/" .. name })
       end
     end
+    for _, format in ipairs { "conll", "squad" } do
+      refuses(2, "the model is for task=classify, which does not read " .. format .. " files",
+        program.run { "predict", path, lines, "--format", format })
+    end
     program.write(dir, "a.ndjson", '{"text":"the"}\n')
     assert.equal("string", type(program.json({ "predict", path, dir .. "/a.ndjson" }).label))
     local _, _, err = program.run({ "predict", path, "data.max_lenn=4" }, { input = "the" })

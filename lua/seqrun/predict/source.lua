@@ -130,6 +130,10 @@ function source.open(t)
     delimiter = cfg.data.delimiter, quotes = cfg.data.quotes, limit = cfg.data.limit,
     optional = { label = true, id = false },
   }
+  local _, own_format = next(t.kind.reader.formats or {})
+  if OWN[format] and format ~= own_format then
+    failure.raise("config", "predict: the model is for task=%s, which does not read %s files", t.kind.name, format)
+  end
   if OWN[format] then
     options.columns = { text = cfg.columns.text, label = cfg.columns.label, id = cfg.columns.id }
     return items_of(failure.must(t.kind.reader.open(options)), prediction)
