@@ -115,6 +115,16 @@ local held = sr.must(sr.data.loader(options))]] .. "\n")
     program.exits(1, "run:start: held has no target 'nsp', so the head that is trained on it", code, "", err)
   end)
 
+  it("of all of a loader without an end is refused", function()
+    for updates, wanted in pairs { ["eval.updates=0"] = 1, ["eval.updates=1"] = 0 } do
+      local _, code, _, err = run_edited(START, [[
+local options = task.loader_options(cfg, corpus, "held")
+options.epochs = nil
+local held = sr.must(sr.data.loader(options))]] .. "\n", updates)
+      program.exits(wanted, wanted == 1 and "run:start: held has no end, and eval.updates=0" or "", code, "", err)
+    end
+  end)
+
   it("that held-out data waits for is missed, unless that is meant", function()
     local _, code, _, err = run_edited("held = held, ", "")
     program.works(code, "", err)

@@ -68,7 +68,10 @@ end
 ---@param t { config: table, loader: table, held?: table|false } held: false where nothing is to be evaluated
 ---@return string|nil
 function held.warning(t)
-  local keys = t.config.data or {}
+  local keys, options = t.config.data or {}, t.held and t.held.options
+  if options and not options.epochs and not options.order and (t.config.eval or {}).updates == 0 then
+    check.fail("run:start: held has no end, and eval.updates=0 evaluates all of it; open it with epochs = 1")
+  end
   if t.held and not keys.dev and same_part(t.loader, t.held) then
     return ("held draws the examples of %s that are trained on: its losses and scores are not those of other data")
       :format(t.held.data:info().path)
