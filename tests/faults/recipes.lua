@@ -63,7 +63,8 @@ local WORDS = {
 ---Runs a recipe of this text.
 local function run(name, text, words)
   local path = program.write(trial.folder, name .. ".lua", text)
-  local code, out, err = program.run(joined({ path, "--force", "--out", trial.folder .. "/out" }, words))
+  local code, out, err = program.run(joined({ path, "--force", "--out", trial.folder .. "/out" }, words),
+    { before = "timeout -s KILL 600" })
   for _, entry in ipairs(sys.list(trial.folder)) do
     if entry:find("^out") then sys.remove(trial.folder .. "/" .. entry) end
   end

@@ -169,6 +169,8 @@ end]]), after(ALL, LOSSES, "    losses[1].factor = 0.1"),
   before("local scaled = 1 + (lamda or 0)"), before("local kept = run:state { best = 0 } kept.best = sr.ones(1)"),
   edit(HEAD, 'loader "held"', 'loader "train"'), before("rate = function() end"),
   before("rate = function() return 'x' end"), edit(ALL, "held = held,", "held = held, watch = { evaluated = 1 },"),
+  edit({ "tune", "own" }, "run:start {", "held = sr.must(sr.data.loader { data = held.data, by = 'sequences', "
+    .. "sequences = 4 })\nrun:start {"),
   -- the head
   edit(LOSSES_OWN, TOTAL, "items:mean()"), edit(LOSSES_OWN, TOTAL, "items:sum()"),
   edit(LOSSES_OWN, TOTAL .. ", items = items:detach()", "items:mean()"), edit(LOSSES_OWN, GUESS, "\n"),
