@@ -236,7 +236,8 @@ static void pass_on(int number) {
  * passed on to it, and `caught`. */
 static int sys_run(lua_State *L) {
     static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
-    char *words[] = {"sh", "-c", (char *)luaL_checkstring(L, 1), NULL};
+    char shell[] = "sh", option[] = "-c",
+         *words[] = {shell, option, (char *)luaL_checkstring(L, 1), NULL};
     struct sigaction before[4];
     sigset_t as_usual;
     sigemptyset(&as_usual);

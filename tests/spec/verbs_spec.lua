@@ -68,7 +68,7 @@ describe("the command line", function()
 
   it("takes any text as a question", function()
     local words = { "recipes/search.lua", "model=" .. model, "texts=" .. program.write(folder, "texts.txt", "the\n") }
-    exits(2, "unknown key 'x'; choose", program.run { words[1], words[2], words[3], "x=y", "a=b" })
+    exits(2, "unknown key 'a'; choose", program.run { words[1], words[2], words[3], "x=y", "a=b" })
     assert.matches("the\n$", program.ok { words[1], words[2], words[3], "x=y" })
   end)
 end)
