@@ -262,6 +262,28 @@ static void add_value(lua_State *L, luaL_Buffer *b, int at) {
     }
 }
 
+/* Puts a copy in the place of a table that says by __pairs what it has, as the view of a config does. */
+static void copy_view(lua_State *L, int at) {
+    if (luaL_getmetafield(L, at, "__pairs") == LUA_TNIL) return;
+    lua_pushvalue(L, at);
+    lua_call(L, 1, 3);
+    int control = lua_gettop(L), copy = control + 1;
+    lua_newtable(L);
+    for (;;) {
+        lua_pushvalue(L, control - 2);
+        lua_pushvalue(L, control - 1);
+        lua_pushvalue(L, control);
+        lua_call(L, 2, 2);
+        if (lua_isnil(L, -2)) break;
+        lua_pushvalue(L, -2);
+        lua_replace(L, control);
+        lua_rawset(L, copy);
+    }
+    lua_pushvalue(L, copy);
+    lua_replace(L, at);
+    lua_settop(L, control - 3);
+}
+
 static void push_json(lua_State *L, int at, int depth) {
     luaL_Buffer b;
     if (depth > MAX_DEPTH) luaL_error(L, "json: nested more than %d deep", MAX_DEPTH);
@@ -271,6 +293,7 @@ static void push_json(lua_State *L, int at, int depth) {
     int keys = 0;
     lua_Integer n = 0;
     if (type == LUA_TTABLE) {
+        copy_view(L, at);
         array = lua_rawlen(L, at) > 0 || luaL_getmetafield(L, at, "__json_array") != LUA_TNIL;
         lua_settop(L, array && lua_rawlen(L, at) == 0 ? lua_gettop(L) - 1 : lua_gettop(L));
         if (!array) n = push_sorted_keys(L, at), keys = lua_gettop(L);

@@ -24,6 +24,15 @@ describe("an unknown field", function()
     assert.matches("params has no 'nmes'; did you mean 'names'%?$", message_of(function() return params.nmes end))
   end)
 
+  it("of a config hides none of its values from JSON, of which names of data sets are made", function()
+    local c, json = sr.config, require("seqrun.core.json")
+    local schema = c.map { { "text", c.string {} }, { "columns", c.map { { "label", c.list(c.string {}, {}) } } } }
+    local values = { text = "a", columns = { label = { "x", "y" } } }
+    local view = strict.config(values, schema, "the config")
+    assert.equal(json.encode(values), json.encode(view))
+    assert.equal(json.encode(values), json.encode { text = view.text, columns = view.columns })
+  end)
+
   it("of a model is one where a name is similar, since a model may have fields of its own", function()
     local model = sr.nn.model { { { name = "w", shape = { 3, 3 } } } }
     assert.matches("the model has no 'parms'; did you mean 'params'%?$", message_of(function() return model.parms end))
