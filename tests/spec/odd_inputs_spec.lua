@@ -82,6 +82,8 @@ describe("questions", function()
     refuses("q.json", squad { id = "a", question = "who?", answers = json.null }, options, '"answers" is not a list')
     refuses("q.json", squad { id = "a", question = "who?", answers = { text = { "Emma" }, answer_start = { 0, 9 } } },
       options, '"answers" needs as many items of answer_start as of text')
+    refuses("q.json", squad { id = "a", question = "who?", is_impossible = true,
+      answers = json.array { { text = "Emma", answer_start = 0 } } }, options, "is_impossible, but it has answers")
     refuses("q.json", squad(json.null), options, '^q.json: paragraph 2 behind question 0 has no list "qas"')
     refuses("q.json", squad { 5 }:gsub("%[%[5%]%]", "[5]"), options, "^q.json: question number 1: it is not an object")
   end)
@@ -105,6 +107,10 @@ describe("lists", function()
       "^h.jsonl:1: a list of 3 numbers for 2 labels, x, y")
     set = reads("h.csv", 'text,label\na,"[1 0]"\nb,"[0, 1]"\n', { task = "multilabel" })
     assert.same({ { 1, 0 }, { 0, 1 } }, column(set, "labels"))
+    for _, cells in ipairs { "[true,false]", '"[1 0]"', '"[True, False]"' } do
+      local text = ('{"text":"a","label":%s}\n'):format(cells)
+      assert.same({ { 1, 0 } }, column(reads("h.jsonl", text, { task = "multilabel" }), "labels"))
+    end
     refuses("h.csv", "text,label\na,1\nb,0\n", { task = "multilabel" },
       "^h.csv:2: the labels are 0 and 1; name a column of them for each label, columns.label=%[a,b%], or train with")
   end)
@@ -119,7 +125,10 @@ describe("lists", function()
     local questions = "text,choices,label\na,\"['rain', 'yes']\",1\na,\"['no', 'day']\",0\n"
     local set = reads("p.csv", questions, { task = "choice" })
     assert.equal(4, set:info().examples)
-    for _, cell in ipairs { "[a]", "['a'", "['a'b]", "[1 2 x]" } do
+    set = reads("p.jsonl", [[{"text":"a","label":"('x', 'y')"}]] .. "\n" .. [[{"text":"a","label":"{'x'}"}]] .. "\n",
+      { task = "multilabel" })
+    assert.same({ { 1, 1 }, { 1, 0 } }, column(set, "labels"))
+    for _, cell in ipairs { "[a]", "(a)", "{a}", "['a'", "['a'b]", "[1 2 x]" } do
       assert.is_nil(require("seqrun.data.readers.fields").listed(cell))
     end
     refuses("p.csv", "text,label\na,\"['x']\"\nb,\"['y']\"\n", { task = "classify" },
@@ -175,6 +184,17 @@ it("spans of BILOU and BMES are those of IOBES", function()
     assert.near(2 / 3, found.f1, 1e-12)
     assert.same({ 1, 1 }, { found.types.PER.count, found.types.LOC.count })
   end
+end)
+
+it("a data set does not take the place of its text", function()
+  local sr = require("seqrun")
+  local path = put("in.csv", "text,label\na,x\nb,y\n")
+  local options = { task = "classify", files = path, out = path, vocab = lab.vocab }
+  none("config", "out=.*in.csv is an input; give another file", sr.data.read(options))
+  none("config", "out=.*in.csv is an input; give another file", sr.data.prepare {
+    inputs = { path }, out = path, vocab = lab.vocab, overwrite = true,
+  })
+  assert.equal("text,label\na,x\nb,y\n", sr.must(require("seqrun.core.sys").read_file(path)))
 end)
 
 it("a data set made for another task is refused", function()

@@ -292,6 +292,14 @@ describe("the command", function()
       refuses(2, "the model is for task=classify, which does not read " .. format .. " files",
         program.run { "predict", path, lines, "--format", format })
     end
+    refuses(2, "w.conll and %S+lines.csv are of different formats",
+      program.run { "predict", tagger, dir .. "/w.conll", program.write(dir, "lines.csv", "the\n") })
+    local words_of = task_model.save(dir .. "/words", task_model.new(KINDS.tokens.head), {
+      files = { ["trainer/config.yaml"] = "columns: {text: words, label: tags}\n" },
+    })
+    assert.same({ "the", "it" }, program.json({ "predict", words_of, "--format", "jsonl" },
+      { input = '{"words":["the","it"]}\n' }).words)
+    assert.error_matches(function() sr.must(sr.predict.open(path)):one("the", "it") end, "expected one item")
     program.write(dir, "a.ndjson", '{"text":"the"}\n')
     assert.equal("string", type(program.json({ "predict", path, dir .. "/a.ndjson" }).label))
     local _, _, err = program.run({ "predict", path, "data.max_lenn=4" }, { input = "the" })

@@ -163,6 +163,9 @@ end
 ---The result for one item.
 ---@param item table|string an item, or its text
 ---@return table
-function Predictor:one(item) return (self:each { item }()) end
+function Predictor:one(item, ...)
+  if select("#", ...) > 0 then check.fail("predictor:one: expected one item, such as { text = , pair = }") end
+  return (self:each { item }())
+end
 
 return predict

@@ -104,8 +104,9 @@ end
 local function plain(t, format, cfg)
   local wanted, lists = t.kind.prediction.input, nil
   for key in pairs(wanted.lists or {}) do
+    local name = cfg.columns.text or "tokens" -- what training calls the words
     lists = lists or {}
-    lists[key] = cfg.columns.text or "tokens" -- what training calls the words
+    lists[key] = name ~= key and name or nil
   end
   local next_item, message, code, opened = input.open {
     files = verb.files(t.files), format = format, keys = wanted.keys, lists = wanted.lists,

@@ -68,6 +68,11 @@ local NO_LINES = {
 for name in ("parquet arrow feather xls xlsx ods xml html pdf docx odt zip tar npz npy pt pkl bin safetensors h5 "
   .. "conll conllu iob bio"):gmatch("%w+") do NO_LINES[name] = "convert it to .jsonl, .csv or lines of text" end
 
+local function by_name(path)
+  local ending = (packed.bare(path):match("%.(%w+)$") or ""):lower()
+  return FORMATS[ending] or NO_LINES[ending] and ending or "lines"
+end
+
 ---The format of the input: as set, by the name of the first file, or lines.
 ---@param format? string
 ---@param files string[]
@@ -76,6 +81,12 @@ for name in ("parquet arrow feather xls xlsx ods xml html pdf docx odt zip tar n
 ---@return string? own the reader's format, where the ending can mean that too
 function verb.format(format, files, reader)
   if format then return format end
+  for i = 2, #files do
+    if by_name(files[i]) ~= by_name(files[1]) then
+      failure.raise("config", "%s and %s are of different formats, by their names; read them one after the other, or "
+        .. "say --format", files[1], files[i])
+    end
+  end
   local ending = (packed.bare(files[1] or ""):match("%.(%w+)$") or ""):lower()
   local _, own = next(reader and reader.formats or {})
   if own == "squad" and ending == "json" then return own end

@@ -51,11 +51,13 @@ local function names_in(self, value)
   return names
 end
 
----Whether a list is a 0 or 1 for each label, not names of labels.
+local BITS = { ["0"] = 0, ["1"] = 1, ["false"] = 0, ["true"] = 1, False = 0, True = 1 }
+
+---Whether a list is a 0 or 1, or a truth value, for each label, not names of labels.
 local function is_hot(list)
   if type(list) ~= "table" or #list < 2 then return false end
   for _, one in ipairs(list) do
-    if one ~= "0" and one ~= "1" then return false end
+    if not BITS[one] then return false end
   end
   return true
 end
@@ -119,7 +121,7 @@ function Reader:shape() self.columns.labels = { type = "f32", size = #self.map.n
 local function from_cells(self, record)
   local row = {}
   for i, name in ipairs(self.map.names) do
-    local x = tonumber(record.label[i])
+    local x = BITS[record.label[i]] or tonumber(record.label[i])
     if x ~= 0 and x ~= 1 then
       return nil, "number", ("column '%s' is '%s', not 0 or 1"):format(one_line(name), one_line(record.label[i] or ""))
     end
@@ -130,7 +132,7 @@ end
 
 local function from_names(self, record)
   local row, first = {}, self.map.names[1]
-  if is_hot(record.label) and first ~= "0" and first ~= "1" then
+  if is_hot(record.label) and not BITS[first] then
     if #record.label == #self.map.names then return from_cells(self, record) end
     return nil, "type", ("a list of %d numbers for %d labels, %s"):format(#record.label, #self.map.names,
       labels.list(self.map.names))

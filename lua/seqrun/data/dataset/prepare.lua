@@ -7,6 +7,7 @@ local import_ids = require("seqrun.data.dataset.import_ids")
 local inputs = require("seqrun.text.inputs")
 local replace = require("seqrun.data.dataset.replace")
 local live = require("seqrun.draw.live")
+local same_file = require("seqrun.base.same_file")
 local sys = require("seqrun.core.sys")
 local stored = require("seqrun.text.stored")
 local text = require("seqrun.core.text")
@@ -275,6 +276,8 @@ return function(options)
   if is_recipe(options.vocab) then check.options("data.prepare: vocab", options.vocab, TRAIN) end
   check.options("data.prepare: columns", options.columns, COLUMNS)
   local given = type(options.inputs) == "table" and options.inputs or { options.inputs }
+  local own, problem = same_file(options.out, given, "out")
+  if not own then return nil, "prepare: " .. problem, "config" end
   local counts, message, code = prepare_inputs(options, given)
   if code == "stopped" then message = "prepare: stopped on request; no data set was written" end
   if not counts then return nil, message, code end

@@ -9,6 +9,8 @@ local fields = {}
 ---"text", "texts" or "either", for each role whose reader does not say.
 fields.USUAL = { text = "text", pair = "text", id = "text", label = "either", choices = "texts" }
 
+local BOOLEANS = { ["true"] = true, ["false"] = true, True = true, False = true }
+
 local LIST = getmetatable(json.array {})
 
 local function is_list(value) return type(value) == "table" and getmetatable(value) == LIST end
@@ -38,11 +40,13 @@ function fields.text(value)
   if type(value) == "number" then return decimal(value) end
 end
 
----The items of a list written as text, as Python prints and JSON writes it: "['a', 'b']", "[1, 0]"; nil if it is none.
+---The items of a list written as text, as Python prints and JSON writes it: "['a', 'b']", "[1, 0]", "{'a'}"; nil if it
+---is none.
 ---@param text string
 ---@return string[]?
 function fields.listed(text)
   local inside, list, at = text:match("^%s*%[(.*)%]%s*$"), {}, 1
+  inside = inside or text:match("^%s*%((['\"].*)%)%s*$") or text:match("^%s*{(['\"].*)}%s*$")
   if not inside then return nil end
   while inside:find("%S", at) do
     local quote, from = inside:match("^%s*([\"'])()", at)
@@ -56,6 +60,8 @@ function fields.listed(text)
       item, after = inside:sub(from, to - 1):gsub("\\(.)", "%1"), to + 1
     else
       item, after = inside:match("^%s*([%d.eE+-]+)()", at)
+      if not item then item, after = inside:match("^%s*(%a+)()", at) end
+      if item and item:find("^%a") and not BOOLEANS[item] then return nil end
     end
     local following = after and inside:match("^%s*,?()", after)
     if not item or following == after and after <= #inside then return nil end
@@ -90,6 +96,8 @@ function fields.read(value, wanted, key)
     end
     return texts(filled, key)
   end
+  local listed = type(value) == "string" and wanted ~= "text" and fields.listed(value)
+  if listed then return listed end
   local text = wanted ~= "texts" and fields.text(value)
   if text then return text end
   return nil, ("'%s' is %s; expected %s"):format(key, shown(value), wanted == "texts" and "a list of texts"

@@ -8,6 +8,7 @@ formats.NAMES = { "auto", "csv", "tsv", "jsonl", "conll", "squad" }
 
 local BY_ENDING = {
   csv = "csv", tsv = "tsv", jsonl = "jsonl", ndjson = "jsonl", conll = "conll", iob = "conll", bio = "conll",
+  conllu = "conll",
 }
 
 ---The format of a file by its name; nil and a message if the name is unknown.

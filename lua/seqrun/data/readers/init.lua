@@ -16,6 +16,7 @@ local jobs = require("seqrun.data.readers.job")
 local live = require("seqrun.draw.live")
 local problems = require("seqrun.data.readers.problems")
 local records = require("seqrun.data.readers.records")
+local same_file = require("seqrun.base.same_file")
 local shown = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
 local stored = require("seqrun.text.stored")
@@ -364,6 +365,8 @@ end
 function readers.read(given)
   local options, message, code = complete(given)
   if not options then return nil, message, code end
+  local own, problem = same_file(options.out, options.files, "out")
+  if not own then return nil, "data.read: " .. problem, "config" end
   local tokenizer
   tokenizer, message, code = stored.tokenizer(options.vocab, {
     lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,

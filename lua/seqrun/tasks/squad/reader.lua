@@ -107,7 +107,10 @@ end
 ---does not say.
 local function answers_in(question)
   local answers = question.answers
-  if question.is_impossible == true then return {} end
+  if question.is_impossible == true then
+    local has = type(answers) == "table" and #(answers.text or answers) > 0
+    return {}, has and "the question is_impossible, but it has answers" or nil
+  end
   if answers == nil then return nil end
   if type(answers) ~= "table" then return nil, "\"answers\" is not a list" end
   local starts = answers.answer_start
