@@ -300,6 +300,8 @@ describe("the command", function()
     assert.same({ "the", "it" }, program.json({ "predict", words_of, "--format", "jsonl" },
       { input = '{"words":["the","it"]}\n' }).words)
     assert.error_matches(function() sr.must(sr.predict.open(path)):one("the", "it") end, "expected one item")
+    refuses(3, "empty.csv: no rows", program.run { "predict", path, program.write(dir, "empty.csv", "text,label\r"),
+      "columns.text=1", "columns.header=true" })
     program.write(dir, "a.ndjson", '{"text":"the"}\n')
     assert.equal("string", type(program.json({ "predict", path, dir .. "/a.ndjson" }).label))
     local _, _, err = program.run({ "predict", path, "data.max_lenn=4" }, { input = "the" })

@@ -38,10 +38,10 @@ describe("the host code of cuda", function()
   if not sys.exists(folder .. "/seqrun_cuda.so") then return end
 
   ---Runs the program where CUDA is the stand-in, which lacks something.
-  local function run(words, lacks)
+  local function run(words, lacks, more)
     local variables = "LD_LIBRARY_PATH='%s' SEQRUN_PLUGINS='%s/seqrun_cuda.so'"
     local before = variables:format(folder, folder) .. (" SEQRUN_FAKE='%s'"):format(lacks or "")
-    return program.run(words, { before = before })
+    return program.run(words, { before = before .. (more or "") })
   end
 
   local function evaluate(expression, lacks) return run({ "-e", expression }, lacks) end
@@ -135,7 +135,9 @@ describe("the host code of cuda", function()
     says("free gpu", "cuda: cannot select the device: ")
     local again = 'pcall(sr.use, "cuda"), sr.use("cuda")' -- the second attempt must not take what is selected
     says("free gpu", "cuda: cannot select the device: ", again)
-    local code, out = evaluate('sr.use("auto"), sr.device()', "free gpu")
+    -- LeakSanitizer fails in the threads of a process that has unloaded a library.
+    local code, out = run({ "-e", 'sr.use("auto"), sr.device()' }, "free gpu",
+      ' ASAN_OPTIONS="$ASAN_OPTIONS:detect_leaks=0"')
     assert.same({ 0, 'nil "cpu"' }, { code, (out:gsub("%s+", " "):gsub(" $", "")) })
   end)
 

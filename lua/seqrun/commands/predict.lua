@@ -70,11 +70,12 @@ local function add_origin(result, item, keys, with_text)
   for _, key in ipairs(keys) do result[key] = result[key] or item[key] end
 end
 
----Writes all results; returns how many items could not be used and which was the first, or nil if nobody reads any
+---Writes all results; returns how many items could not be used, which was the first, and how many there were; nil if
 ---more.
 local function write_all(args, predictor, items, keys, out)
-  local wrong, first = 0, nil
+  local wrong, first, count = 0, nil, 0
   for result, item in predictor:each(items) do
+    count = count + 1
     if item.wrong then
       wrong, first = wrong + 1, first or ("%s:%d: %s"):format(item.file, item.line, item.wrong)
     end
@@ -89,7 +90,7 @@ local function write_all(args, predictor, items, keys, out)
     end
   end
   verb.check_end()
-  return wrong, first
+  return wrong, first, count
 end
 
 function command.run(args)
@@ -117,8 +118,11 @@ function command.run(args)
   local guard <close> = rows
   failure.must(same_file(args.submission, args.files, "--submission"))
   local out <close> = args.submission and failure.must(writer.open(args.submission)) or nil
-  local wrong, first = write_all(args, predictor, items, predictor.kind.input.keys, out)
+  local wrong, first, count = write_all(args, predictor, items, predictor.kind.input.keys, out)
   if not wrong then return 0 end
+  if count == 0 and files[1] and files[1] ~= "-" then
+    return nil, ("%s: no rows (lines end with line feeds; carriage returns alone end none)"):format(files[1]), "data"
+  end
   verb.tell_cut(predictor.counts, opened.max_len)
   if wrong > 0 then
     verb.fail_wrong(wrong, first, out and "nothing is written" or "see `error` in the output")
