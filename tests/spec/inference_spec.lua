@@ -110,6 +110,15 @@ describe("a model that is opened for inference", function()
   end)
 end)
 
+it("opening without a path, or with something else, is refused at the line of the caller", function()
+  for name, module in pairs { predict = sr.predict, encode = sr.encode, fill = sr.fill, score = sr.score } do
+    for _, given in ipairs { 5, false } do
+      local _, message = pcall(function() return module.open(given or nil) end)
+      assert.matches(("^%%S*inference_spec.lua:%%d+: %s.open: path"):format(name), message)
+    end
+  end
+end)
+
 describe("windows of a long context", function()
   local function answer(options)
     local o = { tokenizer = task_model.tokenizer(), max_len = 64 }

@@ -94,7 +94,7 @@ function continue.open(path, options)
   if type(heat) ~= "number" or not (heat >= 0) or heat == math.huge then
     check.fail("continue.open: temperature is %s; expected a number of at least 0, such as 0.8", tostring(heat))
   end
-  return failure.returned(open_model, path, o)
+  return failure.returned(open_model, check.value("continue.open: path", path, "string"), o)
 end
 
 -- ---- one token ------------------------------------------------------------------------------------

@@ -98,6 +98,7 @@ end
 ---@return string? message
 ---@return string? code
 function encode.open(path, options)
+  check.value("encode.open: path", path, "string")
   return failure.returned(open, path, check.typed("encode.open", options, OPTIONS))
 end
 

@@ -104,6 +104,7 @@ end
 ---@return string? message
 ---@return string? code
 function fill.open(path, options)
+  check.value("fill.open: path", path, "string")
   return failure.returned(open_model, path, check.typed("fill.open", options, OPTIONS))
 end
 

@@ -96,6 +96,7 @@ end
 ---@return string? message
 ---@return string? code
 function predict.open(path, options)
+  check.value("predict.open: path", path, "string")
   return failure.returned(open, path, checked("predict.open", options, OPEN_OPTIONS))
 end
 

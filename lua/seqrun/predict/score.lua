@@ -61,6 +61,7 @@ end
 ---@return string? message
 ---@return string? code
 function score.open(path, options)
+  check.value("score.open: path", path, "string")
   return failure.returned(open, path, check.typed("score.open", options, opening.OPTIONS))
 end
 
