@@ -194,6 +194,7 @@ local function try(task, number)
   local again, same = pcall(inputs.predicted, facts, path, bare)
   wrong = not again and complaint(same, "bare" .. number)
   if wrong then return "predict without labels: " .. wrong end
+  -- A .txt file without tags is lines of text.
   if read and again and not refused and format ~= "txt" then
     local lost = without(same, found) or without(found, same)
     if lost then return "other sequences without labels: " .. lost end

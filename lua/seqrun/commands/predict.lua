@@ -71,7 +71,7 @@ local function add_origin(result, item, keys, with_text)
 end
 
 ---Writes all results; returns how many items could not be used, which was the first, and how many there were; nil if
----more.
+---nobody reads any more.
 local function write_all(args, predictor, items, keys, out)
   local wrong, first, count = 0, nil, 0
   for result, item in predictor:each(items) do
