@@ -9,6 +9,9 @@
  * Without `nsp` an example is [CLS] A [SEP], A being whole sentences of one document; every token
  * is used once.
  *
+ * A document of more than SR_EXAMPLES_LONG max_len tokens draws its target again for each example:
+ * of few long documents, a target for each would make all examples of an epoch short, or none.
+ *
  * Every draw is keyed by (seed, epoch, document), so the result does not depend on the order of
  * documents or the number of threads.  Fixed examples (SR_DATA_EXAMPLES) are the same in every
  * epoch.
@@ -23,7 +26,7 @@
 SR_BEGIN_C
 
 /* max_len; frames of more than 3 special tokens need as many more, see sr_examples_least() */
-enum { SR_EXAMPLES_LEAST = 5, SR_EXAMPLES_MOST = 65535 };
+enum { SR_EXAMPLES_LEAST = 5, SR_EXAMPLES_MOST = 65535, SR_EXAMPLES_LONG = 8 };
 
 /* What to do with a fixed example longer than max_len; drawn ones never are. */
 typedef enum sr_too_long {
@@ -38,6 +41,7 @@ typedef struct sr_examples_opts {
     int32_t max_len;       /* tokens of an example, including its frame */
     bool nsp;              /* pairs; text only */
     double short_seq_prob; /* text only */
+    bool by_document;      /* long documents, too, draw one target, as older versions did */
     sr_too_long too_long;  /* fixed examples only */
     uint64_t seed;
     uint32_t epoch;

@@ -7,6 +7,7 @@
 
 #include "core/base/mem.h"
 #include "core/data/measure.h"
+#include "core/data/pairs.h"
 #include "core/data/ranking.h"
 #include "core/data/shard_format.h"
 
@@ -184,6 +185,13 @@ sr_status sr_metric_upto(int64_t *out, const sr_metric *m, double value) {
 
 /* ---- what was measured ---- */
 
+static bool redraws(const sr_dataset *d, const sr_examples_opts *opts) {
+    const sr_portion *p = &d->part[opts->part];
+    bool any = false;
+    for (int64_t i = 0; i < p->count; i++) any = any || sr_pairs_redraw(d, opts, p->unit[i]);
+    return any;
+}
+
 void sr_metric_subject(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
                        const sr_examples_opts *opts) {
     const sr_portion *p = &d->part[opts->part];
@@ -195,9 +203,10 @@ void sr_metric_subject(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
     char *rest = out + n;
     size_t room = (size_t)(SR_METRIC_SUBJECT - n);
     if (d->kind == SR_DATA_TEXT)
-        snprintf(rest, room, ", %s of max_len %d, short_seq_prob %.15g, seed %" PRIu64 ", epoch %u",
-                 opts->nsp ? "pairs" : "sentences", opts->max_len, opts->short_seq_prob, opts->seed,
-                 opts->epoch);
+        snprintf(rest, room,
+                 ", %s of max_len %d, short_seq_prob %.15g%s, seed %" PRIu64 ", epoch %u",
+                 opts->nsp ? "pairs" : "sentences", opts->max_len, opts->short_seq_prob,
+                 redraws(d, opts) ? " a sequence" : "", opts->seed, opts->epoch);
     else if (opts->too_long == SR_TOO_LONG_SPLIT)
         snprintf(rest, room, ", pieces of max_len %d", opts->max_len);
 }
@@ -209,8 +218,9 @@ void sr_metric_arguments(char out[SR_METRIC_SUBJECT], const sr_dataset *d,
     if (d->held != (text ? 0.05 : 0)) snprintf(held, sizeof held, " --held %.15g", d->held);
     if (text)
         snprintf(examples, sizeof examples,
-                 " --max-len %d --short-seq-prob %.15g --seed %" PRIu64 "%s", o->max_len,
-                 o->short_seq_prob, o->seed, o->nsp ? "" : " --single");
+                 " --max-len %d --short-seq-prob %.15g%s --seed %" PRIu64 "%s", o->max_len,
+                 o->short_seq_prob, o->by_document ? " --short-seq-by document" : "", o->seed,
+                 o->nsp ? "" : " --single");
     else if (o->too_long == SR_TOO_LONG_SPLIT)
         snprintf(examples, sizeof examples, " --split --max-len %d", o->max_len);
     snprintf(out, SR_METRIC_SUBJECT, "%s%s%s", o->part == SR_PART_HELD ? " --part held" : "", held,

@@ -104,10 +104,16 @@ static int64_t tokens_of(const sr_dataset *d, uint64_t first, uint64_t last) {
     return sum;
 }
 
-/* The target length for this document, without special tokens. */
+/* A target length without special tokens. */
 static int64_t draw_target(draws *r, int64_t most, double short_seq_prob) {
     if (sr_unit(draw(r)) >= (float)short_seq_prob) return most;
     return 2 + sr_below(draw(r), (uint32_t)(most - 1));
+}
+
+bool sr_pairs_redraw(const sr_dataset *d, const sr_examples_opts *opts, uint32_t unit) {
+    uint64_t tokens = d->unit_token[unit + 1] - d->unit_token[unit];
+    return !opts->by_document && opts->short_seq_prob > 0 &&
+           tokens > (uint64_t)opts->max_len * SR_EXAMPLES_LONG;
 }
 
 static draws start_draws(const sr_examples_opts *opts, uint32_t unit) {
@@ -121,6 +127,7 @@ sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_op
     draws r = start_draws(opts, unit);
     int64_t most = opts->max_len - sr_frame_size(sr_dataset_frame(d, 1)),
             target = draw_target(&r, most, opts->short_seq_prob);
+    bool redraw = sr_pairs_redraw(d, opts, unit);
     uint64_t at = d->unit_sentence[unit], last = d->unit_sentence[unit + 1];
     uint64_t token = d->unit_token[unit];
     while (at < last) {
@@ -144,6 +151,7 @@ sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_op
         int flags = (random ? SR_EXAMPLE_RANDOM : 0) | (over > 0 ? SR_EXAMPLE_CUT : 0);
         if (over > 0) out->lost += over;
         SR_TRY(sr_drawn_add(out, d, a.begin, a.tokens, b.begin, b.tokens, flags));
+        if (redraw) target = draw_target(&r, most, opts->short_seq_prob);
     }
     return SR_OK;
 }
@@ -154,6 +162,7 @@ sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_
     draws r = start_draws(opts, unit);
     int64_t most = opts->max_len - sr_frame_size(sr_dataset_frame(d, 0));
     int64_t target = draw_target(&r, most, opts->short_seq_prob), gathered = 0;
+    bool redraw = sr_pairs_redraw(d, opts, unit);
     uint64_t token = d->unit_token[unit];
     for (uint64_t i = d->unit_sentence[unit]; i < d->unit_sentence[unit + 1]; i++) {
         int64_t n = d->sentence_tokens[i];
@@ -161,10 +170,13 @@ sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_
             SR_TRY(sr_drawn_add(out, d, token, gathered, 0, 0, 0));
             token += (uint64_t)gathered;
             gathered = 0;
+            if (redraw) target = draw_target(&r, most, opts->short_seq_prob);
         }
-        for (gathered += n; gathered > target; gathered -= target) { /* one overlong sentence */
+        for (gathered += n; gathered > target;) { /* one overlong sentence */
             SR_TRY(sr_drawn_add(out, d, token, target, 0, 0, 0));
             token += (uint64_t)target;
+            gathered -= target;
+            if (redraw) target = draw_target(&r, most, opts->short_seq_prob);
         }
     }
     return gathered > 0 ? sr_drawn_add(out, d, token, gathered, 0, 0, 0) : SR_OK;

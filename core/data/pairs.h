@@ -30,4 +30,7 @@ sr_status sr_pairs_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_op
 sr_status sr_singles_draw(sr_drawn *out, const sr_dataset *d, const sr_examples_opts *opts,
                           int64_t index);
 
+/* Whether the document `unit` draws a target length for each of its examples. */
+bool sr_pairs_redraw(const sr_dataset *d, const sr_examples_opts *opts, uint32_t unit);
+
 SR_END_C

@@ -50,7 +50,7 @@ static int analysis_close(lua_State *L) {
 /* analysis(dataset: Dataset, options: table, threads?: integer) -> Analysis analysis | nil,
  *     message, code
  * Metrics over the examples that a loader with these options draws.
- *   options  part, max_len, nsp, short_seq_prob, seed, epoch, too_long
+ *   options  part, max_len, nsp, short_seq_prob, short_seq_by, seed, epoch, too_long
  *   threads  0: all processors */
 static int metric_analysis(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);

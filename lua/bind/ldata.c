@@ -56,10 +56,12 @@ static int data_open(lua_State *L) {
 
 void lsr_readexamples(lua_State *L, int table, sr_examples_opts *t) {
     static const char *const policies[] = {"error", "truncate", "split", NULL};
+    static const char *const by[] = {"sequence", "document", NULL};
     t->part = (sr_data_part)lsr_field_choice(L, table, "part", lsr_part_names);
     t->max_len = (int32_t)lsr_field_range(L, table, "max_len", 128, 0, INT32_MAX);
     t->nsp = lsr_field_bool(L, table, "nsp", true);
     t->short_seq_prob = lsr_field_number(L, table, "short_seq_prob", 0.1);
+    t->by_document = lsr_field_choice(L, table, "short_seq_by", by) == 1;
     t->too_long = (sr_too_long)lsr_field_choice(L, table, "too_long", policies);
     t->seed = (uint64_t)lsr_field_integer(L, table, "seed", 0);
     t->epoch = (uint32_t)lsr_field_range(L, table, "epoch", 0, 0, UINT32_MAX);

@@ -161,7 +161,7 @@ static int metric_check(lua_State *L) {
 /* arguments(dataset: Dataset, options: table) -> string
  * The arguments that make `seqrun analyze DATA --metric NAME` measure the examples of a loader
  * with these options.
- *   options  part, max_len, nsp, short_seq_prob, seed, too_long */
+ *   options  part, max_len, nsp, short_seq_prob, short_seq_by, seed, too_long */
 static int metric_arguments(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     sr_examples_opts opts = {0};

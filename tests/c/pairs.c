@@ -169,6 +169,35 @@ static void short_lengths_are_uniform(void) {
     for (int n = 2; n <= 20; n++) CHECK(fabs((double)seen[n] - mean) < 6 * sqrt(mean));
 }
 
+/* The share of examples of long documents that are shorter than they could be; with sentences of one
+ * token all are as long as drawn, but the last of a document. */
+static double short_share(const sr_dataset *d, bool nsp, bool by_document, uint32_t epoch) {
+    OWNED(sr_examples) *t;
+    sr_examples_opts opts = {.max_len = 23,
+                             .nsp = nsp,
+                             .short_seq_prob = 0.3,
+                             .by_document = by_document,
+                             .epoch = epoch};
+    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
+    int64_t shorter = 0;
+    for (int64_t i = 0; i < t->count; i++)
+        shorter += sr_example_length(&t->example[i]) < opts.max_len;
+    return (double)shorter / (double)t->count;
+}
+
+static void long_documents_draw_a_length_for_each_example(void) {
+    OWNED(sr_dataset) *d = open_text(1, 60000, 1, 0);
+    for (int nsp = 0; nsp < 2; nsp++) {
+        int mixed = 0;
+        for (uint32_t epoch = 0; epoch < 8; epoch++) {
+            double each = short_share(d, nsp, false, epoch), all = short_share(d, nsp, true, epoch);
+            CHECK(each > 0.25 && each < 0.35);
+            mixed += all > 0.01 && all < 0.99;
+        }
+        CHECK(mixed == 0);
+    }
+}
+
 /* A sentence that fills the sequence exactly is included. */
 static void singles_are_filled_to_the_last_token(void) {
     OWNED(sr_dataset) *d = open_text(400, 9, 10, 0);
@@ -378,6 +407,7 @@ int main(void) {
     draws_do_not_depend_on_threads();
     singles_use_every_token_once();
     short_lengths_are_uniform();
+    long_documents_draw_a_length_for_each_example();
     singles_are_filled_to_the_last_token();
     parts_do_not_meet();
     one_document_is_cut();

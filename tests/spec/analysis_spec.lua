@@ -297,6 +297,7 @@ describe("seqrun analyze", function()
 
   it("is the way out that a refused metric names", function()
     local options = { max_len = 40, seed = 9, short_seq_prob = 0.25, nsp = false, part = "held" }
+    options.short_seq_by = "document"
     local held = sr.must(sr.data.open(path, { held = 0.125 }))
     local file = sr.must(analyze { metrics = { "length" } }).length.about.path
     local _, message = sr.data.metric(file, held, options)

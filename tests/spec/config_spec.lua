@@ -248,6 +248,20 @@ x.yaml:6:1: unknown key 'warmup'; that key exists under 'rate'
     assert.equal("betas: [0.9, 0.999]", assert(c.load { schema = own }):dump():match("betas:[^\n]*"))
   end)
 
+  it("gives what a run wrote before a key came the value that the key stands for", function()
+    local own = c.map { { "seed", c.integer { default = 1 } },
+                        { "data", c.map { { "by", c.enum({ "new", "old" }, { default = "new", before = "old" }) } } } }
+    local function by(text, ...)
+      local file = folder .. "/before.yaml"
+      assert(sys.write_file(file, text))
+      return assert(c.load { schema = own, file = file, arguments = { ... } }).values.data.by
+    end
+    local written = assert(c.load { schema = own }):dump()
+    local older = written:gsub("data:\n  by: new\n", "")
+    assert.same({ "new", "old", "new" }, { by(written), by(older), by(older, "data.by=new") })
+    assert.equal("new", by("seed: 3\n"))
+  end)
+
   it("is written as YAML that reads back the same", function()
     local arguments = {
       "rate.peak=0.1", "betas=[0.333333333333333314829616256247390992939472198486328125, 1e-300]",

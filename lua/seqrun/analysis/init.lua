@@ -24,6 +24,7 @@ local sys = require("seqrun.core.sys")
 ---@field max_len? integer of text, 128; of fixed examples only to split them
 ---@field nsp? boolean of text: pairs, as loaders have by default
 ---@field short_seq_prob? number of text, 0.1
+---@field short_seq_by? "sequence"|"document" of text, as loaders have it
 ---@field seed? integer of text
 ---@field epoch? integer of text
 ---@field too_long? "truncate"|"split" of fixed examples: "split" if the loader splits them
@@ -31,8 +32,8 @@ local sys = require("seqrun.core.sys")
 ---@field progress? fun(line: string) takes a line now and then
 
 local OPTIONS = {
-  data = true, metrics = true, out = true, part = true, max_len = true, nsp = true, short_seq_prob = true, seed = true,
-  epoch = true, too_long = true, threads = true, progress = true,
+  data = true, metrics = true, out = true, part = true, max_len = true, nsp = true, short_seq_prob = true,
+  short_seq_by = true, seed = true, epoch = true, too_long = true, threads = true, progress = true,
 }
 
 ---Tokens of a fixed example that is measured whole.
@@ -43,7 +44,7 @@ local function examples_of(t, corpus)
   local fixed = corpus:info().kind == "examples"
   local split = t.too_long == "split"
   local o = {
-    part = t.part, short_seq_prob = t.short_seq_prob, seed = t.seed, epoch = t.epoch,
+    part = t.part, short_seq_prob = t.short_seq_prob, short_seq_by = t.short_seq_by, seed = t.seed, epoch = t.epoch,
     max_len = t.max_len, nsp = t.nsp, too_long = t.too_long,
   }
   if not fixed then return o end

@@ -35,8 +35,9 @@ local function loader_of(self, head, facts)
       facts.path), "config"
   end
   return require("seqrun.data").loader {
-    data = self.corpus, part = o.part, nsp = o.nsp, short_seq_prob = o.short_seq_prob, seed = o.seed,
-    epoch = o.epoch, too_long = o.too_long, max_len = fixed and math.min(o.max_len, positions) or o.max_len,
+    data = self.corpus, part = o.part, nsp = o.nsp, short_seq_prob = o.short_seq_prob,
+    short_seq_by = o.short_seq_by, seed = o.seed, epoch = o.epoch, too_long = o.too_long,
+    max_len = fixed and math.min(o.max_len, positions) or o.max_len,
     by = "sequences", sequences = 1, prefetch = 0, targets = { head },
   }
 end

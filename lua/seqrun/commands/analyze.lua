@@ -40,6 +40,7 @@ function command.define(cmd)
   cmd:option("--split", "of fixed examples: in pieces of --max-len tokens, as too_long: split"):args(0)
   cmd:option("--single", "of text: single sequences instead of pairs"):args(0)
   cmd:option("--short-seq-prob", "of text, as in data.short_seq_prob; default 0.1"):argname("P"):convert(probability)
+  cmd:option("--short-seq-by", "of text, as in data.short_seq_by"):choices { "sequence", "document" }
   cmd:option("--seed", "of text: seed of the pairs; default 42, as in runs"):argname("N"):convert(integer)
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
   verb.define_device(cmd)
@@ -86,7 +87,7 @@ function command.run(args)
   local made = failure.must(analysis.analyze {
     data = corpus, metrics = specs, out = args.out, part = args.part, max_len = args.max_len,
     nsp = not args.single and corpus:info().kind == "text", short_seq_prob = args.short_seq_prob,
-    seed = args.seed or 42,
+    short_seq_by = args.short_seq_by, seed = args.seed or 42,
     too_long = args.split and "split" or nil, threads = args.threads,
     progress = args.format == "table" and function(line) io.stderr:write("seqrun: ", line, "\n") end or nil,
   })

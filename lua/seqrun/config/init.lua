@@ -111,6 +111,7 @@ function Check:absent(wanted, name, path, map)
     return nil
   end
   self.origins[path], self.good[path] = "default", true
+  if wanted.before ~= nil and map.source.dumped then return wanted.before end
   return wanted:usual()
 end
 
@@ -311,11 +312,16 @@ local function rename(root, schema)
   end
 end
 
+---The first line of what a run writes.
+local DUMPED = "# All values of this run; to repeat it, pass this file with `config=`."
+
 local function read_file(path, schema, found)
   if not path then return tree.empty { name = "defaults", lines = {} } end
   local text, message, code = sys.read_file(path, FILE_LIMIT + 1)
   if not text then return nil, message, code end
-  local root = tree.read(text, problems.file_source(path, text), found)
+  local source = problems.file_source(path, text)
+  source.dumped = source.lines[1] == DUMPED
+  local root = tree.read(text, source, found)
   if root then rename(root, schema) end
   return root
 end
@@ -388,8 +394,7 @@ end
 ---The whole config as YAML without presets: reading it gives the same values.
 ---@return string
 function Config:dump()
-  local head = "# All values of this run; to repeat it, pass this file with `config=`."
-  return table.concat(dump_map(self.schema, self.values, 0, { head }), "\n") .. "\n"
+  return table.concat(dump_map(self.schema, self.values, 0, { DUMPED }), "\n") .. "\n"
 end
 
 ---A table of all keys: value, origin, description.

@@ -4,6 +4,7 @@
 -- same_bits? }.
 --
 --   required     the key must be given
+--   before       the value in configs of runs that did not know the key yet
 --   optional     it may be left out, or given as `none`: its value is nil
 --   min, max     the least and the largest value; above, below: exclusive bounds
 --   word         a word allowed in addition to the type's values, such as `auto` for a number

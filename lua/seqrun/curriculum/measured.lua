@@ -37,7 +37,7 @@ local function subject(loader, epoch)
   epoch = epoch or o.epoch
   return {
     data = loader.data, part = o.part, max_len = o.max_len, nsp = o.nsp, short_seq_prob = o.short_seq_prob,
-    seed = o.seed, too_long = o.too_long, epoch = epoch,
+    short_seq_by = o.short_seq_by, seed = o.seed, too_long = o.too_long, epoch = epoch,
   }
 end
 

@@ -99,7 +99,7 @@ function Metric:percentile(p)
   return failure.must(self.core:at(math.max(0, math.ceil(p / 100 * self.about.count) - 1)))
 end
 
-local CHOICES = { "part", "max_len", "nsp", "short_seq_prob", "seed", "epoch", "too_long" }
+local CHOICES = { "part", "max_len", "nsp", "short_seq_prob", "short_seq_by", "seed", "epoch", "too_long" }
 
 ---Whether it is of this data set and, with options of a loader, of the examples that it draws.
 ---@param corpus seqrun.Corpus

@@ -23,8 +23,8 @@ local COLUMNS = { keys = { { "columns", c.map {
 
 ---Keys that decide on examples and masks: as the run had them.
 local KEPT = {
-  "seed", "data.held", "data.max_len", "data.short_seq_prob", "data.too_long", "mask.prob", "mask.max",
-  "mask.whole_word",
+  "seed", "data.held", "data.max_len", "data.short_seq_prob", "data.short_seq_by", "data.too_long", "mask.prob",
+  "mask.max", "mask.whole_word",
 }
 
 ---The values of the config: those of the run, where it has them, and then KEY=VALUE.
@@ -32,6 +32,7 @@ local function settings(facts, arguments, t)
   local theirs, words = history.config(facts.path .. "/trainer/config.yaml"), {}
   local positions = facts.design.longest
   local function set(key, value) words[#words + 1] = ("%s=%s"):format(key, tostring(value)) end
+  if theirs.data then theirs.data.short_seq_by = theirs.data.short_seq_by or "document" end -- of older versions
   set("data.file", "given")
   set("model.max_position_embeddings", math.max(8, positions))
   set("data.max_len", math.max(8, math.min(128, positions)))

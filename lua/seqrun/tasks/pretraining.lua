@@ -16,6 +16,9 @@ local pretraining = {}
 local data = c.map {
   { "short_seq_prob", c.number { default = 0.1, min = 0, max = 1,
     doc = "probability that a sentence pair gets a random shorter length" } },
+  { "short_seq_by", c.enum({ "sequence", "document" }, { default = "sequence", before = "document",
+    doc = "sequence: in documents of more than 8 max_len tokens each sequence draws its length; document: all "
+      .. "sequences of a document have one, as in older runs" }) },
   { "nsp", c.boolean { default = true,
     doc = "next-sentence prediction: sample sentence pairs and train the NSP head, in families that have one" } },
 }
@@ -127,7 +130,8 @@ function pretraining.loader_options(cfg, corpus, part, plan)
       .. "set data.nsp=false", cfg.data.file, NEXT)
   end
   local options = parts.loader_options(cfg, corpus, part, plan)
-  options.mask, options.nsp, options.short_seq_prob = cfg.mask, target == "nsp", cfg.data.short_seq_prob
+  options.mask, options.nsp = cfg.mask, target == "nsp"
+  options.short_seq_prob, options.short_seq_by = cfg.data.short_seq_prob, cfg.data.short_seq_by
   if type(target) == "table" then options.targets = { "mlm", target } end
   options.per_square = global_share(design) / (6 * design.hidden) -- FLOP per len^2 over those per token
   return options

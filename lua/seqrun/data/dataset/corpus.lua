@@ -168,7 +168,7 @@ end
 ---@param part? "train"|"held"
 ---@param epoch? integer from 0
 ---@param max_len? integer
----@param options? { nsp?: boolean, short_seq_prob?: number, seed?: integer, too_long?: string }
+---@param options? { nsp?: boolean, short_seq_prob?: number, short_seq_by?: string, seed?: integer, too_long?: string }
 ---@return integer[]? lengths
 ---@return string? message
 ---@return string? code

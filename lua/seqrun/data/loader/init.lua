@@ -55,6 +55,7 @@ local new_update = require("seqrun.data.loader.update")
 ---@field epochs? integer number of epochs; no end by default
 ---@field nsp? boolean pairs with a next-sentence label; true for text
 ---@field short_seq_prob? number 0.1
+---@field short_seq_by? "sequence"|"document" what draws short lengths in long documents, see the key of a run
 ---@field too_long? "error"|"truncate"|"split" of fixed examples
 ---@field targets? (string|seqrun.TargetOptions)[] what to predict, see seqrun.data.targets; by default "mlm" and "nsp"
 ---for text, "label" for examples that have it, else "mlm"
@@ -72,9 +73,9 @@ local new_update = require("seqrun.data.loader.update")
 local OPTIONS = {
   data = true, part = true, by = true, max_len = true, arrange = true, packs = true, sequences = true, adjust = true,
   shares = true, micro_packs = true, per_square = true, seed = true, epoch = true, epochs = true, nsp = true,
-  short_seq_prob = true, too_long = true, targets = true, mask = true, keep_ids = true, loss = true, solver = true,
-  max_seqs = true, plan = true, threads = true, prefetch = true, order = true, order_state = true, share_range = true,
-  stages = true, rank = true, ranks = true, balance = true,
+  short_seq_prob = true, short_seq_by = true, too_long = true, targets = true, mask = true, keep_ids = true,
+  loss = true, solver = true, max_seqs = true, plan = true, threads = true, prefetch = true, order = true,
+  order_state = true, share_range = true, stages = true, rank = true, ranks = true, balance = true,
 }
 
 local CURSOR = {

@@ -66,7 +66,9 @@ function electra.loader_options(cfg, corpus, part, plan)
   local options = parts.loader_options(cfg, corpus, part, plan)
   local fixed = corpus:info().kind ~= "text"
   options.nsp = not fixed and cfg.data.nsp
-  if not fixed then options.short_seq_prob = cfg.data.short_seq_prob end
+  if not fixed then
+    options.short_seq_prob, options.short_seq_by = cfg.data.short_seq_prob, cfg.data.short_seq_by
+  end
   options.mask = cfg.mask
   options.targets = { { name = "replaced", kind = "tokens" }, { name = "mlm", kind = "mlm", fixed = by_itself(cfg) } }
   options.per_square = 1 / (6 * configs.design(electra.model_options(cfg, corpus)).hidden)
