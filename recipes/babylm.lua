@@ -5,6 +5,7 @@
 --
 --     seqrun recipes/prepare.lua 'inputs=[babylm_10M/*.train]' out=runs/data/babylm.sqr vocab.size=16384
 --     seqrun recipes/babylm.lua
+--     seqrun recipes/babylm.lua preset=tiny                    a trial on the novels
 --
 -- The rules are checked: a data set of more words than the track allows is refused, and so are more than 10 epochs.
 -- The models after 1, 2, ... 10, 20, ... 100 million words are kept in runs/babylm/chck_1M and so

@@ -244,7 +244,11 @@ sr_status sr_shard_open(sr_shard **out, const char *path, size_t cache) {
     sr_status st = sr_strdup(&s->path, path);
     if (st == SR_OK) st = sr_file_open(&s->fd, &size, path, INT64_MAX);
     if (st == SR_ENOENT)
-        sr_fail(st, "%s: no such data set; create one with `seqrun recipes/prepare.lua`", path);
+        sr_fail(st,
+                "%s: no such data set; create it with `seqrun recipes/prepare.lua out=%s` (of two "
+                "novels; inputs=[FILES]: of your text), of labelled files with "
+                "recipes/prepare_labelled.lua",
+                path, path);
     s->size = size;
     if (st == SR_OK) st = read_directory(s);
     if (st == SR_OK) st = make_cache(s, cache);

@@ -113,7 +113,7 @@ describe("prepare", function()
   end)
 
   it("says how to make a missing data set", function()
-    fails.returning("missing", "such data set; create one with `seqrun recipes/prepare.lua`$",
+    fails.returning("missing", "such data set; create it with `seqrun recipes/prepare.lua out=",
       sr.data.open(folder .. "/nowhere.sqr"))
   end)
 

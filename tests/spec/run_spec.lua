@@ -240,7 +240,7 @@ describe("a run", function()
   it("exits with 3 on a data set that is missing, truncated or has a flipped bit", function()
     local out = folder .. "/bad"
     local words = function(path) return program.run(small.words(path, "--out", out, "--max-steps", "2")) end
-    exits(3, "create one with `seqrun recipes/prepare%.lua`", words(folder .. "/none.sqr"))
+    exits(3, "create it with `seqrun recipes/prepare%.lua out=", words(folder .. "/none.sqr"))
     local bytes = assert(sys.read_file(corpus))
     local flipped = bytes:sub(1, 200) .. string.char(bytes:byte(201) ~ 8) .. bytes:sub(202)
     for _, damaged in ipairs { bytes:sub(1, #bytes // 2), flipped, "" } do

@@ -131,8 +131,8 @@ local CHECKPOINT, AVERAGE = 12, 4
 ---@return table|nil origin
 local function initialize(self, fresh)
   local origin = resuming.start_from {
-    config = self.config, model = self.model, optimizer = self.optimizer, corpus = self.corpus, fresh = fresh,
-    screen = self.screen,
+    config = self.config, preset = self.loaded.preset, model = self.model, optimizer = self.optimizer,
+    corpus = self.corpus, fresh = fresh, screen = self.screen,
   }
   contracts.check_values(self.model.params)
   return origin

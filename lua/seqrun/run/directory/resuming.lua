@@ -4,6 +4,7 @@ local checkpoint = require("seqrun.checkpoint")
 local config = require("seqrun.config")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
+local shipped = require("seqrun.base.shipped")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 
@@ -224,8 +225,17 @@ local function check_encoder(t, loaded, fresh)
     loaded.path, lost[1], #lost > 1 and (" and %d others"):format(#lost - 1) or "")
 end
 
+---What to do without the run that init.from names: the usual directory of a recipe is made by the recipe.
+local function way_to(path, preset)
+  local recipe = ("recipes/%s.lua"):format(path:match("^runs/([%w_]+)$"))
+  local first = shipped.seen(shipped.find(recipe)) and ("train it first with `seqrun %s%s`, "):format(recipe, preset
+    and " preset=" .. preset or "") or ""
+  return ("; %sgive a run or checkpoint, or init.from=none"):format(first)
+end
+
 ---Starts from another run's checkpoint: its weights, and its moments when asked for.
----@param t { config: table, model: table, optimizer: table, corpus?: table, fresh?: string[], screen: seqrun.Screen }
+---@param t { config: table, preset?: string, model: table, optimizer: table, corpus?: table, fresh?: string[],
+---  screen: seqrun.Screen }
 ---@return table|nil origin what was loaded; nil if the weights are random
 function resuming.start_from(t)
   local init = t.config.init
@@ -246,8 +256,7 @@ function resuming.start_from(t)
     loaded, message, code = checkpoint.load(init.from, parts)
   end
   if not loaded then
-    local way = code == "missing" and "; give a run or checkpoint, or init.from=none" or ""
-    failure.raise(code, "init.from: %s%s", message, way)
+    failure.raise(code, "init.from: %s%s", message, code == "missing" and way_to(init.from, t.preset) or "")
   end
   if not init.tile then check_encoder(t, loaded, parts.fresh) end
   return loaded

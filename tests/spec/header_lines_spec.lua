@@ -1,0 +1,58 @@
+-- The commands in the recipes' headers work in an empty directory: each message names a command that leads on.
+
+local program = require("tests.support.program")
+local sys = require("seqrun.core.sys")
+
+local folder = program.folder()
+
+---What a command of a header needs that only its user has.
+local OWN = { "%u%u%u", "%.csv", "%.conll", "my/", "corpus", "babylm_10M", "checkpoints/", "%.%.%.%]", "terms%.tsv",
+              "texts=", "hours=" }
+
+---The commands of a recipe's header that need nothing of the user's.
+local function commands_of(path)
+  local list = {}
+  for line in assert(sys.read_file(path)):gmatch("%-%-     (seqrun recipes/[^\n]*)") do
+    local command, own = line:match("^(.-)%s%s+%f[%w]") or line, false
+    for _, pattern in ipairs(OWN) do own = own or command:find(pattern) ~= nil end
+    if not own then list[#list + 1] = command end
+  end
+  return list
+end
+
+local function run(command, more)
+  local words = {}
+  for word in command:gsub("^seqrun ", ""):gmatch("%S+") do words[#words + 1] = word end
+  table.move(more, 1, #more, #words + 1, words)
+  return program.run(words, { before = ("cd '%s' &&"):format(folder) })
+end
+
+---Runs a command; where it fails, first what its message names, at most three commands.
+local function follow(command, option, left)
+  local more = command:find("prepare") and {} or { option, option == "--max-steps" and "1" or nil }
+  local code, _, message = run(command, more)
+  if code == 0 then return end
+  local advice = message:match("`(seqrun [^`]*)`")
+  assert.is_true(left > 0 and advice ~= nil, ("%s\n%s"):format(command, message))
+  follow(advice, "--max-steps", left - 1)
+  follow(command, option, left - 1)
+end
+
+describe("from an empty directory", function()
+  it("phase 2 is trained by doing what its messages say", function()
+    follow("seqrun recipes/bert_phase2.lua preset=demo", "--max-steps", 3)
+    assert.is_true(sys.exists(folder .. "/runs/bert_phase2"))
+  end)
+
+  it("phase 2 of BERT-base is dry-run as far as phase 1, hours of training, is needed", function()
+    sys.remove(folder .. "/runs/bert_phase1")
+    local _, _, message = run("seqrun recipes/bert_phase2.lua", { "--dry-run" })
+    assert.matches("train it first with `seqrun recipes/bert_phase1%.lua`", message)
+  end)
+
+  for _, name in ipairs(assert(sys.list("recipes"))) do
+    for _, command in ipairs(name:find("%.lua$") and commands_of("recipes/" .. name) or {}) do
+      it(command, function() follow(command, "--dry-run", 3) end)
+    end
+  end
+end)
