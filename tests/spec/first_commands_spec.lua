@@ -1,4 +1,5 @@
--- The commands in the recipes' headers work in an empty directory: each message names a command that leads on.
+-- What is typed first: the commands in the recipes' headers work in an empty directory, where each message names a
+-- command that leads on, and `busted` runs the specs.
 
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
@@ -55,4 +56,15 @@ describe("from an empty directory", function()
       it(command, function() follow(command, "--dry-run", 3) end)
     end
   end
+end)
+
+it("busted runs the specs inside the program", function()
+  if program.path ~= sys.real_path("build/seqrun") then return pending "another build: .busted names build/seqrun" end
+  local file = program.write(folder, "first_spec.lua", [[
+it("has the modules of C", function() assert.is_function(require("seqrun.core.sys").hash) end)
+it("needs long #long", function() error("it is left out") end)]])
+  local out = os.tmpname()
+  assert(os.execute(("busted '%s' >%s 2>&1"):format(file, out)))
+  assert.matches("1 success / 0 failures / 0 errors", assert(sys.read_file(out)))
+  os.remove(out)
 end)
