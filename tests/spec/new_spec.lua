@@ -114,6 +114,17 @@ describe("seqrun new", function()
     end)
   end
 
+  it("is followed by a dry run that points at the line to fill in", function()
+    local recipe, yaml = folder .. "/classify/train.lua", folder .. "/classify/train.yaml"
+    local text = assert(sys.read_file(yaml))
+    local _, before = text:match("^(.-\n)#   train: "):gsub("\n", "")
+    exits(2, ("train.yaml:%d:5: key 'train'.*remove the # from this line and from its section"):format(before + 1),
+      run { recipe, "--dry-run" })
+    program.write(folder, "classify/train.yaml", (text:gsub("\n# *data:", "\ndata:", 1)))
+    exits(2, "remove the # from this line, and write", run { recipe, "--dry-run" })
+    program.write(folder, "classify/train.yaml", text)
+  end)
+
   it("comments every key, so that uncommenting one sets it #slow", function()
     local path = folder .. "/pretraining/train.yaml"
     local text = sys.read_file(path):gsub("# seed: 42\n", "seed: 7\n")

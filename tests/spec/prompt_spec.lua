@@ -202,6 +202,10 @@ it("habits from elsewhere are answered with what does the same here", function()
     ["!ls"] = 'write os.execute "ls"',
     ["import torch"] = "Lua imports by require",
     ["sr.randm()"] = "did you mean 'rand",
+    ["sr.pack.plan {}"] = "nil value %(field 'plan'%); sr.pack has assign, .*pack, parse",
+    ["p = sr.pack.pack({ 1 }, { size = 8 })"] = "^prompt:1: pack: unknown option 'size'",
+    ["t = {}; t.file = io.open('none') x = io.open('none')"] = "^$",
+    ["file = io.open('none')"] = "^none: No such file or directory\n$",
   } do
     local _, _, err = program.run({}, { input = line .. "\n" })
     assert.matches(wanted, err, line)

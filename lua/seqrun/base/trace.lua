@@ -79,7 +79,11 @@ local function variables(level)
   return table.move(globals, 1, #globals, #list + 1, list)
 end
 
----"; did you mean 'NAME'?" for an error at a nil global, field or method; `level` is the frame that raised it.
+---A table with more names is not listed.
+local MOST_NAMES = 40
+
+---"; did you mean 'NAME'?" or the names that exist, for an error at a nil global, field or method; `level` is the
+---frame that raised it.
 local function hint(message, level)
   local kind, name = message:match("a nil value %((%l+) '([^']+)'%)")
   if kind ~= "global" and kind ~= "field" and kind ~= "method" then return "" end
@@ -92,8 +96,11 @@ local function hint(message, level)
     local value = variable(level + 1, root)
     if rest ~= "" then value = names.value("x." .. rest, function() return value end) end
     if value ~= nil and names.field(value, name) == nil then
-      local text = names.hint(name, value)
+      local text, all = names.hint(name, value), names.of(value)
       if text ~= "" then return text end
+      if kind == "field" and all[1] and #all <= MOST_NAMES then
+        return ("; %s has %s"):format(path, table.concat(all, ", "))
+      end
     end
   end
   return ""

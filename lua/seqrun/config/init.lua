@@ -92,6 +92,20 @@ function Check:list(wanted, node, path)
   return list
 end
 
+---The line of a file that has a key as a comment, as `seqrun new` writes it, or the map that lacks the key.
+local function place_of(path, map)
+  local lines, at, section = map.source.lines or {}, 1, ""
+  for name in path:gmatch("[^.]+") do
+    section = at > 1 and lines[at] or ""
+    while lines[at] and not lines[at]:find("^#?%s*" .. name .. ":") do at = at + 1 end
+  end
+  local column = (lines[at] or ""):match("^#%s*()%a")
+  if not column then return map, "" end
+  local own = section:find("^#%s*%a") and " and from its section" or ""
+  return { source = map.source, line = at, column = column, width = #lines[at] - column + 1 },
+    (": remove the # from this line%s, and write the value"):format(own)
+end
+
 ---The value of a key that is not given.
 function Check:absent(wanted, name, path, map)
   if wanted.kind == "map" and not wanted.optional then
@@ -103,7 +117,8 @@ function Check:absent(wanted, name, path, map)
   if wanted.required and not self.partial then
     local where = path == name and "" or (" in '%s'"):format(path:sub(1, -#name - 2))
     local doc = wanted.doc and (" (%s)"):format(wanted.doc) or ""
-    self.found:add(map, "key '%s' is missing%s%s; set %s", name, where, doc, path)
+    local place, how = place_of(path, map)
+    self.found:add(place, "key '%s' is missing%s%s; set %s%s", name, where, doc, path, how)
     return nil
   end
   if wanted.required then

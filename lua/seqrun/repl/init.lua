@@ -45,6 +45,21 @@ local function compile(text, env)
   return chunk, message, unfinished ~= nil, false
 end
 
+---Whether text is one expression: a list of them is not an expression in parentheses.
+local function is_single(text) return load("return (" .. text:match("^%s*=?(.*)$") .. "\n)", SOURCE, "t") ~= nil end
+
+---The assignment of one value, which returns nil and the message of a call that failed; nil of anything else.
+local function assignment(text, env)
+  local name, value = text:match("^%s*([%a_][%w_.]*)%s*=%s*([^=].*)$")
+  local assign = name and is_single(value) and load(name .. " = ...", SOURCE, "t", env)
+  local chunk = assign and load("return true, " .. value, SOURCE, "t", env)
+  return chunk and function()
+    local _, found, message = chunk()
+    assign(found)
+    return found == nil and type(message) == "string" and message or nil
+  end
+end
+
 ---Sets `_` and `_1` to `_9`.
 local function keep_value(env, value)
   for i = VALUES, 2, -1 do env["_" .. i] = env["_" .. i - 1] end
@@ -87,9 +102,6 @@ local function shown(value)
   return type(value) == "function" and require("seqrun.help").line(value) or show(value)
 end
 
----Whether text is one expression: a list of them is not an expression in parentheses.
-local function is_single(text) return load("return (" .. text:match("^%s*=?(.*)$") .. "\n)", SOURCE, "t") ~= nil end
-
 ---Prints the values of an expression; of a call that failed only nil, and its message as a note.
 ---@return boolean? mistyped it is nil, and named like something else
 local function echo(text, env, results, first, out)
@@ -122,10 +134,15 @@ function repl.evaluate(text, env, out)
   local chunk, message, _, expression = compile(text, env)
   if not chunk then return false, shortened(message) .. hints.syntax(text) end
   trace.remember(SOURCE, text)
-  local results = table.pack(xpcall(chunk, trace.handler))
+  local assigned = not expression and assignment(text, env)
+  local results = table.pack(xpcall(assigned or chunk, trace.handler))
   if not results[1] then
     local known = failure.of(results[2])
     return false, tostring(results[2]), known and known:exit_code()
+  end
+  if assigned then
+    if results[2] then (out or STANDARD).note(results[2]) end
+    return true
   end
   local first = expression and 3 or 2
   if results.n < first then return true end
