@@ -20,6 +20,11 @@ local schema = c.map {
     doc = "runs, checkpoints, directories of Hugging Face or sentence-transformers" }) },
   { "data", c.list(c.path {}, { required = true, min = 1, one = true,
     doc = "files of scored pairs, and directories for retrieval" }) },
+  { "columns", c.map {
+    { "text", c.string { default = "sentence1", doc = "column of the first text" } },
+    { "pair", c.string { default = "sentence2", doc = "column of the second" } },
+    { "label", c.string { default = "score", doc = "column of the score" } },
+  } },
   { "pool", c.enum({ "mean", "cls", "last" }, { optional = true, doc = "none: as in the model, or mean" }) },
   { "max_len", c.integer { optional = true, min = 4, max = 65535, doc = "tokens of a text; none: the model's" } },
   { "device", c.string { default = "cpu", doc = "cpu, cuda, cuda:N, ref" } },
@@ -33,12 +38,14 @@ end
 sr.use(cfg.device, { threads = request.threads })
 
 for _, path in ipairs(cfg.model) do sr.must(sr.checkpoint.pretrained(path)) end -- before the work for the others
+local names = { cfg.columns.text, cfg.columns.pair, cfg.columns.label }
+if table.concat(names, " ") == "sentence1 sentence2 score" then names = nil end -- those of published files, too
 local scores = {} -- by model
 for k, path in ipairs(cfg.model) do
   local encoder = sr.must(sr.encode.open(path, { pool = cfg.pool, max_len = cfg.max_len, precision = cfg.precision }))
   scores[k] = {}
   for i, data in ipairs(cfg.data) do
-    scores[k][i] = sts.score(encoder, data)
+    scores[k][i] = sts.score(encoder, data, names)
     if not request.quiet then io.stderr:write(("%s on %s\n"):format(path, data)) end
   end
 end

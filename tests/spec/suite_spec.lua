@@ -197,14 +197,21 @@ describe("files of scored pairs", function()
       write("sts/pairs.csv", 'score,sentence1,sentence2\n4.5,"a b",d\n0,c,"e ""f"\n'),
       write("sts/pairs.jsonl", json.encode { sentence1 = "a b", sentence2 = "d", score = 4.5 } .. "\n"
         .. json.encode { sentence1 = "c", sentence2 = 'e "f', score = 0 } .. "\n"),
+      write("sts/any.csv", 'text a,text b,similarity\n"a b",d,4.5\nc,"e ""f",0\n'),
     }
     for _, path in ipairs(list) do assert.same(wanted, sts.read(path), path) end
+    local own = { "x", "y", "z" }
+    assert.same(wanted, sts.read(write("sts/own.csv", 'z,x,y,more\n4.5,"a b",d,1\n0,c,"e ""f",1\n'), own))
+    local object = '{"x":"a b","y":"d","z":4.5}\n{"x":"c","y":"e \\"f","z":0}\n'
+    assert.same(wanted, sts.read(write("sts/own.jsonl", object), own))
   end)
 
   it("are refused with what is wrong", function()
     local function problem(name, text) return tostring(select(2, pcall(sts.read, write(name, text)))) end
-    assert.matches("a.tsv: no columns sentence1, sentence2 and score, nor a published form: x, y",
+    assert.matches("a.tsv: no columns sentence1, .* %(name others with columns.text, .*nor a published form: x, y",
       problem("sts/a.tsv", "x\ty\n1\t2\n"))
+    assert.matches("d.csv: no columns p, q, r, nor",
+      tostring(select(2, pcall(sts.read, write("sts/d.csv", "a,b,c\n1,2,3\n"), { "p", "q", "r" }))))
     assert.matches("b.tsv:2: expected two sentences and a score", problem("sts/b.tsv", "a\tb\t1\nc\td\tx\n"))
     assert.matches("c.tsv: too few pairs with scores", problem("sts/c.tsv", "a\tb\t1\n"))
   end)

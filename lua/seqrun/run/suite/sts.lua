@@ -31,14 +31,14 @@ local NAMES = {
 ---Numbers of the columns by how many a line without header has: the STS benchmark's files, and GLUE's.
 local NUMBERS = { [7] = { 6, 7, 5 }, [8] = { 6, 7, 5 }, [9] = { 6, 7, 5 }, [10] = { 8, 9, 10 }, [3] = { 1, 2, 3 } }
 
----The places of the columns; whether the line names them.
-local function places_of(cells, count)
+---The places of the columns; whether the line names them.  Three columns may have any names.
+local function places_of(cells, count, columns)
   local at = {}
   for i = 1, count do at[cells[i]] = i end
-  for _, names in ipairs(NAMES) do
+  for _, names in ipairs(columns and { columns } or NAMES) do
     if at[names[1]] and at[names[2]] and at[names[3]] then return { at[names[1]], at[names[2]], at[names[3]] }, true end
   end
-  return NUMBERS[count], false
+  if not columns then return NUMBERS[count], count == 3 and not tonumber(cells[3]) end
 end
 
 local function add(found, first, second, score, place)
@@ -69,16 +69,18 @@ local function next_of(rows, cells)
   return count, line
 end
 
-local function read_table(found, path)
+local function read_table(found, path, columns)
   local rows <close>, cells, places = rows_of(path), {}, nil
   while true do
     local count, line = next_of(rows, cells)
     if not count then return end
     if count > 0 and not places then
       local named
-      places, named = places_of(cells, count)
+      places, named = places_of(cells, count, columns)
       if not places then
-        failure.raise("data", "%s: no columns sentence1, sentence2 and score, nor a published form: %s", path,
+        local wanted = columns and table.concat(columns, ", ")
+          or "sentence1, sentence2 and score (name others with columns.text, columns.pair, columns.label)"
+        failure.raise("data", "%s: no columns %s, nor a published form: %s", path, wanted,
           table.concat(cells, ", ", 1, count):sub(1, 100))
       end
       if named then count = 0 end
@@ -89,7 +91,7 @@ local function read_table(found, path)
   end
 end
 
-local function read_objects(found, path)
+local function read_objects(found, path, columns)
   local rows <close>, cells = failure.must(text.rows(path, { format = "lines", limit = 16 << 20 })), {}
   while true do
     local count, line = next_of(rows, cells)
@@ -97,7 +99,8 @@ local function read_objects(found, path)
     local object = count > 0 and json.decode(cells[1])
     if count > 0 then
       object = type(object) == "table" and object or {}
-      add(found, object.sentence1, object.sentence2, object.score or object.label, ("%s:%d"):format(path, line))
+      local names = columns or { "sentence1", "sentence2", object.score and "score" or "label" }
+      add(found, object[names[1]], object[names[2]], object[names[3]], ("%s:%d"):format(path, line))
     end
   end
 end
@@ -119,16 +122,17 @@ end
 
 ---The pairs of a file.
 ---@param path string
+---@param columns? string[] names of the columns: two texts and the score
 ---@return seqrun.ScoredPairs
-function sts.read(path)
+function sts.read(path, columns)
   local found = { first = {}, second = {}, scores = {} }
   local name = path:match("([^/]*)$")
   if name:find("^STS%.input%.") then
     read_semeval(found, path)
   elseif name:gsub("%.gz$", ""):find("%.jsonl$") then
-    read_objects(found, path)
+    read_objects(found, path, columns)
   else
-    read_table(found, path)
+    read_table(found, path, columns)
   end
   if #found.scores < 2 then failure.raise("data", "%s: too few pairs with scores", path) end
   return found
@@ -149,8 +153,8 @@ local function vectors_of(encoder, texts, role)
   return x / x:square():sum(2, true):sqrt():maximum(1e-12)
 end
 
-local function of_pairs(encoder, path)
-  local pairs_ = sts.read(path)
+local function of_pairs(encoder, path, columns)
+  local pairs_ = sts.read(path, columns)
   local scope <close> = tensor.scope()
   local quiet <close> = tensor.no_grad()
   local cosines = (vectors_of(encoder, pairs_.first) * vectors_of(encoder, pairs_.second)):sum(2):totable()
@@ -200,10 +204,11 @@ end
 ---Scores an encoder on a file of pairs, or a directory in BEIR's form.
 ---@param encoder seqrun.TextEncoder
 ---@param path string
+---@param columns? string[] names of the columns of a file, as for sts.read
 ---@return seqrun.StsScore
-function sts.score(encoder, path)
+function sts.score(encoder, path, columns)
   local retrieval = sys.is_dir(path)
-  local ok, found, count = pcall(retrieval and of_set or of_pairs, encoder, path)
+  local ok, found, count = pcall(retrieval and of_set or of_pairs, encoder, path, columns)
   local score = { path = path, kind = retrieval and "retrieval" or "pairs", metrics = {}, count = 0 }
   if ok then
     score.metrics, score.count = found, count
