@@ -57,7 +57,7 @@ setup(function()
 end)
 
 local function words(out, ...)
-  return small.words(corpus, "--out", folder .. "/" .. out, "rate.total=300", "log.every=10", ...)
+  return small.words(corpus, "--out", folder .. "/" .. out, "rate.total=300", "log.every=10", "batch.shares=none", ...)
 end
 
 ---Runs a command line on one rank and on two; both have the same bits.
