@@ -159,7 +159,7 @@ describe("a checkpoint without experts", function()
       "init.carry=moments"))
     local text = "has other experts than this one; set model.experts=[4,4] model.experts_chosen=2 "
       .. "model.experts_residual=false"
-    refused(words("no", "init.from=" .. folder .. "/mixture"), text)
+    run(words("taken", "rate.total=1", "rate.warmup=0", "init.from=" .. folder .. "/mixture")) -- its experts
     refused(words("no", "model.experts=8", "init.from=" .. folder .. "/mixture"), text)
   end)
 end)

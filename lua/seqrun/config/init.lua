@@ -45,7 +45,7 @@ end
 ---Where a value came from, for `--explain`.
 local function origin(node)
   if node.source.argument then return "command line" end
-  local place = ("%s:%d"):format(node.source.name, node.line)
+  local place = node.source.name .. (node.source.lines[1] and (":%d"):format(node.line) or "")
   return node.layer and ("%s (%s)"):format(place, node.layer) or place
 end
 
@@ -357,8 +357,9 @@ end
 
 ---Reads and checks a config.
 ---@param options { schema: table, file?: string, arguments?: string[], rules?: table[], partial?: boolean,
----  foreign?: boolean } arguments: `key.path=value` and `preset=NAME`; partial: required keys may be missing; foreign:
----  the file may have keys of another schema, which are left out
+---  foreign?: boolean, lay?: fun(root: table, found: table) } arguments: `key.path=value` and `preset=NAME`; partial:
+---  required keys may be missing; foreign: the file may have keys of another schema, which are left out; lay: adds to
+---  the nodes before they are checked
 ---@return seqrun.Config|nil
 ---@return string? message all problems
 ---@return string? code "storage" or "memory" of a file that could not be read, else "config"
@@ -380,6 +381,7 @@ function config.load(options)
       tree.set(root, argument, options.schema, found)
     end
   end
+  if options.lay then options.lay(root, found) end
   local check = new_check(options.schema, found, options.partial)
   check.foreign = options.foreign
   local values = check:map(options.schema, root, "")

@@ -174,7 +174,8 @@ local function state_of(self)
   return {
     step = self.step, loaders = self.loaders:state(), window = self.meter:state(), seconds = self:seconds(),
     kept = self.saves.kept, scaled = self.changes:state(), result = evaluated.result, best = evaluated.best,
-    aside = evaluated.aside, schedules = schedules, rate = rate, instructions = devices.instructions(),
+    aside = evaluated.aside, before = evaluated.before, schedules = schedules, rate = rate,
+    instructions = devices.instructions(),
     data = resuming.digest(self.corpus), run = self.directory.id, metrics = self.records:mark(self.step),
     random = randomness.state(),
   }

@@ -5,6 +5,7 @@
 -- beside the recipe, which is code itself.
 
 local config = require("seqrun.config")
+local continuing = require("seqrun.run.continuing")
 local failure = require("seqrun.base.failure")
 local replay = require("seqrun.run.repro.replay")
 local shipped = require("seqrun.base.shipped")
@@ -63,7 +64,8 @@ return function(t)
     local named = argument:match("^config=(.*)$")
     if named then file = shipped.find(named) else arguments[#arguments + 1] = argument end
   end
-  file = file or t.saved and t.saved(arguments)
+  local saved = not file and t.saved and t.saved(arguments) or nil
+  file = file or saved
   local own, place = beside(request)
   local foreign = file and file ~= own
   if not file then
@@ -75,6 +77,7 @@ return function(t)
   if t.threads then arguments[#arguments + 1] = "threads=" .. t.threads end
   local loaded, message, code = config.load {
     schema = t.schema, rules = t.rules, file = file, arguments = arguments, partial = request.explain,
+    lay = not saved and function(root, found) continuing.lay(root, t.schema, file == own, found) end or nil,
   }
   if not loaded then failure.raise(code, "%s%s", message, looked) end
   if foreign and not request.explain and not replay.trusting then check_code(loaded, request) end

@@ -3,6 +3,7 @@
 
 local alerts = require("seqrun.run.alerts")
 local changes = require("seqrun.run.changes")
+local continuing = require("seqrun.run.continuing")
 local contracts = require("seqrun.run.checks.contracts")
 local core = require("seqrun.core.tensor")
 local evaluations = require("seqrun.run.evaluation.evaluations")
@@ -223,4 +224,6 @@ return function(self, parts)
   if self.ranks:several() then shown:say("  memory  %s", self.checks:memory_of_ranks()) end
   shown:notes()
   if self.config.attach ~= false then self.changes:listen(self) end
+  local goes_on = not state and self.config.init.from and continuing.applies(self.loaded.schema)
+  if goes_on and self.config.init.carry == "weights" then self:evaluate(true) end
 end

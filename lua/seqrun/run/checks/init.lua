@@ -50,6 +50,7 @@ end
 local function warn(self, t, last, total)
   local cfg, loader, list = self.config, t.loader:summary(), sanity.rates(self.config)
   list[#list + 1] = sanity.heads(t)
+  list[#list + 1] = sanity.forgetting(t, cfg)
   list[#list + 1] = held.warning { config = cfg, loader = t.loader, held = t.held }
   list[#list + 1] = sanity.simt(t.model.params:count(), loader)
   list[#list + 1] = sanity.epochs(amounts.epochs(cfg.batch, loader, last) or 0, sanity.length_key(cfg, self.schema))

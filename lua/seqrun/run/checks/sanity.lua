@@ -12,6 +12,7 @@ local sanity = {}
 local EPOCHS = 1000
 local RATE, DECAY, EPS, MASKED = 0.1, 1, 1e-2, 0.5
 local RANGE, DROPPED, SHORT = 1, 0.5, 16
+local WIDE, FORGETS = 256, 0.5 -- hidden size, and rate times hidden size, from which a trained model forgets
 local LONG = 30 * 86400 -- seconds
 local PAIRS = 16 -- that are not all random by chance
 local USED = 0.8 -- share of the tokens that are in an example; 0.90 to 0.95 of prose
@@ -32,6 +33,19 @@ end
 function sanity.epochs(epochs, key)
   if epochs < EPOCHS then return nil end
   return ("the run passes over the data %s times; check %s"):format(text.count(math.floor(epochs)), key)
+end
+
+---Warns of a rate that is for random weights where a trained model goes on.
+---@param t { model: table, resumes: boolean }
+---@param cfg table
+---@return string|nil
+function sanity.forgetting(t, cfg)
+  local design, init, peak = t.model.design, cfg.init, cfg.rate.peak
+  if not design or not init or not init.from or init.carry ~= "weights" or t.resumes then return nil end
+  if not (cfg.optimizer and cfg.optimizer.name:find "adamw") or type(peak) ~= "number" then return nil end
+  if design.hidden < WIDE or peak * design.hidden <= FORGETS then return nil end
+  return ("rate.peak is %g, which is for random weights: the model of init.from forgets what it has learned; usual for "
+    .. "its hidden size of %d is up to %.0e"):format(peak, design.hidden, 0.1 / design.hidden)
 end
 
 ---Warns of a text of which sentence pairs use little.

@@ -27,6 +27,7 @@ local evaluations = {}
 ---@field result? seqrun.Evaluated the last one that counts
 ---@field aside? seqrun.Evaluated a later one that does not
 ---@field scoring? seqrun.Scoring its predictions
+---@field before? string[] the losses of the weights that the run started from
 local Evaluations = {}
 Evaluations.__index = Evaluations
 
@@ -183,6 +184,7 @@ function Evaluations:run(at)
   at.record(line)
   if self.watch then self.watch:evaluated(line) end
   self.screen:say("step %d, held-out: %s", at.step, table.concat(self:texts(), "; "))
+  if at.step == 0 then self.before = self:texts() end
   return line
 end
 
@@ -227,16 +229,16 @@ end
 
 ---Plain values for `restore`.
 ---@param step integer
----@return { result?: table, best?: table, aside?: table }
+---@return { result?: table, best?: table, aside?: table, before?: string[] }
 function Evaluations:state(step)
   local aside = self.aside and self.aside.step == step and self.aside or nil
-  return { result = self.result, best = self.best and self.best:state() or nil, aside = aside }
+  return { result = self.result, best = self.best and self.best:state() or nil, aside = aside, before = self.before }
 end
 
----@param state { result?: table, best?: table, aside?: table }
+---@param state { result?: table, best?: table, aside?: table, before?: string[] }
 function Evaluations:restore(state)
   local kept = state.best
-  self.result, self.aside = state.result, state.aside
+  self.result, self.aside, self.before = state.result, state.aside, state.before
   if not self.best or not kept then return end
   self.best:set(self.ranks:first_says(function() return self.best:restore(kept) end))
 end

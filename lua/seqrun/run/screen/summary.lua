@@ -142,6 +142,7 @@ function summary.tell(t)
   say("  memory     %s at most, of the process", text.bytes(most))
   if done.slots > 0 then say("  packing    %s of the slots are real tokens", text.percent(done.tokens / done.slots)) end
   if t.config.pack.arrange == "packed" then say("  packed     %s", speed_up(t)) end
+  for _, score in ipairs(t.evaluations.before or {}) do say("  before     %s", score) end
   for _, score in ipairs(t.evaluations:texts()) do say("  held-out   %s", score) end
   local scoring, best = t.evaluations:predictions(), t.evaluations:best_text()
   local details = scoring and require("seqrun.scores.report").text(scoring, 3) or ""
