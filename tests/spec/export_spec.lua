@@ -49,3 +49,38 @@ describe("an uncased tokenizer that keeps accents", function()
     fails.returning(nil, "was made with keep accents 'true', not 'none'", sr.data.prepare(options))
   end)
 end)
+
+describe("the model card of an export", function()
+  ---Its YAML as text without quotes, and the rest.
+  local function card_of(out, ...)
+    program.ok { "export", folder .. "/run", folder .. "/" .. out, ... }
+    return assert(sys.read_file(folder .. "/" .. out .. "/README.md")):match("^%-%-%-\n(.-)%-%-%-\n(.*)$")
+  end
+
+  it("names task, scores with their data, and how it was trained", function()
+    program.ok(small.words(small.corpus(folder), "--out", folder .. "/run", "--max-steps", "2"))
+    local evaluated = small.metrics(folder .. "/run", "eval")
+    local loss = ("%.4f"):format(evaluated[#evaluated].mlm_loss)
+    local head, rest = card_of("card", "--license", "mit", "--language", "en")
+    local root = require("seqrun.core.yaml").parse(head)
+    assert.equal("map", root.kind)
+    for _, line in ipairs { "library_name: transformers", "pipeline_tag: fill%-mask", 'language: "en"',
+      'license: "mit"', 'name: "10 %% of corpus.sqr, held out"', "{type: mlm_loss, value: " .. loss .. "}" } do
+      assert.matches(line, head)
+    end
+    assert.matches("Step 2, on 10 %% of corpus.sqr, held out:.*| mlm_loss | " .. loss .. " |", rest)
+    assert.matches("%- peak rate: 0.003\n", rest)
+    assert.matches('BertForPreTraining.from_pretrained%("card"%)', rest)
+    head, rest = card_of("encoder", "--encoder") -- which was not scored
+    assert.matches("pipeline_tag: feature%-extraction", head)
+    assert.is_nil((head .. rest):find("loss", 1, true))
+  end)
+
+  it("is the one that a directory has", function()
+    program.ok(small.words(small.corpus(folder), "--out", folder .. "/run", "--max-steps", "1"))
+    card_of("first")
+    program.write(folder, "first/README.md", "mine\n")
+    program.ok { "export", folder .. "/first", folder .. "/second" }
+    assert.equal("mine\n", sys.read_file(folder .. "/second/README.md"))
+  end)
+end)

@@ -1,5 +1,6 @@
 -- exporting.lua - a checkpoint as a directory for Hugging Face's libraries, without what only a resume needs.
 
+local card = require("seqrun.checkpoint.card")
 local draft_of = require("seqrun.base.draft")
 local failure = require("seqrun.base.failure")
 local foreign = require("seqrun.checkpoint.foreign")
@@ -179,32 +180,39 @@ local function export(path, out, options)
   if next(dense) then
     weights[(facts.sentences.dense or { path = "2_Dense" }).path .. "/model.safetensors"] = convert(dense, dtype)
   end
-  write(out, files, weights)
   local list, parameters = foreign.list(weights["model.safetensors"])
+  local classes = type(config.architectures) == "table" and config.architectures or {}
+  local architecture = classes[1] or facts.family.class .. "Model"
+  files["README.md"] = card.text(facts, {
+    out = out, architecture = architecture, parameters = parameters, dtype = dtype, sentences = files["modules.json"],
+    part = options.encoder or options.network or options.average, language = options.language,
+    license = options.license,
+  })
+  write(out, files, weights)
   local names = json.array()
   for name in pairs(weights) do files[name] = true end
   for name in pairs(files) do names[#names + 1] = name end
   table.sort(names)
   return {
     from = facts.path, path = out, dtype = dtype, parameters = parameters, tensors = list, files = names,
-    architecture = type(config.architectures) == "table" and config.architectures[1] or facts.family.class .. "Model",
-    bytes = failure.must(sys.stat(out .. "/model.safetensors")).size, left_out = json.array(left_out),
-    heads = names_beside(facts, options.encoder),
+    architecture = architecture, left_out = json.array(left_out),
+    bytes = failure.must(sys.stat(out .. "/model.safetensors")).size, heads = names_beside(facts, options.encoder),
   }
 end
 
 ---Writes a run, a checkpoint or a Hugging Face directory as a Hugging Face directory.
 ---@param path string
 ---@param out string
----@param options? { encoder?: boolean, dtype?: "f32"|"bf16", replace?: boolean, average?: boolean, network?: string }
----  encoder: without heads; replace: what is there already, if it is such a directory; average: the moving average of
----  the weights; network: one of several, such as "generator"
+---@param options? { encoder?: boolean, dtype?: "f32"|"bf16", replace?: boolean, average?: boolean, network?: string,
+---  language?: string, license?: string } encoder: without heads; replace: what is there already, if it is such a
+---  directory; average: the moving average of the weights; network: one of several, such as "generator"; language,
+---  license: for the model card, such as "en" and "mit"
 ---@return seqrun.Exported|nil
 ---@return string? message
 ---@return string? code
 return function(path, out, options)
   options = require("seqrun.base.check").options("checkpoint.export", options, {
-    encoder = 1, dtype = 1, replace = 1, average = 1, network = 1,
+    encoder = 1, dtype = 1, replace = 1, average = 1, network = 1, language = 1, license = 1,
   })
   return failure.returned(export, path, (out:gsub("(.)/+$", "%1")), options)
 end

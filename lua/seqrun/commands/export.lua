@@ -18,11 +18,14 @@ function command.define(cmd)
     :argname("NAME")
   cmd:option("--dtype", "of the weights: f32, or bf16 in half the space"):choices { "f32", "bf16" }:default("f32")
   verb.define_average(cmd)
+  cmd:option("--language", "of the texts, for the model card, such as en"):argname("CODE")
+  cmd:option("--license", "of the model, for the model card, such as mit"):argname("NAME")
   cmd:flag("--force", "replace the directory, if it is an exported model")
   cmd:flag("--tensors", "list the tensors")
   cmd:flag("--json", "one JSON object")
   cmd:epilog([[A checkpoint of a run loads in Transformers directly; export leaves out the files that only a resume
-needs, verifies the others, and adds tokenizer.json for programs that do not read vocab.txt.
+needs, verifies the others, and adds tokenizer.json for programs that do not read vocab.txt, and README.md, a model
+card with the task, the scores and how it was trained.
 
 examples:
   seqrun export runs/pretrain models/pretrained
@@ -44,7 +47,7 @@ function command.run(args)
   verb.note_best(args)
   local done = failure.must(checkpoint.export(args.dir, args.out, {
     encoder = args.encoder or nil, dtype = args.dtype, replace = args.force or nil,
-    average = args.average, network = args.network,
+    average = args.average, network = args.network, language = args.language, license = args.license,
   }))
   if args.json then
     print(json.encode(done))
