@@ -110,6 +110,9 @@ local SESSION = {
   { "examples()", "lists the recipes; examples \"pack\" shows the examples of a topic" },
   { "sample", "a tiny corpus, model and batch to try things on: sample.model, sample.batch" },
   { "plot(values)", "draws numbers, a tensor, a schedule or the loss of a run" },
+  { "histogram(t)", "draws how the numbers of a tensor are spread" },
+  { "attention(dir, s)", "draws what each token of a text attends to in a layer of a model" },
+  { "show_batch(b, data)", "prints the sequences of a batch as text, with its masks in place" },
   { "time(f, ...)", "calls f, prints how long it took, returns its results" },
   { "run \"FILE\"", "runs a Lua file in this session; edit \"FILE\" opens it in an editor" },
   { "_, _1 .. _9", "the last values; a line that ends with ; prints nothing" },
@@ -119,7 +122,7 @@ local SESSION = {
 ---@return string
 function help.overview()
   local lines = { "At the prompt:" }
-  for _, row in ipairs(SESSION) do lines[#lines + 1] = ("  %-16s %s"):format(row[1], row[2]) end
+  for _, row in ipairs(SESSION) do lines[#lines + 1] = ("  %-19s %s"):format(row[1], row[2]) end
   lines[#lines + 1] = "The library (Tab after `sr.` lists all of it):"
   for _, part in ipairs(index.parts()) do
     lines[#lines + 1] = ("  %-16s %s"):format("sr." .. part, brief(index.summary(part), 20))

@@ -28,15 +28,14 @@ local function visibility(layout, blocks, slots, window, causal)
   return seen, owners:ge(0)
 end
 
----@param qkv seqrun.Tensor (T, (A + 2 K) D): [q heads | k heads | v heads] in a row
----@param layout seqrun.Layout no sequence crosses a multiple of `slots`
----@param options { heads: integer, kv_heads?: integer, scale?: number, window?: integer, causal?: boolean,
----  dropout?: number, slots?: integer, rows?: seqrun.Tensor } slots: rows that share one score matrix, default all T
----@return seqrun.Tensor # (T, H), or its rows
-function dense.attention(qkv, layout, options)
-  if (options.dropout or 0) > 0 then
-    check.fail("dense_attention: dropout is not supported; set it to 0, or use ops.attention")
-  end
+---The probabilities with which rows attend to each other, (blocks, heads, S, S).
+---@param qkv seqrun.Tensor as for dense.attention
+---@param layout seqrun.Layout
+---@param options table
+---@return seqrun.Tensor probabilities
+---@return seqrun.Tensor values (blocks, heads, S, D)
+---@return seqrun.Tensor owned (T) bool, whether a row belongs to a sequence
+function dense.probabilities(qkv, layout, options)
   local rows, heads, kv_heads = qkv:size(1), options.heads, options.kv_heads or options.heads
   local slots = options.slots or rows
   local blocks, size = rows // slots, qkv:size(2) // (heads + 2 * kv_heads)
@@ -47,8 +46,21 @@ function dense.attention(qkv, layout, options)
   local k, v = part(heads, kv_heads, shared), part(heads + kv_heads, kv_heads, shared)
   local seen, owned = visibility(layout, blocks, slots, options.window, options.causal)
   local scores = q:matmul(k:transpose(3, 4)) * (options.scale or size ^ -0.5)
-  local masked = tensor.where(seen, scores, -1e30)
-  local mixed = masked:softmax(-1):matmul(v):permute(1, 3, 2, 4):reshape(rows, heads * size)
+  return tensor.where(seen, scores, -1e30):softmax(-1), v, owned
+end
+
+---@param qkv seqrun.Tensor (T, (A + 2 K) D): [q heads | k heads | v heads] in a row
+---@param layout seqrun.Layout no sequence crosses a multiple of `slots`
+---@param options { heads: integer, kv_heads?: integer, scale?: number, window?: integer, causal?: boolean,
+---  dropout?: number, slots?: integer, rows?: seqrun.Tensor } slots: rows that share one score matrix, default all T
+---@return seqrun.Tensor # (T, H), or its rows
+function dense.attention(qkv, layout, options)
+  if (options.dropout or 0) > 0 then
+    check.fail("dense_attention: dropout is not supported; set it to 0, or use ops.attention")
+  end
+  local rows = qkv:size(1)
+  local weights, v, owned = dense.probabilities(qkv, layout, options)
+  local mixed = weights:matmul(v):permute(1, 3, 2, 4):reshape(rows, options.heads * v:size(4))
   local all = tensor.where(owned:reshape(rows, 1), mixed, 0)
   return options.rows and ops.gather_rows(all, options.rows) or all
 end

@@ -84,5 +84,25 @@ return function(env)
   ---@param options? table width, height, title, log; key: which metric of a run; steps: how far to draw a function
   function session.plot(values, options) return require("seqrun.repl.plot").show(values, options, print) end
 
+  ---Draws how numbers are spread.
+  ---@param values seqrun.Tensor|number[]
+  ---@param options? { bins?: integer }
+  function session.histogram(values, options) print(require("seqrun.repl.inside").histogram(values, options)) end
+
+  ---Draws what each token of a text attends to in a layer of a model.
+  ---@param model string a run, a checkpoint or a Hugging Face directory
+  ---@param text string
+  ---@param layer? integer from 0; the last by default
+  ---@param head? integer from 0; the mean of all heads by default
+  ---@param options? { svg?: string } svg: a file that gets the picture
+  function session.attention(model, text, layer, head, options)
+    print(require("seqrun.repl.inside").attention(model, text, layer, head, options))
+  end
+
+  ---Prints the sequences of a batch as text, with its masks in place.
+  ---@param batch seqrun.Batch
+  ---@param data seqrun.Corpus
+  function session.show_batch(batch, data) print(require("seqrun.repl.inside").batch(batch, data)) end
+
   return session
 end

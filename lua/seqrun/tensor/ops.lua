@@ -132,6 +132,16 @@ function ops.residual_norm(x, residual, gamma, beta, options)
     options.dropout, options.site, options.layer, options.sum)
 end
 
+---Layer normalization of each row.
+---@param x seqrun.Tensor (T, H)
+---@param gamma seqrun.Tensor (H)
+---@param beta? seqrun.Tensor (H)
+---@param options? { eps?: number } 1e-12
+---@return seqrun.Tensor # (T, H)
+function ops.layer_norm(x, gamma, beta, options)
+  return (ops.residual_norm(x, nil, gamma, beta, check.options("layer_norm", options, { eps = true })))
+end
+
 ---dropout(norm(word[ids] + position[positions] + type[types])).
 ---@param ids seqrun.Tensor (T) i32
 ---@param types? seqrun.Tensor (T) i32; nil: 0 everywhere

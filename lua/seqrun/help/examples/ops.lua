@@ -13,6 +13,7 @@ return {
   ["sr.ops.rotary"] = "sr.ops.rotary(sr.randn(8, 48), sample.layout, { heads = 2 })",
   ["sr.ops.gated"] = 'sr.ops.gated(sr.randn(4, 16), { act = "gelu" })',
   ["sr.ops.residual_norm"] = "sr.ops.residual_norm(sr.randn(4, 8), sr.randn(4, 8), sr.ones(8), sr.zeros(8))",
+  ["sr.ops.layer_norm"] = "sr.ops.layer_norm(sr.randn(4, 8), sr.ones(8), sr.zeros(8))",
   ["sr.ops.embed"] = 'ids = sr.zeros(8, { dtype = "i32" })\n'
     .. "tables = { word = sr.randn(10, 8), position = sr.randn(4, 8), type = sr.randn(2, 8), gamma = sr.ones(8),\n"
     .. "  beta = sr.zeros(8) }\nsr.ops.embed(ids, ids, tables, sample.layout)",
