@@ -58,7 +58,8 @@ it("exports into one place at the same time leave one that is whole #slow", func
     assert(os.execute(("(%s & %s & wait) >'%s/said' 2>&1"):format(one, one, folder)))
     assert.same(wanted, sys.list(both))
     for _, name in ipairs(wanted) do
-      assert.equal(sys.hash_file(folder .. "/alone/" .. name), sys.hash_file(both .. "/" .. name), name)
+      local same = sys.hash_file(folder .. "/alone/" .. name) == sys.hash_file(both .. "/" .. name)
+      assert.is_true(same or name == "README.md", name) -- which names its directory
     end
   end
   assert.same({}, names("^%.both"))

@@ -52,8 +52,8 @@ for _, family in ipairs(sr.nn.family_names()) do
       local after = lines[#lines].mlm_loss
       assert.is_true(after < first.mlm_loss, ("%g, then %g"):format(first.mlm_loss, after))
       local on = out .. "-on" -- without keys of the model: those of its config.json
-      run(small.recipe("pretrain", corpus, "rate.peak=3e-3", "rate.warmup=3", "rate.total=20", "eval.updates=1", "--quiet",
-        "init.from=" .. out, "--out", on, "--max-steps", "1"))
+      run(small.recipe("pretrain", corpus, "rate.peak=3e-3", "rate.warmup=3", "rate.total=20", "eval.updates=1",
+        "--quiet", "init.from=" .. out, "--out", on, "--max-steps", "1"))
       assert.equal(after, small.metrics(on, "eval")[1].mlm_loss)
       local fill = sr.must(sr.fill.open(out))
       assert.equal(5, #fill:one("The cat [MASK] the dog.").masks[1])

@@ -45,8 +45,8 @@ describe("export", function()
   it("writes what Hugging Face reads, and nothing else", function()
     local out = folder .. "/out"
     local facts = program.json { "export", folder .. "/run", out, "--json" }
-    assert.same({ "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt" },
-      sr.must(sys.list(out)))
+    assert.same({ "README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+      "vocab.txt" }, sr.must(sys.list(out)))
     assert.same({ "BertForPreTraining", "f32", bert.params:count(), #bert.params:names() },
       { facts.architecture, facts.dtype, facts.parameters, #facts.tensors })
     same_weights(out)

@@ -2,7 +2,6 @@
 
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
-local kinds = require("seqrun.base.kinds")
 local loading = require("seqrun.checkpoint.loading")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
@@ -123,7 +122,7 @@ function card.text(facts, o)
   add("\n# %s\n", t.name)
   add("%s with %s in %s, %s with seqrun %s.", o.architecture, text.counted(o.parameters, "parameter"), o.dtype,
     root and "trained on packed sequences" or "converted", sys.build().version)
-  if facts.kind then add("Task: %s.", kinds.get(facts.kind).name) end
+  if facts.kind then add("Task: %s.", facts.kind) end
   if facts.labels then add("Labels: %s.", table.concat(facts.labels, ", ")) end
   if #scores > 0 then
     add("\n## Scores\n\nStep %d%s:\n\n| score | value |\n|---|---|", step, t.data and ", on " .. t.data or "")

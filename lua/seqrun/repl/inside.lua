@@ -121,7 +121,10 @@ local function of_head(heads, head, count)
   return mean
 end
 
-local function shade(p) return SHADES[math.min(#SHADES, math.ceil(math.min(1, math.sqrt(p)) * #SHADES - 1e-9))] or " " end
+local function shade(p)
+  local i = math.ceil(math.sqrt(math.min(1, p)) * #SHADES - 1e-9)
+  return SHADES[math.max(1, i)]
+end
 
 ---A row a token: what it attends to, and the token that it attends to most.
 local function picture(tokens, rows)
@@ -153,8 +156,8 @@ local function drawing(tokens, rows, title)
     text(left + i * CELL - 4, top - 4, token, true)
     for j, p in ipairs(rows[i]) do
       if p >= 0.005 then
-        parts[#parts + 1] = svg.element("rect", { class = "fill s1", x = left + (j - 1) * CELL, y = top + (i - 1) * CELL,
-          width = CELL - 1, height = CELL - 1, opacity = ("%.2f"):format(p) })
+        parts[#parts + 1] = svg.element("rect", { class = "fill s1", opacity = ("%.2f"):format(p),
+          x = left + (j - 1) * CELL, y = top + (i - 1) * CELL, width = CELL - 1, height = CELL - 1 })
       end
     end
   end
