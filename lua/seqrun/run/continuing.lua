@@ -81,8 +81,8 @@ function continuing.lay(root, schema, own, found)
     if field.type.kind == "list" and value ~= nil and type(value) ~= "table" then value = { value } end
     local counts = node and (not own or node.layer == "argument")
     if counts and not is_free(name) and differs(node, field.type, value) then
-      found:add(node, "model.%s is %s, but the model of init.from, %s, has %s; leave the key out, or set init.tile=true "
-        .. "for a larger model", name, node.value, facts.path, field.type:text(value))
+      found:add(node, "model.%s is %s, but the model of init.from, %s, has %s; leave the key out, or set init.tile=true"
+        .. " for a larger model", name, node.value, facts.path, field.type:text(value))
       counts = false -- no further problem of a value that is wrong already
     end
     if value ~= nil and not counts and not (node and is_free(name)) then
