@@ -7,6 +7,7 @@ local config = require("seqrun.config")
 local devices = require("seqrun.tensor.devices")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
+local origin = require("seqrun.run.directory.origin")
 local placement = require("seqrun.run.ranks.placement")
 local ranks = require("seqrun.tensor.ranks")
 local sys = require("seqrun.core.sys")
@@ -54,26 +55,13 @@ function world.agree(w, facts, code, fix)
   end
 end
 
----A checksum of the Lua files below a folder, with their names.
-local function checksum(folder)
-  local names = failure.must(sys.list(folder))
-  table.sort(names)
-  local parts = {}
-  for i, name in ipairs(names) do
-    local path = folder .. "/" .. name
-    parts[i] = name .. " " .. (sys.is_dir(path) and checksum(path) or failure.must(sys.hash_file(path)))
-  end
-  return sys.hash(table.concat(parts, "\n"))
-end
-
 ---The build; a commit says what is in it only where nothing was changed after it.
 local function program_facts()
   local build = sys.build()
-  local library = package.searchpath("seqrun.base.check", package.path):match("^(.*)/base/check%.lua$")
   local facts = {
     { "the program", ("seqrun %s (%s)"):format(build.version, build.git) },
     { "the compiler", ("%s %s"):format(build.compiler, build.cflags) },
-    { "the checksum of the Lua library", checksum(library):sub(1, 8) },
+    { "the checksum of the Lua library", origin.library():sub(1, 8) },
   }
   if build.git == "none" or build.git:find("dirty", 1, true) then
     facts[4] = { "the checksum of the program", failure.must(sys.hash_file("/proc/self/exe")):sub(1, 8) }
