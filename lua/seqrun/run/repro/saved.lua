@@ -2,6 +2,7 @@
 -- the ranks have cut them.
 
 local failure = require("seqrun.base.failure")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 require("seqrun.tensor") -- methods of tensors
@@ -38,13 +39,9 @@ local function difference(first, second)
   local open <close> = setmetatable({}, { __close = function(list)
     for _, file in ipairs(list) do file:close() end
   end })
-  local a, b, names = pieces_of(first, open), pieces_of(second, open), {}
-  for name in pairs(a) do names[#names + 1] = name end
-  for name in pairs(b) do
-    if not a[name] then names[#names + 1] = name end
-  end
-  table.sort(names)
-  for _, name in ipairs(names) do
+  local a, b = pieces_of(first, open), pieces_of(second, open)
+  for name in pairs(b) do a[name] = a[name] or {} end
+  for _, name in ipairs(sorted(a)) do
     if bytes_of(a[name]) ~= bytes_of(b[name]) then return name end
   end
 end

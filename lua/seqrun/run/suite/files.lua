@@ -29,9 +29,7 @@ end
 ---The folders below a directory, and itself, by their plain names.
 local function folders_in(dir)
   local found = { { name = plain(dir:gsub("/+$", ""):match("[^/]*$") or dir), path = dir } }
-  local names = failure.there(sys.list(dir)) or {}
-  table.sort(names)
-  for _, name in ipairs(names) do
+  for _, name in ipairs(failure.there(sys.list(dir)) or {}) do
     if sys.is_dir(dir .. "/" .. name) then found[#found + 1] = { name = plain(name), path = dir .. "/" .. name } end
   end
   return found
