@@ -31,10 +31,6 @@ return function(spec)
     if request[field] then failure.raise("config", "%s does not apply to %s: it trains nothing", name, request.file) end
   end
   local loaded = load_config { request = request, schema = spec.schema, rules = spec.rules }
-  if request.explain then
-    io.stdout:write(loaded:explain())
-    failure.raise("ok", "")
-  end
   sys.signals("work")
   output.survive(not request.dry_run)
   loaded.values.out = output_of(request, loaded.values.out, spec.folder)
