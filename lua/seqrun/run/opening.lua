@@ -15,14 +15,17 @@ local strict = require("seqrun.base.strict")
 local sys = require("seqrun.core.sys")
 local run_keys = require("seqrun.keys")
 
----Starts each of a list of seeds or folds as a run of its own; does not return then.
+---Starts each of a list of seeds, folds or phases as a run of its own; does not return then.
 local function run_several(list, kind, request, folder, best)
-  local key = kind == "fold" and "data.folds" or "seeds"
+  if not list then return end
+  local key = kind == "fold" and "data.folds" or kind .. "s"
   if ranks.launched() > 1 then
-    failure.raise("config", "%s: each %s is a separate run; start it without mpirun or srun", key, kind)
+    failure.raise("config", "%s: each %s is a separate run; start it without mpirun or srun%s", key, kind,
+      kind == "phase" and ", or set phases=none and the keys of one phase" or "")
   end
   if request.force then failure.raise("config", "%s: --force does not apply; remove %s", key, folder) end
-  if not request.dry_run then require("seqrun.run.seeds").run(request, folder, list, kind, best) end
+  local runs = require(kind == "phase" and "seqrun.run.phases" or "seqrun.run.seeds")
+  if not request.dry_run then runs.run(request, folder, list, kind, best) end
 end
 
 ---The numbers of the folds that a config asks for; nil if it names one, or has none.
@@ -31,17 +34,6 @@ local function folds_of(data)
   local list = {}
   for i = 1, data.folds do list[i] = i end
   return list
-end
-
----Runs a list of phases, if the config has one; does not return then.
-local function run_phases(list, request, folder)
-  if not list then return end
-  if ranks.launched() > 1 then
-    failure.raise("config", "phases: each phase is a separate run; start it without mpirun or srun, or set "
-      .. "phases=none and the keys of one phase")
-  end
-  if request.force then failure.raise("config", "phases: --force does not apply; remove %s", folder) end
-  if not request.dry_run then require("seqrun.run.phases").run(request, folder, list) end
 end
 
 ---The fields of a run from its config: its ranks, its directory, what it says.
@@ -82,15 +74,10 @@ return function(spec)
     request = request, schema = schema, rules = rules, needs_file = true, threads = request.threads,
     saved = function(arguments) return place:saved_config(arguments) end,
   }
-  if request.explain then
-    io.stdout:write(loaded:explain())
-    failure.raise("ok", "")
-  end
-  local seeds, folds = loaded.values.seeds, folds_of(loaded.values.data)
-  local best = loaded.values.save.best
-  if seeds then run_several(seeds, "seed", request, place.path, best) end
-  if folds then run_several(folds, "fold", request, place.path, best) end
-  run_phases(loaded.values.phases, request, place.path)
+  local values = loaded.values
+  run_several(values.seeds, "seed", request, place.path, values.save.best)
+  run_several(folds_of(values.data), "fold", request, place.path, values.save.best)
+  run_several(values.phases, "phase", request, place.path)
   sys.signals(request.dry_run and "work" or "run")
   output.survive(not request.dry_run)
   return assemble(loaded, strict.config(loaded.values, schema, "the config"), request, place)
