@@ -54,6 +54,16 @@ function again.code(request, folder, first, last)
   return how == "signal" and 128 + code or code
 end
 
+---Why a process failed: the last thing that it said.
+---@param log string what it printed
+---@param code integer
+---@return string
+function again.reason(log, code)
+  local last
+  for line in (sys.read_file(log, 1 << 20) or ""):gmatch("[^\n]+") do last = line:match("^seqrun: (.*)$") or last end
+  return ("%s (exit code %d)"):format(last or "no output", code)
+end
+
 ---Runs the recipe; its failure is ours.
 ---@param what string "phase decay": for the message
 function again.must(what, request, folder, first, last)

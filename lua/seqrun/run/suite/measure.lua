@@ -3,6 +3,7 @@
 --
 -- Both ask the commands `eval` and `predict`, each a process of its own on the run's device.
 
+local again = require("seqrun.run.again")
 local answers = require("seqrun.scores.answers")
 local failure = require("seqrun.base.failure")
 local history = require("seqrun.history.runs")
@@ -41,9 +42,7 @@ local function run(words, output)
   end
   local stopped = sys.caught() or how == "signal" or code == sys.exit_code("stopped")
   if stopped then failure.raise("stopped", "stopped in %s", output) end
-  local last
-  for line in (sys.read_file(log, 1 << 20) or ""):gmatch("[^\n]+") do last = line:match("^seqrun: (.*)$") or last end
-  return nil, ("%s %s: %s (exit code %d)"):format(words[2], words[4], last or "no output", code)
+  return nil, ("%s %s: %s"):format(words[2], words[4], again.reason(log, code))
 end
 
 ---Metrics of another labelled file, under other names.

@@ -136,13 +136,6 @@ local function save(self)
   failure.must(sys.write_file(self.folder .. "/sweep.json", text .. "\n"))
 end
 
----Why a run failed: the last thing that it said.
-local function reason_of(log, code)
-  local last
-  for line in (sys.read_file(log, 1 << 20) or ""):gmatch("[^\n]+") do last = line:match("^seqrun: (.*)$") or last end
-  return ("%s (exit code %d)"):format(last or "no output", code)
-end
-
 ---Seconds that are left, or nil without a limit.
 local function left(self) return self.budget and self.budget - self.saved.seconds end
 
@@ -186,7 +179,7 @@ local function run_one(self, trial, seed, steps)
     file = self.file, arguments = self.fixed, quiet = true, threads = self.threads, max_steps = steps, log = log,
   }, folder, {}, words_of(self, trial, seed))
   state.seconds = state.seconds + sys.now() - begun
-  if code ~= 0 and code ~= stopped then state.failed[key] = reason_of(log, code) end
+  if code ~= 0 and code ~= stopped then state.failed[key] = again.reason(log, code) end
   if code == 0 and trial.measure and not steps then state.failed[key] = measure(trial, folder) end
   if code == 0 and not state.failed[key] then state.done[key] = steps or WHOLE end
   save(self)
