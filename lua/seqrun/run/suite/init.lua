@@ -118,11 +118,9 @@ end
 ---Plain files of a nested task, which are made if they are not there.
 local function plain_of(task, paths, out)
   if not task.prepare or not out then return paths end
-  local ok, found = pcall(task.prepare, paths, out)
-  if ok then return found end
-  local known = failure.of(found)
-  if not known or known.code == "stopped" then error(found, 0) end
-  return nil, known.message
+  local found, message, code = failure.returned(task.prepare, paths, out)
+  if code == "stopped" then failure.raise(code, "%s", message) end
+  return found, message
 end
 
 ---The settings of a task's runs, as a trial of a sweep.
@@ -143,12 +141,8 @@ local function trial_of(task, paths, t)
   end
   trial.words = table.move(t.own, 1, #t.own, 1, {})
   add_usual(trial.words, task.usual or {}, t.common)
-  for _, word in ipairs(columns) do trial.words[#trial.words + 1] = word end
-  for _, word in ipairs {
-    "task=" .. task.task, "data.train=" .. plain.train, "data.dev=" .. plain.dev,
-  } do
-    trial.words[#trial.words + 1] = word
-  end
+  local files_of = { "task=" .. task.task, "data.train=" .. plain.train, "data.dev=" .. plain.dev }
+  for _, list in ipairs { columns, files_of } do table.move(list, 1, #list, #trial.words + 1, trial.words) end
   return trial
 end
 

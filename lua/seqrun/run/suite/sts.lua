@@ -208,16 +208,12 @@ end
 ---@return seqrun.StsScore
 function sts.score(encoder, path, columns)
   local retrieval = sys.is_dir(path)
-  local ok, found, count = pcall(retrieval and of_set or of_pairs, encoder, path, columns)
-  local score = { path = path, kind = retrieval and "retrieval" or "pairs", metrics = {}, count = 0 }
-  if ok then
-    score.metrics, score.count = found, count
-    return score
-  end
-  local known = failure.of(found)
-  if not known or known.code == "stopped" then error(found, 0) end
-  score.reason = known.message
-  return score
+  local found, count, code = failure.returned(retrieval and of_set or of_pairs, encoder, path, columns)
+  if code == "stopped" then failure.raise(code, "%s", count) end
+  return {
+    path = path, kind = retrieval and "retrieval" or "pairs", metrics = found or {}, count = found and count or 0,
+    reason = not found and count or nil,
+  }
 end
 
 ---The metric of a kind of data that is averaged.
