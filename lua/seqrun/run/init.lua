@@ -308,6 +308,9 @@ local function evaluate_or_stop(self)
   if not done and not self:evaluate(aside) then check_stop(self) end
 end
 
+---Words and updates so far, of which milestones are made.
+local function progress(self) return { words = self.loaders:total("words"), steps = self.step } end
+
 local function finish(self)
   if self.phase == "finished" then return end
   self.phase = "finished"
@@ -315,7 +318,7 @@ local function finish(self)
   self:save(true)
   if witness.current() then failure.raise("ok", "") end -- a repeated step prints nothing
   if not self.ranks.leads then return end
-  self.milestones:finish { words = self.loaders:total("words"), steps = self.step }
+  self.milestones:finish(progress(self))
   self.screen:summary {
     step = self.step, seconds = self:seconds(), done = self.meter:totals(), evaluations = self.evaluations,
   }
@@ -339,9 +342,6 @@ local function end_with_schedule(self)
   self.total = self.step + left
   self.last = math.min(self.total, self.request.max_steps or self.total)
 end
-
----Words and updates so far, of which milestones are made.
-local function progress(self) return { words = self.loaders:total("words"), steps = self.step } end
 
 ---Keeps the model, if the update that was applied has reached a milestone.
 local function keep_milestones(self, before)

@@ -49,12 +49,10 @@ end
 
 local function check_part(name, part, optional, level)
   local wanted = WANTED[name]
-  if part == nil then
-    if optional then return end
-    error(("run:start: %s is missing; expected one like %s"):format(name, wanted.like), level or 4)
-  end
+  if part == nil and optional then return end
   if type(part) ~= "table" then
-    error(("run:start: %s is a %s; expected one like %s"):format(name, type(part), wanted.like), level or 4)
+    local found = part == nil and "missing" or "a " .. type(part)
+    error(("run:start: %s is %s; expected one like %s"):format(name, found, wanted.like), level or 4)
   end
   local missing = lacks(part, wanted)
   if #missing > 0 then

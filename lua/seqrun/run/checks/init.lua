@@ -75,9 +75,7 @@ end
 function Checks:start(t)
   self.parts = { model = t.model, optimizer = t.optimizer, loader = t.loader, config = self.config, ranks = self.ranks }
   memory.check(self.parts)
-  local problem = goals.no_words(self.config, t.counted)
-  if problem then failure.raise("config", "%s", problem) end
-  problem = not t.resumes and sanity.one_label(t.loader)
+  local problem = goals.no_words(self.config, t.counted) or not t.resumes and sanity.one_label(t.loader)
   if problem then failure.raise("config", "%s", problem) end
   local total = goals.updates(self.config, t.loader:summary(), t.total)
   self.schedule_total = t.total

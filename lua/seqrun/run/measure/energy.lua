@@ -2,6 +2,8 @@
 --
 -- Counters are in microjoules and wrap; they count all programs of the machine.  Many systems let only root read them.
 
+local sys = require("seqrun.core.sys")
+
 local Energy = {}
 Energy.__index = Energy
 
@@ -9,10 +11,7 @@ local ROOT = "/sys/class/powercap"
 local MOST = 64 -- packages
 
 local function number_in(path)
-  local file = io.open(path)
-  local value = file and tonumber((file:read("l")))
-  if file then file:close() end
-  return value
+  return tonumber((sys.read_file(path)))
 end
 
 ---@param root? string in place of /sys/class/powercap

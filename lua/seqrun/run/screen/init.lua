@@ -80,12 +80,8 @@ end
 ---The last lines of a run.
 ---@param t { step: integer, seconds: number, done: table, evaluations: seqrun.Evaluations }
 function Screen:summary(t)
-  local planned = self.plan
-  summary.tell {
-    screen = self, folder = planned.folder, config = planned.config, model = planned.model, loader = planned.loader,
-    ranks = planned.ranks, first = self.first, step = t.step, seconds = t.seconds, done = t.done,
-    evaluations = t.evaluations,
-  }
+  t.screen, t.first = self, self.first
+  summary.tell(setmetatable(t, { __index = self.plan }))
 end
 
 return { new = new }
