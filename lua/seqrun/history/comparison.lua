@@ -3,6 +3,7 @@
 local baselines = require("seqrun.history.baselines")
 local history = require("seqrun.history.runs")
 local overview = require("seqrun.history.overview")
+local sorted = require("seqrun.base.sorted")
 local totals = require("seqrun.history.metrics").TOTALS
 
 local comparison = {}
@@ -70,29 +71,29 @@ local function add_difference(list, key, values, count)
   list[#list + 1] = { key = key, values = values, only_some = kinds == 1 }
 end
 
----All keys of the configs, in their order.
-local function keys_of(pasts)
-  local seen, keys = {}, {}
-  for _, past in ipairs(pasts) do
-    for _, key in ipairs(past.keys) do
-      if not seen[key] then seen[key], keys[#keys + 1] = true, key end
+---The union of lists of names in some objects, in their order.
+---@param objects table[]
+---@param field string of each, a list
+---@return string[]
+function comparison.union(objects, field)
+  local seen, names = {}, {}
+  for _, object in ipairs(objects) do
+    for _, name in ipairs(object[field]) do
+      if not seen[name] then seen[name], names[#names + 1] = true, name end
     end
   end
-  return keys
+  return names
 end
 
 local function differences_of(pasts)
   local list = {}
-  for _, key in ipairs(keys_of(pasts)) do
+  local function add(field, key)
     local values = {}
-    for i, past in ipairs(pasts) do values[i] = history.value(past.config, key) end
+    for i, past in ipairs(pasts) do values[i] = history.value(past[field] or {}, key) end
     add_difference(list, key, values, #pasts)
   end
-  for _, key in ipairs(MACHINE) do
-    local values = {}
-    for i, past in ipairs(pasts) do values[i] = history.value(past.environment or {}, key) end
-    add_difference(list, key, values, #pasts)
-  end
+  for _, key in ipairs(comparison.union(pasts, "keys")) do add("config", key) end
+  for _, key in ipairs(MACHINE) do add("environment", key) end
   return list
 end
 
@@ -164,10 +165,10 @@ end
 ---@param kinds ("train"|"evals")[]
 ---@return string[]
 function comparison.keys(pasts, kinds)
-  local seen, names = {}, {}
+  local names = {}
   local function add(row)
     for name, value in pairs(row) do
-      if type(value) == "number" and not seen[name] then seen[name], names[#names + 1] = true, name end
+      if type(value) == "number" then names[name] = true end
     end
   end
   for _, past in ipairs(pasts) do
@@ -175,8 +176,7 @@ function comparison.keys(pasts, kinds)
       for _, row in ipairs(past[kind]) do add(row) end
     end
   end
-  table.sort(names)
-  return names
+  return sorted(names)
 end
 
 ---A metric over steps, seconds or tokens, one curve for each run that has it.

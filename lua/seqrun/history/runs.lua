@@ -2,6 +2,7 @@
 --
 -- Nothing is changed, and nothing is believed (lines.lua).
 
+local configs = require("seqrun.config")
 local ending = require("seqrun.history.ending")
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
@@ -12,7 +13,6 @@ local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 local yaml = require("seqrun.core.yaml")
 
-local RENAMED = require("seqrun.config").RENAMED
 
 local history = {}
 
@@ -51,7 +51,7 @@ local function value_of(node, keys, path)
   if node.kind == "map" then
     local map = {}
     for _, entry in ipairs(node) do
-      local name = not path and RENAMED[entry.key.value] or entry.key.value
+      local name = not path and configs.RENAMED[entry.key.value] or entry.key.value
       map[name] = value_of(entry.value, keys, path and path .. "." .. name or name)
     end
     return map
@@ -264,15 +264,22 @@ end
 ---@param path string
 ---@return string|nil
 function history.value(config, path)
-  local value = config
-  for name in path:gmatch("[^.]+") do
-    if type(value) ~= "table" then return nil end
-    value = value[name]
-  end
+  local value = configs.get(config, path)
   if type(value) ~= "table" then return value ~= nil and tostring(value) or nil end
   local parts = {}
   for i, item in ipairs(value) do parts[i] = tostring(item) end
   return "[" .. table.concat(parts, ", ") .. "]"
+end
+
+---The newest checkpoint of a run, apart from the best one; nil if there is none.
+---@param past seqrun.History
+---@return { step: integer, path: string, bytes: integer }|nil
+function history.newest(past)
+  local newest
+  for _, one in ipairs(past.checkpoints) do
+    if not one.best and (not newest or one.step > newest.step) then newest = one end
+  end
+  return newest
 end
 
 ---The points of a metric: { step, value }, value nil where the number was not finite; lines without it are left out.

@@ -1,6 +1,7 @@
 -- curves.lua - the charts of a report: losses by head, scores, rate, gradient norm, speed, schedules; one run, or
 -- several in one picture.
 
+local comparison = require("seqrun.history.comparison")
 local history = require("seqrun.history.runs")
 local metrics = require("seqrun.history.metrics")
 local svg = require("seqrun.draw.svg")
@@ -135,10 +136,14 @@ local function has_eval_curve(runs, key)
   return false
 end
 
----The last value of a metric in the evaluations.
-local function last_of(evals, key)
-  for i = #evals, 1, -1 do
-    if type(evals[i][key]) == "number" then return evals[i][key] end
+---The last value of a metric in some lines.
+---@param rows table[]
+---@param key string
+---@return number|nil
+function curves.last_of(rows, key)
+  for i = #rows, 1, -1 do
+    local value = rows[i][key]
+    if type(value) == "number" and math.abs(value) < 1 << 53 then return value end
   end
 end
 
@@ -146,7 +151,7 @@ end
 local function add_levels(series, runs, key, name)
   local values, same = {}, true
   for i, run in ipairs(runs) do
-    values[i] = last_of(run.history.evals, key)
+    values[i] = curves.last_of(run.history.evals, key)
     same = same and values[i] == values[1]
   end
   for i, run in ipairs(runs) do
@@ -224,17 +229,6 @@ local SCORES = {
 ---@return string
 function curves.score_title(key) return SCORES[key] or (key:gsub("_", " ")) end
 
----The union of lists of names in the runs, in their order.
-local function union(runs, field)
-  local list, seen = {}, {}
-  for _, run in ipairs(runs) do
-    for _, name in ipairs(run[field]) do
-      if not seen[name] then list[#list + 1], seen[name] = name, true end
-    end
-  end
-  return list
-end
-
 ---Whether a metric of the training lines is ever other than `usual`.
 local function varies(runs, key, usual)
   for _, run in ipairs(runs) do
@@ -289,7 +283,7 @@ function curves.losses(runs, by)
   local view = { runs = runs, axis = curves.AXES[by], marks = marks_of(runs, curves.AXES[by]) }
   local list = {}
   local function add(charts) table.move(charts, 1, #charts, #list + 1, list) end
-  local heads = union(runs, "heads")
+  local heads = comparison.union(runs, "heads")
   for i, name in ipairs(heads) do
     add(both(view, name .. "_loss", curves.head_title(name) .. " loss", "nats", BASELINES[name], i == 1))
   end
@@ -297,7 +291,7 @@ function curves.losses(runs, by)
   for _, name in ipairs(heads) do
     add(both(view, name .. "_accuracy", curves.head_title(name) .. " accuracy", "correct / all"))
   end
-  for _, key in ipairs(union(runs, "scores")) do
+  for _, key in ipairs(comparison.union(runs, "scores")) do
     if has_eval_curve(runs, key) then
       list[#list + 1] = simple(view, "evals", key, curves.score_title(key) .. ", held-out", "score")
     end

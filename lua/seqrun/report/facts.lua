@@ -3,6 +3,7 @@
 local curves = require("seqrun.report.curves")
 local history = require("seqrun.history.runs")
 local html = require("seqrun.draw.html")
+local interval = require("seqrun.base.interval")
 local text = require("seqrun.base.format")
 
 local facts = {}
@@ -30,13 +31,6 @@ end
 
 local function number(value, format) return type(value) == "number" and format:format(value) or nil end
 
-local function last_with(rows, key)
-  for i = #rows, 1, -1 do
-    local value = rows[i][key]
-    if type(value) == "number" and math.abs(value) < 1 << 53 then return value end
-  end
-end
-
 ---Real tokens per second of training over the whole run, from its totals.
 local function speed_of(found)
   local tokens, seconds, before = 0, 0, 0
@@ -63,19 +57,20 @@ function facts.figures(run)
   local found, list = run.history, {}
   local function add(title, value, small) list[#list + 1] = value and { title, value, small } or nil end
   for _, name in ipairs(run.heads) do
-    local loss, unigram = last_with(found.evals, name .. "_loss"), last_with(found.evals, "unigram_loss")
+    local loss, unigram = curves.last_of(found.evals, name .. "_loss"), curves.last_of(found.evals, "unigram_loss")
     local beside = name == "mlm" and loss and unigram and ("%.3f nats %s the unigram model"):format(
       math.abs(unigram - loss), loss <= unigram and "below" or "above") or nil
     add("held-out " .. curves.head_title(name) .. " loss", number(loss, "%.3f"), beside)
     if not loss then
-      add(curves.head_title(name) .. " loss", number(last_with(found.train, name .. "_loss"), "%.3f"), "in training")
+      local trained = curves.last_of(found.train, name .. "_loss")
+      add(curves.head_title(name) .. " loss", number(trained, "%.3f"), "in training")
     end
-    local accuracy = last_with(found.evals, name .. "_accuracy")
+    local accuracy = curves.last_of(found.evals, name .. "_accuracy")
     add("held-out " .. curves.head_title(name) .. " accuracy", number(accuracy, "%.3f"))
   end
-  for _, key in ipairs(run.scores) do add(curves.score_title(key), number(last_with(found.evals, key), "%.3f")) end
+  for _, key in ipairs(run.scores) do add(curves.score_title(key), number(curves.last_of(found.evals, key), "%.3f")) end
   add("steps", text.commas(found.step), text.duration(found.seconds))
-  local sequences, tokens = last_with(found.train, "sequences"), last_with(found.train, "real_tokens")
+  local sequences, tokens = curves.last_of(found.train, "sequences"), curves.last_of(found.train, "real_tokens")
   add("tokens", tokens and text.count(tokens), sequences and text.commas(math.floor(sequences)) .. " sequences")
   local speed, efficiency = speed_of(found), efficiency_of(found)
   add("real tokens per second", speed and text.count(speed))
@@ -100,16 +95,13 @@ local function unbroken(title) return (title:gsub("%-", "\u{2011}")) end
 
 ---Mean and deviation of a column of scores over some rows; "" if one has none.
 local function spread(rows, some, k)
-  local sum, squares = 0, 0
-  for _, i in ipairs(some) do
-    local value = rows[i][k]:find("^%d+%.%d%d%d$") and tonumber(rows[i][k])
-    if not value then return "" end
-    sum = sum + value
+  local values = {}
+  for at, i in ipairs(some) do
+    values[at] = rows[i][k]:find("^%d+%.%d%d%d$") and tonumber(rows[i][k])
+    if not values[at] then return "" end
   end
-  local mean = sum / #some
-  if #some == 1 then return ("%.3f"):format(mean) end
-  for _, i in ipairs(some) do squares = squares + (rows[i][k] - mean) ^ 2 end
-  return ("%.3f ± %.3f"):format(mean, math.sqrt(squares / (#some - 1)))
+  local found = interval(values)
+  return ("%.3f"):format(found.mean) .. (found.deviation and (" ± %.3f"):format(found.deviation) or "")
 end
 
 ---Rows with mean and deviation of each group of runs that differ in their seeds.

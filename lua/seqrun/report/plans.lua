@@ -1,5 +1,6 @@
 -- plans.lua - the packing plans of a run, from its newest checkpoint: figures, how deep packs are, some of the packs.
 
+local history = require("seqrun.history.runs")
 local json = require("seqrun.core.json")
 local pack = require("seqrun.pack")
 local sys = require("seqrun.core.sys")
@@ -48,10 +49,7 @@ end
 ---@return seqrun.report.Plan[]
 ---@return string? problem why some of them are left out
 function plans.of(found)
-  local list, newest = {}, nil
-  for _, one in ipairs(found.checkpoints) do
-    if not one.best and (not newest or one.step > newest.step) then newest = one end
-  end
+  local list, newest = {}, history.newest(found)
   if not newest then return list end
   local files, problem = sys.list(newest.path .. "/trainer")
   for _, file in ipairs(files or {}) do

@@ -82,14 +82,6 @@ local function fill_in(filler, items)
   return list
 end
 
-local function newest_of(found)
-  local newest
-  for _, one in ipairs(found.checkpoints) do
-    if not one.best and (not newest or one.step > newest.step) then newest = one end
-  end
-  return newest
-end
-
 ---Where a data set is that the config names: as seen from here, or from a directory above the run.
 local function find(found, file)
   if sys.exists(file) then return file end
@@ -101,7 +93,7 @@ local function find(found, file)
 end
 
 local function compute(found, named, count)
-  local newest = newest_of(found)
+  local newest = history.newest(found)
   if not newest then return nil, "no checkpoint is saved yet" end
   local file = find(found, named)
   if not file then

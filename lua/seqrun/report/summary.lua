@@ -9,6 +9,7 @@ local json = require("seqrun.core.json")
 local plans = require("seqrun.report.plans")
 local predictions = require("seqrun.report.predictions")
 local sys = require("seqrun.core.sys")
+local TOTALS = require("seqrun.history.metrics").TOTALS
 
 local summary = {}
 
@@ -70,12 +71,6 @@ end
 
 -- ---- one run -----------------------------------------------------------------------------------
 
----Keys that are not metrics of a head.
-local COUNTERS = {
-  step = true, seconds = true, masked = true, sequences = true, raw_tokens = true, real_tokens = true,
-  masked_tokens = true, words = true, layer_tokens = true, effective_tokens = true, flops = true,
-}
-
 ---Names of losses; those with training lines only, such as baselines' losses of evaluations, are not heads.
 local function heads_of(found)
   local list, seen = {}, {}
@@ -101,14 +96,13 @@ end
 
 ---Metrics of evaluations other than losses and accuracies of heads; equal ones once.
 local function scores_of(found, heads)
-  local known, list = {}, {}
-  for key in pairs(COUNTERS) do known[key] = true end
-  local shown = {}
+  local list, shown = {}, {}
   for _, name in ipairs(heads) do shown[#shown + 1] = name .. "_accuracy" end
   for _, key in ipairs(comparison.keys({ found }, { "evals" })) do
+    local counter = TOTALS[key] or key == "masked"
     local twice = key:find("_loss$") or key:find("_accuracy$")
     for _, other in ipairs(shown) do twice = twice or key ~= other and is_same(found.evals, key, other) end
-    if not known[key] and not twice then list[#list + 1], shown[#shown + 1] = key, key end
+    if not counter and not twice then list[#list + 1], shown[#shown + 1] = key, key end
   end
   return list
 end

@@ -31,10 +31,7 @@ local QUIET = { "attach=false", "save.every=0", "save.minutes=0", "budget=none",
 
 ---The step up to which a run is repeated: that of its newest checkpoint, or of its last line.
 local function last_step(past, asked)
-  local newest = 0
-  for _, one in ipairs(past.checkpoints) do
-    if not one.best then newest = math.max(newest, one.step) end
-  end
+  local newest = (history.newest(past) or { step = 0 }).step
   local own = newest > 0 and newest or past.step
   if asked and asked > math.max(newest, past.step) then
     local there = counted(math.max(newest, past.step), "step")
