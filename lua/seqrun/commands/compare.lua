@@ -11,6 +11,7 @@ local history = require("seqrun.history.runs")
 local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
 local shown = require("seqrun.base.one_line")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
 
@@ -78,14 +79,11 @@ local FIGURES = {
 }
 
 local function metric_names(runs)
-  local seen, names = {}, {}
+  local names = {}
   for _, run in ipairs(runs) do
-    for name in pairs(run.metrics) do
-      if not seen[name] then seen[name], names[#names + 1] = true, name end
-    end
+    for name in pairs(run.metrics) do names[name] = true end
   end
-  table.sort(names)
-  return names
+  return sorted(names)
 end
 
 ---A row of a title and one cell for each run.

@@ -55,8 +55,8 @@ end
 local function describe_plan(path)
   local plan, message, code = require("seqrun.pack").load(path)
   if not plan then return nil, message, code end
-  local facts = { kind = "plan" }
-  for key, value in pairs(plan:json()) do facts[key] = value end
+  local facts = plan:json()
+  facts.kind = "plan"
   return facts
 end
 
@@ -72,8 +72,7 @@ end
 local function describe_dataset(path)
   local set, message, code = require("seqrun.data").open(path)
   if not set then return nil, message, code end
-  local facts = {}
-  for key, value in pairs(set:info()) do facts[key] = value end
+  local facts = set:info()
   facts.kind, facts.holds = "dataset", facts.kind
   facts.task, facts.labels = set:meta().task, set:labels()
   return facts

@@ -8,6 +8,7 @@
 local condition = require("seqrun.base.condition")
 local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
+local sorted = require("seqrun.base.sorted")
 local types = require("seqrun.config.types")
 
 local where = {}
@@ -38,23 +39,16 @@ end
 ---@param option string "--where"
 function where.check_name(rows, name, option)
   if #rows == 0 or OWN[ALIASES[name] or name] or name == "held" then return end
-  local known, seen = {}, {}
-  local function add(one)
-    if not seen[one] then seen[one], known[#known + 1] = true, one end
-  end
+  local known = {}
   for _, row in ipairs(rows) do
     if where.value(row, name) ~= nil then return end
   end
   for i = 1, math.min(#rows, 200) do
-    for key in pairs(rows[i].config) do add(key) end
-    for metric in pairs(rows[i].best) do
-      add("best." .. metric)
-      add("last." .. metric)
-    end
+    for key in pairs(rows[i].config) do known[key] = true end
+    for metric in pairs(rows[i].best) do known["best." .. metric], known["last." .. metric] = true, true end
   end
-  for own in pairs(OWN) do add(own) end
-  table.sort(known)
-  failure.raise("config", "%s: no run has '%s'%s", option, name, guess.hint(name, known))
+  for own in pairs(OWN) do known[own] = true end
+  failure.raise("config", "%s: no run has '%s'%s", option, name, guess.hint(name, sorted(known)))
 end
 
 ---Names of texts, and of numbers of seconds; all others of OWN are numbers.
