@@ -154,4 +154,4 @@ function Tally:also(order)
   end
 end
 
-return { new = new, add_up = add_up }
+return { new = new, add_up = add_up, add = add, ratio = ratio }

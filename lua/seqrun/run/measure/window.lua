@@ -7,6 +7,8 @@
 local run_ranks = require("seqrun.run.ranks")
 local tally = require("seqrun.history.tally")
 
+local ratio = tally.ratio
+
 local Window = {}
 Window.__index = Window
 
@@ -21,8 +23,6 @@ local function new(ranks)
     tokens = 0, slots = 0,
   }, Window)
 end
-
-local function add(sums, key, value) sums[key] = (sums[key] or 0) + value end
 
 ---Adds a micro-batch and the losses of the model; tensors are read later.
 ---@param batch seqrun.Batch
@@ -56,7 +56,7 @@ function Window:read_losses()
   local ranks = self.ranks:gather { done = self.done, order = self.tally.order }
   for i = 1, #self.done do
     local update = whole(i, ranks)
-    for key, value in pairs(update) do add(self.sums, key, value) end
+    for key, value in pairs(update) do tally.add(self.sums, key, value) end
     for _, name in ipairs(TOTALS) do self[name] = self[name] + (update[name] or 0) end
   end
   for _, rank in ipairs(ranks) do self.tally:also(rank.order) end
@@ -77,8 +77,6 @@ function Window:drop()
   self:read_losses()
   self.batches = {}
 end
-
-local function ratio(a, b) return a and b and b > 0 and a / b or nil end
 
 ---The line of metrics of this window, which is then reset.
 ---@param peak number|nil peak FLOP/s of the device
