@@ -6,11 +6,7 @@ local formats = require("seqrun.draw.formats")
 
 local command = { summary = "rank parallel layouts of a model on devices by predicted step time" }
 
-local function number(text)
-  local n = tonumber(text)
-  if n and n > 0 then return n end
-  return nil, ("'%s' is not a positive number"):format(text)
-end
+local number = converters.number("'%s' is not a positive number", function(x) return x > 0 and x end)
 
 function command.define(cmd)
   cmd:option("--model", "a known model, or a config.json or its directory"):argname("FILE|NAME")

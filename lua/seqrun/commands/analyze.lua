@@ -12,17 +12,11 @@ local verb = require("seqrun.predict.verb")
 local command = { summary = "metrics of every sequence of a data set: length, rarity, loss, ..., for curricula" }
 
 ---A seed may be any integer, as in a config.
-local function integer(word)
-  local n = math.tointeger(tonumber(word))
-  if n then return n end
-  return nil, ("'%s' is not an integer"):format(word)
-end
+local integer = converters.number("'%s' is not an integer", math.tointeger)
 
-local function probability(word)
-  local x = tonumber(word)
-  if x and x >= 0 and x <= 1 then return x end
-  return nil, ("'%s' is not a probability from 0 to 1"):format(word)
-end
+local probability = converters.number("'%s' is not a probability from 0 to 1", function(x)
+  return x >= 0 and x <= 1 and x
+end)
 
 function command.define(cmd)
   cmd:argument("data", "a .sqr data set")

@@ -14,12 +14,9 @@ local verb = require("seqrun.predict.verb")
 
 local command = { summary = "fill in [MASK] in lines of text, or continue them with --causal" }
 
----A number of at least 0, for argparse.
-local function temperature(word)
-  local value = tonumber(word)
-  if value and value >= 0 and value < math.huge then return value end
-  return nil, ("%s is not a temperature; give a number of at least 0, such as 0.8"):format(word)
-end
+local temperature = converters.number("%s is not a temperature; give a number of at least 0, such as 0.8", function(x)
+  return x >= 0 and x < math.huge and x
+end)
 
 function command.define(cmd)
   cmd:argument("dir", "a run, a checkpoint or a Hugging Face directory")

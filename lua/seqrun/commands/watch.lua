@@ -1,16 +1,15 @@
 -- watch - a live view of runs: curves, speed, memory, alerts.
 
+local converters = require("seqrun.config.converters")
 local guess = require("seqrun.base.guess")
 local history = require("seqrun.history.runs")
 local sys = require("seqrun.core.sys")
 
 local command = { summary = "a live view of runs in the terminal: curves, speed, memory, alerts" }
 
-local function seconds(word)
-  local n = tonumber(word)
-  if n and n >= 0.2 and n <= 3600 then return n end
-  return nil, ("'%s' is not a number of seconds from 0.2 to 3600"):format(word)
-end
+local seconds = converters.number("'%s' is not a number of seconds from 0.2 to 3600", function(x)
+  return x >= 0.2 and x <= 3600 and x
+end)
 
 function command.define(cmd)
   cmd:argument("runs", "runs, or directories of runs; they may appear later"):args("+")

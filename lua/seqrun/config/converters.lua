@@ -14,6 +14,19 @@ function converters.whole(least, most)
   end
 end
 
+---A converter to a number.
+---@param message string with %s for the word
+---@param fit fun(x: number): number|false|nil the value; nil or false if the number is not one
+---@return fun(word: string): number?, string?
+function converters.number(message, fit)
+  return function(word)
+    local x = tonumber(word)
+    local value = x and fit(x)
+    if value then return value end
+    return nil, message:format(word)
+  end
+end
+
 converters.threads = converters.whole(1, 1024) -- as sr_threads_new() takes them
 
 return converters
