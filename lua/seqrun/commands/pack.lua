@@ -1,5 +1,6 @@
 -- pack - plan which sequences share a row, with efficiency and proof.
 
+local converters = require("seqrun.config.converters")
 local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
@@ -11,11 +12,9 @@ local sys = require("seqrun.core.sys")
 
 local command = { summary = "plan packs for a histogram of lengths or a data set" }
 
-local function whole(text)
-  local n = math.tointeger(tonumber(text))
-  if n and n >= 1 then return n end
-  return nil, ("'%s' is not a positive integer"):format(text)
-end
+local whole = converters.number("'%s' is not a positive integer", function(x)
+  return x >= 1 and math.tointeger(x)
+end)
 
 local function depth(text)
   if text == "auto" then return text end
@@ -23,17 +22,11 @@ local function depth(text)
   return n, problem and problem .. ", nor auto"
 end
 
-local function length(text)
-  local n = whole(text)
-  if n and n <= 65535 then return n end
-  return nil, ("'%s' is not a length from 1 to 65535"):format(text)
-end
+local length = converters.number("'%s' is not a length from 1 to 65535", function(x)
+  return x >= 1 and x <= 65535 and math.tointeger(x)
+end)
 
-local function number(text)
-  local n = tonumber(text)
-  if n and n >= 0 then return n end
-  return nil, ("'%s' is not a number"):format(text)
-end
+local number = converters.number("'%s' is not a number", function(x) return x >= 0 and x end)
 
 function command.define(cmd)
   cmd:argument("data", "a data set (.sqr)"):args("?")
@@ -89,10 +82,6 @@ local function histogram_of(args)
   return pack.lengths(dataset, { max_len = args.max_len or 512, too_long = args.too_long, nsp = args.no_nsp and false })
 end
 
-local function say(text)
-  io.stdout:write(text, "\n")
-end
-
 local function check(args, histogram)
   local certificate = failure.must(pack.load_certificate(args.check))
   local info = certificate:info()
@@ -139,8 +128,6 @@ local function compare(args, histogram)
     text = function() return tostring(result) end,
     rows = function(format) return formats.rows(result.rows, COLUMNS, format) end,
   })
-  if args.plot then say(pack.plot(histogram, { solver = args.solver })) end
-  return 0
 end
 
 ---The proof, and the bound that it adds to the plan.
@@ -163,7 +150,16 @@ local function write_files(args, histogram, plan)
   draw(args, histogram)
 end
 
-local function report(args, histogram, plan)
+---Plans packs, and tells about the plan.
+local function make_plan(args, histogram)
+  local options = options_of(args)
+  options.max_len, options.too_long = nil, nil
+  local busy <close> = args.format == "table" and live.busy("packing") or nil
+  local planned, plan, message, code = pcall(pack.pack, histogram, options)
+  if busy then busy:finish() end
+  if not planned then failure.raise("config", "%s", (tostring(plan):gsub("^[^:]+:%d+: ", ""))) end
+  failure.must(plan, message, code)
+  write_files(args, histogram, plan)
   formats.tell(args, {
     json = function()
       local object = plan:json()
@@ -172,7 +168,6 @@ local function report(args, histogram, plan)
     end,
     text = function() return tostring(plan) end,
   })
-  if args.plot then say(pack.plot(histogram, { solver = args.solver })) end
 end
 
 ---Options that another option makes meaningless.
@@ -201,16 +196,9 @@ function command.run(args)
   check_clashes(args)
   local histogram = failure.must(histogram_of(args))
   if args.check then return check(args, histogram) end
-  if args.compare then return compare(args, histogram) end
-  local options = options_of(args)
-  options.max_len, options.too_long = nil, nil
-  local busy <close> = args.format == "table" and live.busy("packing") or nil
-  local planned, plan, message, code = pcall(pack.pack, histogram, options)
-  if busy then busy:finish() end
-  if not planned then return nil, (tostring(plan):gsub("^[^:]+:%d+: ", "")), "config" end
-  failure.must(plan, message, code)
-  write_files(args, histogram, plan)
-  report(args, histogram, plan)
+  local answer = args.compare and compare or make_plan
+  answer(args, histogram)
+  if args.plot then print(pack.plot(histogram, { solver = args.solver })) end
   return 0
 end
 

@@ -24,12 +24,6 @@ function tokenize.define(cmd)
   seqrun tokenize --vocab model/tokenizer.json --json lines.txt]])
 end
 
-local function warn(counts)
-  if counts.invalid > 0 then
-    io.stderr:write(("seqrun: %d invalid UTF-8 sequences were read as U+FFFD\n"):format(counts.invalid))
-  end
-end
-
 function tokenize.run(args)
   local tokenizer = failure.must(stored.tokenizer(args.vocab, {
     lowercase = not args.cased, keep_accents = args.keep_accents, literal = args.literal == true,
@@ -46,7 +40,9 @@ function tokenize.run(args)
     ids = args.ids or args.json, offsets = args.offsets or args.json, frame = args.specials, json = args.json,
     threads = args.threads,
   }))
-  warn(counts)
+  if counts.invalid > 0 then
+    io.stderr:write(("seqrun: %d invalid UTF-8 sequences were read as U+FFFD\n"):format(counts.invalid))
+  end
   return 0
 end
 
