@@ -5,6 +5,8 @@
 
 local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")
+local merged = require("seqrun.base.merged")
+local sorted = require("seqrun.base.sorted")
 
 local sr = { version = require("seqrun.core.sys").build().version, must = failure.must }
 
@@ -37,11 +39,7 @@ local PARTS = {
 ---The names in `sr`, for completion and for hints.
 ---@return string[]
 local function names()
-  local list = { "must", "version" }
-  for name in pairs(PARTS) do list[#list + 1] = name end
-  for name in pairs(require("seqrun.tensor")) do list[#list + 1] = name end
-  table.sort(list)
-  return list
+  return sorted(merged({ must = true, version = true }, PARTS, (require("seqrun.tensor"))))
 end
 
 ---The module of a part, with the functions from above.

@@ -10,6 +10,7 @@
 local check = require("seqrun.base.check")
 local coefficients = require("seqrun.advise.coefficients")
 local memory = require("seqrun.advise.memory")
+local merged = require("seqrun.base.merged")
 local models = require("seqrun.advise.models")
 local show = require("seqrun.advise.show")
 local time = require("seqrun.advise.time")
@@ -47,13 +48,8 @@ function Advice:__tostring() return show.text(self) end
 ---@param kernel string
 ---@return { time: table<string, number>, memory: table<string, number> }
 function advise.coefficients(kernel)
-  local merged = {}
-  for _, kind in ipairs { "time", "memory" } do
-    merged[kind] = {}
-    for name, value in pairs(coefficients[kind]) do merged[kind][name] = value end
-    for name, value in pairs(kernel == "packed" and coefficients.packed[kind] or {}) do merged[kind][name] = value end
-  end
-  return merged
+  local own = kernel == "packed" and coefficients.packed or {}
+  return { time = merged(coefficients.time, own.time), memory = merged(coefficients.memory, own.memory) }
 end
 
 ---What a layout takes.
@@ -63,8 +59,7 @@ end
 ---@return seqrun.advise.Prediction
 function advise.predict(job, layout, constants)
   constants = constants or advise.coefficients(job.kernel)
-  local found = {}
-  for key, value in pairs(layout) do found[key] = value end
+  local found = merged(layout)
   found.step_seconds, found.seconds = time.step(job, layout, constants.time)
   found.memory_bytes, found.bytes = memory.need(job, layout, constants.memory)
   found.fits = found.memory_bytes <= job.device.memory
@@ -118,9 +113,8 @@ local function each_variant(layout, m, count, recompute, visit)
   for _, sequence in ipairs(layout.tensor > 1 and { true, false } or { false }) do
     for _, way in ipairs(ways(recompute)) do
       for _, interleave in ipairs(pieces(m, layout.pipeline, count)) do
-        local one = { sequence_parallel = sequence, recompute = way[1], selective = way[2], interleave = interleave }
-        for key, value in pairs(layout) do one[key] = value end
-        visit(one)
+        local own = { sequence_parallel = sequence, recompute = way[1], selective = way[2], interleave = interleave }
+        visit(merged(own, layout))
       end
     end
   end
@@ -166,8 +160,7 @@ end
 
 ---The least number of devices, doubling, on which some layout fits; nil if none does up to 65,536.
 local function enough_devices(job, options)
-  local larger = {}
-  for key, value in pairs(job) do larger[key] = value end
+  local larger = merged(job)
   while larger.devices < 65536 do
     larger.devices = 2 * larger.devices
     local layout = search(larger, options).layouts[1]

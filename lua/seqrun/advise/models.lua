@@ -3,6 +3,7 @@
 local cost = require("seqrun.nn.cost")
 local guess = require("seqrun.base.guess")
 local json = require("seqrun.core.json")
+local merged = require("seqrun.base.merged")
 local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 
@@ -115,9 +116,7 @@ models.devices = {
 
 ---@param list table<string, any>
 ---@return string[]
-function models.names(list)
-  return sorted(list)
-end
+models.names = sorted
 
 local function known(list, kind, name)
   local found = list[name:lower()]
@@ -126,9 +125,7 @@ local function known(list, kind, name)
     return nil, ("advise: unknown %s '%s'%s; known: %s"):format(kind, name, guess.hint(name, names),
       table.concat(names, ", ")), "config"
   end
-  local copy = { name = name:lower() }
-  for key, value in pairs(found) do copy[key] = value end
-  return copy
+  return merged({ name = name:lower() }, found)
 end
 
 ---@param name string

@@ -10,6 +10,7 @@ local names = require("seqrun.base.names")
 local shipped = require("seqrun.base.shipped")
 local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
+local word_set = require("seqrun.base.word_set")
 
 local lua_files = {}
 
@@ -59,10 +60,7 @@ end
 -- ---- globals -----------------------------------------------------------------------------------
 
 ---Globals that other versions of Lua, and programs around it, have: files that run on several look for them.
-local ELSEWHERE = {}
-for name in ("unpack loadstring setfenv getfenv module jit bit bit32 newproxy gcinfo ngx love _TEST"):gmatch("%S+") do
-  ELSEWHERE[name] = true
-end
+local ELSEWHERE = word_set "unpack loadstring setfenv getfenv module jit bit bit32 newproxy gcinfo ngx love _TEST"
 
 ---"; did you mean 'NAME'?" of the globals and of the words of the file that reads the name, or "".
 local function hint(name, source)

@@ -8,6 +8,7 @@ local habits = require("seqrun.base.habits")
 local names = require("seqrun.base.names")
 local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
+local word_set = require("seqrun.base.word_set")
 
 local strict = {}
 
@@ -23,10 +24,7 @@ local function hint(title, key, known)
 end
 
 ---What models have elsewhere, but not here; another name may be a field that a person gives a model.
-local METHODS = {}
-for name in ("train eval forward parameters named_parameters state_dict load_state_dict cuda cpu half"):gmatch("%S+") do
-  METHODS[name] = true
-end
+local METHODS = word_set "train eval forward parameters named_parameters state_dict load_state_dict cuda cpu half"
 
 ---Whether a name is similar to one of the known ones.
 local function is_similar(key, known)

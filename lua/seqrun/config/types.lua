@@ -23,6 +23,7 @@
 
 local check = require("seqrun.base.check")
 local guess = require("seqrun.base.guess")
+local merged = require("seqrun.base.merged")
 
 local types = {}
 
@@ -40,9 +41,7 @@ local function copy(value)
 end
 
 local function new(kind, options, more)
-  local self = {}
-  for key, value in pairs(options or {}) do self[key] = value end
-  for key, value in pairs(more or {}) do self[key] = value end
+  local self = merged(options, more)
   self.kind, self.default = kind, copy(self.default)
   return setmetatable(self, Type)
 end
@@ -330,9 +329,9 @@ function types.merge(first, second)
       check.fail("config: duplicate key '%s' in the schema; choose another name", field.name)
     end
   end
-  local merged = types.map(fields, first)
-  merged.others = second.others or first.others
-  return merged
+  local map = types.map(fields, first)
+  map.others = second.others or first.others
+  return map
 end
 
 ---A map with other defaults.

@@ -14,6 +14,7 @@
 
 local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")
+local merged = require("seqrun.base.merged")
 local new_metric = require("seqrun.curriculum.metric")
 
 ---@class seqrun.CurriculumOptions
@@ -74,8 +75,7 @@ end
 ---@return seqrun.Curriculum
 local function new(t)
   check.options("curriculum", t, OPTIONS)
-  local self = setmetatable({}, Curriculum)
-  for key, value in pairs(t) do self[key] = value end
+  local self = setmetatable(merged(t), Curriculum)
   if (t.sequences == nil) == (t.tokens == nil) then
     check.fail("curriculum: give either sequences or tokens, the size of an update")
   end
@@ -253,8 +253,7 @@ end
 ---The window after these totals, from the examples of their epoch.
 local function window_of(self, totals)
   local counters = counters_of(self, totals)
-  local window = { from = 0, difficulties = {}, prefixes = {}, pieces = self.cut == "pieces" }
-  for key, value in pairs(totals) do window[key] = value end
+  local window = merged({ from = 0, difficulties = {}, prefixes = {}, pieces = self.cut == "pieces" }, totals)
   open(self, window.epoch)
   for i, name in ipairs(self.names) do
     local metric = self.metrics[name]
@@ -270,10 +269,7 @@ end
 
 ---The same totals at the beginning of the next epoch.
 local function next_epoch(totals)
-  local to = {}
-  for key, value in pairs(totals) do to[key] = value end
-  to.epoch, to.epoch_update, to.drawn = totals.epoch + 1, totals.update, 0
-  return to
+  return merged(totals, { epoch = totals.epoch + 1, epoch_update = totals.update, drawn = 0 })
 end
 
 ---Decides the window after these totals.

@@ -1,5 +1,7 @@
 -- canvas.lua - curves in a frame of characters: braille dots, in colours or in letters where there are several.
 
+local merged = require("seqrun.base.merged")
+
 local canvas = {}
 
 local DOTS = { { 0x01, 0x02, 0x04, 0x40 }, { 0x08, 0x10, 0x20, 0x80 } } -- of a braille character, by column and row
@@ -41,9 +43,7 @@ end
 ---@param t { width: integer, height: integer, left: number, right: number, low: number, high: number, log?: boolean }
 ---@return seqrun.Canvas
 function canvas.new(t)
-  local self = setmetatable({ cells = {}, owners = {} }, Canvas)
-  for key, value in pairs(t) do self[key] = value end
-  return self
+  return setmetatable(merged(t, { cells = {}, owners = {} }), Canvas)
 end
 
 local function place(v, least, most, count)

@@ -7,6 +7,8 @@ local families = require("seqrun.nn.families")
 local guess = require("seqrun.base.guess")
 local keys = require("seqrun.nn.keys")
 local make_design = require("seqrun.nn.design")
+local merged = require("seqrun.base.merged")
+local sorted = require("seqrun.base.sorted")
 
 local config = {}
 
@@ -24,9 +26,7 @@ local function inherited(given, level)
   if parent ~= nil and type(parent) ~= "table" then
     error("bert: the config inherits keys through a function; copy them into a plain table", level)
   end
-  local whole = parent and inherited(parent, level + 1) or {}
-  for key, value in pairs(given) do whole[key] = value end
-  return whole
+  return merged(parent and inherited(parent, level + 1), given)
 end
 
 ---The family of a config: named by `family` or `model_type`, or a table; BERT without any.
@@ -39,19 +39,11 @@ end
 
 ---The keys that change the model.
 local function own_keys(family)
-  local names = table.move(OWN, 1, #OWN, 1, {})
-  for name in pairs(family.keys) do names[#names + 1] = name end
-  table.sort(names)
-  return names
+  return sorted(merged(IS_OWN, family.keys))
 end
 
 local function known_keys(family)
-  local names = own_keys(family)
-  for _, set in ipairs { family.only, family.ignored, keys.IGNORED } do
-    for name in pairs(set) do names[#names + 1] = name end
-  end
-  table.sort(names)
-  return names
+  return sorted(merged(IS_OWN, family.keys, family.only, family.ignored, keys.IGNORED))
 end
 
 ---"normal, depth or local".
@@ -132,9 +124,7 @@ function config.encoder(given)
   local family, problem = families.find(given.model_type or "bert")
   if not family then return nil, problem end
   if family.read then
-    local plain = {}
-    for key, value in pairs(given) do plain[key] = value end
-    given, problem = family.read(plain)
+    given, problem = family.read(merged(given))
     if not given then return nil, problem end
   end
   local own = { classifier_dropout = given.classifier_dropout, model_type = family.name }

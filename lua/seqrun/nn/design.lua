@@ -3,6 +3,7 @@
 -- A family gives the fields in which it differs from BERT; the others have these defaults.
 
 local experts = require("seqrun.nn.keys.experts")
+local merged = require("seqrun.base.merged")
 
 ---@class seqrun.Design
 ---@field vocabulary integer V
@@ -36,25 +37,18 @@ local experts = require("seqrun.nn.keys.experts")
 ---@field std number standard deviation of initial weights
 ---@field deep_std number of the matrices that add to the hidden state
 
-local function with_defaults(given, defaults)
-  local whole = {}
-  for key, value in pairs(defaults) do whole[key] = value end
-  for key, value in pairs(given or {}) do whole[key] = value end
-  return whole
-end
-
 ---@param given table fields of a family's design()
 ---@param config table of the encoder, whose own keys add experts
 ---@return seqrun.Design
 return function(given, config)
   local before = given.norm == "before"
-  local design = with_defaults(given, {
+  local design = merged({
     kv_heads = given.heads, head_size = given.hidden // given.heads, norm = "after", norm_kind = "layer",
     first_norm = true, final_norm = before, embedding = given.hidden, embedding_norm = true, types = 0,
     pairs = (given.types or 0) > 1, std = 0.02, deep_std = given.std or 0.02,
-  })
-  design.bias = with_defaults(given.bias, { norm = true, qkv = true, out = true, up = true, down = true })
-  design.dropout = with_defaults(given.dropout, { embedding = 0, attention = 0, projection = 0, inner = 0, feed = 0 })
+  }, given)
+  design.bias = merged({ norm = true, qkv = true, out = true, up = true, down = true }, given.bias)
+  design.dropout = merged({ embedding = 0, attention = 0, projection = 0, inner = 0, feed = 0 }, given.dropout)
   design.experts = experts.design(config, design.layers)
   return design
 end

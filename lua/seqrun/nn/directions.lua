@@ -1,6 +1,7 @@
 -- directions.lua - the hidden states of a causal encoder's batch, some of whose sequences are masked instead: those
 -- attend to both sides.  Each kind is encoded by itself; a sequence has the same bits whatever it shares a batch with.
 
+local merged = require("seqrun.base.merged")
 local ops = require("seqrun.tensor.ops")
 local tensor = require("seqrun.tensor")
 
@@ -49,11 +50,8 @@ end
 
 ---A target of the whole batch as one of a part.
 local function moved(target, part)
-  local own = {}
-  for key, value in pairs(target) do own[key] = value end
-  own.rows = ops.gather_rows(part.places, target.rows)
-  own.places = own.rows
-  return own
+  local rows = ops.gather_rows(part.places, target.rows)
+  return merged(target, { rows = rows, places = rows })
 end
 
 ---The hidden states that a target reads, and the target with its rows of them.

@@ -8,6 +8,7 @@ local configs = require("seqrun.nn.config")
 local counted = require("seqrun.base.format").counted
 local expert_keys = require("seqrun.nn.keys.experts")
 local make_design = require("seqrun.nn.design")
+local merged = require("seqrun.base.merged")
 local ops = require("seqrun.tensor.ops")
 local parameters = require("seqrun.nn.parameters")
 local part = require("seqrun.nn.model.part")
@@ -379,16 +380,11 @@ end
 ---@return table
 function Encoder:hf_config(architecture)
   local dtype, family = self.params:get(self.specs[1].name):dtype(), self.family
-  local whole = {
+  return merged(self.config, {
     architectures = require("seqrun.core.json").array { architecture or family.class .. "Model" },
     model_type = family.name, dtype = dtype == "f64" and "float64" or "float32",
     tie_word_embeddings = family.only.tie_word_embeddings,
-  }
-  for key, value in pairs(self.config) do
-    if whole[key] == nil then whole[key] = value end
-  end
-  for key, value in pairs(family.write and family.write(self.config) or {}) do whole[key] = value end
-  return whole
+  }, family.write and family.write(self.config))
 end
 
 function Encoder:__tostring()

@@ -3,6 +3,7 @@
 local core = require("seqrun.core.pack")
 local grid = require("seqrun.draw.grid")
 local live = require("seqrun.draw.live")
+local merged = require("seqrun.base.merged")
 local commas = require("seqrun.base.format").commas
 
 ---@class seqrun.PackComparison
@@ -63,8 +64,7 @@ local function depth_for(solver, max_seqs, max_len)
 end
 
 local function solved(pack, histogram, options, solver)
-  local own = {}
-  for key, value in pairs(options) do own[key] = value end
+  local own = merged(options)
   own.solver, own.max_len, own.too_long = solver, nil, nil
   own.max_seqs = depth_for(solver, options.max_seqs, histogram:info().max_len)
   local plan, message = pack.pack(histogram, own)
@@ -102,8 +102,7 @@ end
 ---@return string? message
 ---@return string? code
 return function(pack, histogram, options)
-  local copy = {}
-  for key, value in pairs(options) do copy[key] = value end
+  local copy = merged(options)
   if copy.max_seqs == "auto" then
     local message, code
     copy.max_seqs, message, code = core.choose_depth(histogram, { seconds = copy.seconds }, copy.tolerance)

@@ -23,6 +23,8 @@
 
 local check = require("seqrun.base.check")
 local failure = require("seqrun.base.failure")
+local merged = require("seqrun.base.merged")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 
 local FOLDER = debug.getinfo(1, "S").source:match("^@(.*)/init%.lua$")
@@ -94,14 +96,7 @@ end
 ---The names of all families, sorted.
 ---@return string[]
 function families.names()
-  local list, seen = {}, {}
-  for _, set in ipairs { ships, known } do
-    for name in pairs(set) do
-      if not seen[name] then list[#list + 1], seen[name] = name, true end
-    end
-  end
-  table.sort(list)
-  return list
+  return sorted(merged(ships, known))
 end
 
 ---The family of a name, or a sentence that says which there are.

@@ -2,6 +2,7 @@
 --
 --     keys = { hidden_size = keys.size(768), hidden_act = keys.activation("gelu"), norm_bias = keys.flag(false) }
 
+local merged = require("seqrun.base.merged")
 local types = require("seqrun.config.types")
 
 local keys = {}
@@ -51,14 +52,7 @@ local NAMES = { "gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish"
 ---@return seqrun.Key
 function keys.activation(default) return keys.choice(default, NAMES) end
 
----The words of a text, as a set.
----@param text string
----@return table<string, boolean>
-function keys.set(text)
-  local set = {}
-  for word in text:gmatch("%S+") do set[word] = true end
-  return set
-end
+keys.set = require("seqrun.base.word_set")
 
 ---In `only`: the key must be missing or null.
 keys.NONE = {}
@@ -75,24 +69,20 @@ keys.IGNORED = keys.set [[ architectures dtype torch_dtype transformers_version 
 ---@param own? table<string, seqrun.Key>
 ---@return table<string, seqrun.Key>
 function keys.like_bert(own)
-  local all = {
+  return merged({
     vocab_size = keys.size(30522), hidden_size = keys.size(768), num_hidden_layers = keys.layers(12),
     num_attention_heads = keys.size(12), intermediate_size = keys.size(3072), hidden_act = keys.activation("gelu"),
     hidden_dropout_prob = keys.dropout(0.1), attention_probs_dropout_prob = keys.dropout(0.1),
     max_position_embeddings = keys.size(512), type_vocab_size = keys.size(2), initializer_range = keys.number(0.02, 0),
     layer_norm_eps = keys.number(1e-12, 0), pad_token_id = keys.integer(0, 0),
-  }
-  for key, rule in pairs(own or {}) do all[key] = rule end
-  return all
+  }, own)
 end
 
 ---What all encoders of Transformers have in common.
 ---@param own? table<string, any>
 ---@return table<string, any>
 function keys.encoder_only(own)
-  local only = { is_decoder = false, add_cross_attention = false, is_encoder_decoder = false }
-  for key, value in pairs(own or {}) do only[key] = value end
-  return only
+  return merged({ is_decoder = false, add_cross_attention = false, is_encoder_decoder = false }, own)
 end
 
 return keys

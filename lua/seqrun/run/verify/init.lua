@@ -7,6 +7,7 @@
 local difference = require("seqrun.run.verify.difference")
 local failure = require("seqrun.base.failure")
 local hashes = require("seqrun.run.verify.hashes")
+local merged = require("seqrun.base.merged")
 local playback = require("seqrun.run.verify.playback")
 local sys = require("seqrun.core.sys")
 local randomness = require("seqrun.tensor.randomness")
@@ -142,13 +143,6 @@ end
 
 -- ---- the loop --------------------------------------------------------------------------------
 
----The values of the counters, which micro-batches add to.
-local function values_of(counters)
-  local values = {}
-  for key, value in pairs(counters) do values[key] = value end
-  return values
-end
-
 ---A twin of the state.
 local function new_twin(self)
   local twin, message = train.twin(self.optimizer.core)
@@ -165,7 +159,7 @@ function Verify:begin(step, update)
   self.optimizer:read_results()
   update.late = self.ranks:several() -- gradients are sent when all are there, so that each rank's can be noted
   self.current = {
-    step = step, update = update, number = 1, counters = values_of(update.counters or {}), began = sys.now(),
+    step = step, update = update, number = 1, counters = merged(update.counters), began = sys.now(),
     computations = {}, random = randomness.state(),
   }
   begin_computation(self)
