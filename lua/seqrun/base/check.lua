@@ -4,6 +4,7 @@
 -- the function or the value, as in "optim" or "optim: eps".
 
 local guess = require("seqrun.base.guess")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 
 local check = {}
@@ -36,9 +37,7 @@ function check.options(what, given, known)
   if type(given) ~= "table" then check.fail("%s: options must be a table, got %s", what, check.show(given)) end
   for key in pairs(given) do
     if known[key] == nil then
-      local names = {}
-      for name in pairs(known) do names[#names + 1] = name end
-      table.sort(names)
+      local names = sorted(known)
       local hint = guess.hint(tostring(key), names)
       if hint == "" then hint = "; use " .. table.concat(names, ", ") end
       check.fail("%s: unknown option '%s'%s", what, tostring(key), hint)

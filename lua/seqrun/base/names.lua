@@ -1,6 +1,7 @@
 -- names.lua - the names that can follow a value: fields and methods, for completion and for hints.
 
 local habits = require("seqrun.base.habits")
+local sorted = require("seqrun.base.sorted")
 
 local names = {}
 
@@ -28,11 +29,9 @@ end
 ---@param value any
 ---@return string[]
 function names.of(value)
-  local set, list = {}, {}
+  local set = {}
   add(set, value, DEPTH)
-  for name in pairs(set) do list[#list + 1] = name end
-  table.sort(list)
-  return list
+  return sorted(set)
 end
 
 local function index(value, key) return value[key] end

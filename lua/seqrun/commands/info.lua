@@ -5,6 +5,7 @@ local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
+local sorted = require("seqrun.base.sorted")
 
 local info = { summary = "describe a run, checkpoint, data set, tokenizer, plan or metrics file" }
 
@@ -27,17 +28,10 @@ local function shown(value)
   end))
 end
 
-local function sorted_keys(t)
-  local keys = {}
-  for key in pairs(t) do keys[#keys + 1] = key end
-  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
-  return keys
-end
-
 ---A table of plain values on one line.
 local function on_one_line(t)
   local parts = {}
-  for _, key in ipairs(sorted_keys(t)) do
+  for _, key in ipairs(sorted(t)) do
     if type(t[key]) ~= "table" and t[key] ~= json.null then
       parts[#parts + 1] = math.type(key) == "integer" and shown(t[key]) or ("%s %s"):format(shown(key), shown(t[key]))
     end
@@ -94,7 +88,7 @@ local function print_metrics(facts)
 end
 
 local function print_plain(facts)
-  for _, key in ipairs(sorted_keys(facts)) do
+  for _, key in ipairs(sorted(facts)) do
     local value = facts[key]
     if key ~= "kind" and key ~= "path" then
       line(shown(key), type(value) == "table" and on_one_line(value) or shown(value))

@@ -9,6 +9,7 @@
 -- page, or `svg.page` makes a file of its own.
 
 local axes = require("seqrun.draw.svg_axes")
+local sorted = require("seqrun.base.sorted")
 
 local svg = {}
 
@@ -68,10 +69,8 @@ local function coordinate(x) return (("%.1f"):format(x):gsub("%.0$", "")) end
 ---@param content? string markup
 ---@return string
 function svg.element(name, attributes, content)
-  local keys, parts = {}, { "<" .. name }
-  for key in pairs(attributes) do keys[#keys + 1] = key end
-  table.sort(keys)
-  for _, key in ipairs(keys) do
+  local parts = { "<" .. name }
+  for _, key in ipairs(sorted(attributes)) do
     local value = attributes[key]
     parts[#parts + 1] = (' %s="%s"'):format(key, type(value) == "number" and coordinate(value) or svg.escape(value))
   end

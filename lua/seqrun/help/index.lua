@@ -3,6 +3,7 @@
 -- Public is what `sr` leads to: its functions, those of its parts, and the classes that they return or contain.
 
 local names = require("seqrun.base.names")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 
 -- The annotations of the C modules, which .make/annotations.lua makes: beside the program in a checkout.
@@ -264,12 +265,7 @@ end
 
 ---The names of all entries, in order.
 ---@return string[]
-function index.names()
-  local list = {}
-  for name in pairs(index.entries()) do list[#list + 1] = name end
-  table.sort(list)
-  return list
-end
+function index.names() return sorted(index.entries()) end
 
 -- ---- options -----------------------------------------------------------------------------------------
 

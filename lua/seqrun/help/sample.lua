@@ -4,6 +4,7 @@
 
 local check = require("seqrun.base.check")
 local scratch = require("seqrun.base.scratch")
+local sorted = require("seqrun.base.sorted")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
@@ -95,9 +96,7 @@ function make.causal(sample)
   return path
 end
 
-local NAMES = {}
-for name in pairs(make) do NAMES[#NAMES + 1] = name end
-table.sort(NAMES)
+local NAMES = sorted(make)
 
 ---@class seqrun.Sample
 ---@field folder string a temporary directory
