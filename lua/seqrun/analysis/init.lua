@@ -91,27 +91,22 @@ end
 local function compute(self, kind, path, about)
   if kind.total then return kind.total(self, path, about.options) end
   local a = self.analysis
-  local values, next, code = a:begin(path .. ".part", table.concat({
+  local values, next = failure.must(a:begin(path .. ".part", table.concat({
     about.name, about.data, about.vocab, about.examples, about.options,
-  }, "|"))
-  if not values then return nil, next, code end
+  }, "|")))
   if values > 0 and self.t.progress then
     self.t.progress(("%s: continuing after %d sequences"):format(about.name, values))
   end
-  local done, message
   local tell = new_teller(self.t, about.name, math.max(1, a:parts()))
-  done, message, code = kind.run(self, next, tell, values)
+  local _, message, code = failure.returned(kind.run, self, next, tell, values)
   tell()
-  if not done then
-    if code == "data" or code == "invalid" then a:drop() end -- a wrong value: nothing to continue from
-    return nil, message, code
-  end
-  return a:finish(path, about.name, about.options)
+  if code == "data" or code == "invalid" then a:drop() end -- a wrong value: nothing to continue from
+  if code then failure.raise(code, "%s", message) end
+  failure.must(a:finish(path, about.name, about.options))
 end
 
 local function one(self, spec)
-  local kind, message, code = require("seqrun.analysis.kinds").read(self, spec)
-  if not kind then return nil, message, code end
+  local kind = require("seqrun.analysis.kinds").read(self, spec)
   local info = self.corpus:info()
   local path = type(spec) == "table" and spec.path or analysis.path_of(self.corpus, kind.name, self.t.out)
   local about = {
@@ -123,10 +118,26 @@ local function one(self, spec)
     if self.t.progress then self.t.progress(("%s: %s is there already"):format(kind.name, path)) end
     return opened
   end
-  local done
-  done, message, code = compute(self, kind, path, about)
-  if not done then return nil, message, code end
-  return metric.open(path)
+  compute(self, kind, path, about)
+  return failure.must(metric.open(path))
+end
+
+local function analyze(t)
+  local corpus = t.data
+  if type(corpus) == "string" then corpus = failure.must(data.open(corpus)) end
+  if not corpus then check.fail("data.analyze: give data, a data set or its path") end
+  if t.too_long == "split" and not t.max_len then
+    failure.raise("config", "analyze: pieces of fixed examples (--split) need --max-len, as the loader has it")
+  end
+  local self = { t = t, corpus = corpus, examples = examples_of(t, corpus) }
+  local object <close> = failure.must(core.analysis(corpus.core, self.examples, t.threads))
+  self.analysis = object
+  local made = {}
+  for _, spec in ipairs(t.metrics) do
+    local opened = one(self, spec)
+    made[#made + 1], made[opened:name()] = opened, opened
+  end
+  return made
 end
 
 ---Computes metrics of the sequences of a data set, a file each; see seqrun.analysis.
@@ -137,29 +148,7 @@ end
 function analysis.analyze(t)
   check.options("data.analyze", t, OPTIONS)
   check.value("data.analyze: metrics", t.metrics, "table")
-  local corpus, message, code = t.data, nil, nil
-  if type(corpus) == "string" then corpus, message, code = data.open(corpus) end
-  if not corpus then
-    if message then return nil, message, code end
-    check.fail("data.analyze: give data, a data set or its path")
-  end
-  if t.too_long == "split" and not t.max_len then
-    return nil, "analyze: pieces of fixed examples (--split) need --max-len, as the loader has it", "config"
-  end
-  local self = { t = t, corpus = corpus, examples = examples_of(t, corpus) }
-  local object
-  object, message, code = core.analysis(corpus.core, self.examples, t.threads)
-  if not object then return nil, message, code end
-  local guard <close> = object
-  self.analysis = object
-  local made = {}
-  for _, spec in ipairs(t.metrics) do
-    local opened
-    opened, message, code = one(self, spec)
-    if not opened then return nil, message, code end
-    made[#made + 1], made[opened:name()] = opened, opened
-  end
-  return made
+  return failure.returned(analyze, t)
 end
 
 return analysis

@@ -5,8 +5,12 @@
 -- line that names what else the values depend on.
 
 local check = require("seqrun.base.check")
-local core_names = { "length", "rarity", "rarity_integer", "length_rarity", "compressibility", "tfidf" }
+local NAMES = {
+  "compressibility", "length", "length_rarity", "loss", "rarity", "rarity_integer", "tfidf", "token_counts",
+}
+local RARITIES = { rarity = true, rarity_integer = true, length_rarity = true }
 local data = require("seqrun.data")
+local failure = require("seqrun.base.failure")
 local sys = require("seqrun.core.sys")
 
 ---@class seqrun.MetricOptions
@@ -48,42 +52,31 @@ local OPTIONS = {
   checkpoint = true, loss = true, batch = true, index = true, path = true, precision = true,
 }
 
-local function stopped()
-  return nil, "analyze: stopped; run it again to continue", "stopped"
+local function stop_if_caught()
+  if sys.caught() then failure.raise("stopped", "analyze: stopped; run it again to continue") end
 end
 
 -- ---- computed by the core --------------------------------------------------------------------------
 
----Runs the steps of the core.
-local function run_core(self, tell)
+---Runs the steps of a metric of the core; `more`: what it needs besides the examples.
+local function measure(self, tell, name, more)
+  failure.must(self.analysis:measure(name, more))
   while true do
-    local done, values, parts = self.analysis:step()
-    if done == nil then return nil, values, parts end
-    if done then return true end
-    if sys.caught() then return stopped() end
+    local done, values, parts = failure.must(self.analysis:step())
+    if done then return end
+    stop_if_caught()
     tell(values, parts)
   end
 end
 
 ---The counts of all tokens, which several metrics share.
 local function counts_of(self)
-  if not self.counts then
-    local counts, message, code = self.analysis:counts()
-    if not counts then return nil, message, code end
-    self.counts = counts
-  end
+  self.counts = self.counts or failure.must(self.analysis:counts())
   return self.counts
 end
 
 local function plain(name)
-  return {
-    name = name, options = "",
-    run = function(self, _, tell)
-      local done, message, code = self.analysis:measure(name)
-      if not done then return nil, message, code end
-      return run_core(self, tell)
-    end,
-  }
+  return { name = name, options = "", run = function(self, _, tell) measure(self, tell, name) end }
 end
 
 ---The longest sequence that the examples can have, for the factor of length_rarity.
@@ -97,36 +90,22 @@ local function rarity(self, name, spec)
   local size = self.corpus:vocab_size()
   local slots, most = spec.slots or size + 1, longest_of(self)
   if slots < size then
-    return nil, ("analyze: %s: %d slots are fewer than the %d tokens of the vocabulary"):format(name, slots, size),
-      "config"
+    failure.raise("config", "analyze: %s: %d slots are fewer than the %d tokens of the vocabulary", name, slots, size)
   end
   local combined = name == "length_rarity" and (", sequences of at most %d tokens"):format(most) or ""
   return {
     name = name, options = ("%d slots%s"):format(slots, combined),
-    run = function(_, _, tell)
-      local counts, message, code = counts_of(self)
-      if not counts then return nil, message, code end
-      local done
-      done, message, code = self.analysis:measure(name, { counts = counts, slots = slots, most = most })
-      if not done then return nil, message, code end
-      return run_core(self, tell)
-    end,
+    run = function(_, _, tell) measure(self, tell, name, { counts = counts_of(self), slots = slots, most = most }) end,
   }
 end
 
 local function tfidf(self, spec)
-  local other, message, code = spec.corpus, nil, nil
-  if other == nil then return nil, "analyze: tfidf needs a corpus to compare with (--corpus FILE)", "config" end
-  if type(other) == "string" then other, message, code = data.open(other) end
-  if not other then return nil, message, code end
+  local other = spec.corpus
+  if other == nil then failure.raise("config", "analyze: tfidf needs a corpus to compare with (--corpus FILE)") end
+  if type(other) == "string" then other = failure.must(data.open(other)) end
   return {
     name = spec.name or "tfidf", options = "corpus " .. other:info().digest,
-    run = function(_, _, tell)
-      local done
-      done, message, code = self.analysis:measure("tfidf", { corpus = other.core })
-      if not done then return nil, message, code end
-      return run_core(self, tell)
-    end,
+    run = function(_, _, tell) measure(self, tell, "tfidf", { corpus = other.core }) end,
   }
 end
 
@@ -134,9 +113,7 @@ local function token_counts(self)
   return {
     name = "token_counts", options = "",
     total = function(_, path, options)
-      local counts, message, code = counts_of(self)
-      if not counts then return nil, message, code end
-      return self.analysis:totals(path, "token_counts", options, counts)
+      failure.must(self.analysis:totals(path, "token_counts", options, counts_of(self)))
     end,
   }
 end
@@ -146,36 +123,25 @@ end
 ---Calls take(sequence) for the examples of parts first, first + 1, ...; part_done(next) after each part.
 local function each_sequence(self, first, uid, take, part_done)
   for part = first, self.analysis:parts() - 1 do
-    local list, message, code = self.analysis:read(part)
-    if not list then return nil, message, code end
-    for _, sequence in ipairs(list) do
+    for _, sequence in ipairs((failure.must(self.analysis:read(part)))) do
       sequence.uid, sequence.corpus = uid, self.corpus
-      local done
-      done, message = take(setmetatable(sequence, Sequence))
-      if not done then return nil, message, "data" end
+      take(setmetatable(sequence, Sequence))
       uid = uid + 1
     end
-    local done
-    done, message, code = part_done(part + 1)
-    if not done then return nil, message, code end
+    part_done(part + 1)
   end
-  return true
 end
 
----The value of a function for a sequence, or nil and what is wrong with it.
+---The value of a function for a sequence.
 local function value_of(name, fn, sequence)
   local good, value = pcall(fn, sequence)
   local where = ("metric '%s', sequence %d: "):format(name, sequence.uid)
-  if not good then return nil, where .. tostring(value) end
-  if type(value) ~= "number" then
-    return nil, ("%sthe function returned %s; it must return a finite number"):format(where, check.show(value))
-  end
-  if value ~= value or value == math.huge or value == -math.huge then
-    local shown = value ~= value and "NaN" or tostring(value)
-    return nil, ("%sthe function returned %s; it must return a finite number"):format(where, shown)
+  if not good then failure.raise("data", "%s%s", where, tostring(value)) end
+  if type(value) ~= "number" or value - value ~= 0 then
+    failure.raise("data", "%sthe function returned %s; it must return a finite number", where, check.show(value))
   end
   if math.type(value) == "integer" and (value > 1 << 53 or value < -(1 << 53)) then
-    return nil, ("%sthe function returned %d; integers beyond 2^53 are not exact"):format(where, value)
+    failure.raise("data", "%sthe function returned %d; integers beyond 2^53 are not exact", where, value)
   end
   return value
 end
@@ -191,18 +157,13 @@ local function own(spec)
     name = name, options = options_of(fn, spec.version),
     run = function(self, first, tell, uid)
       local values = {}
-      return each_sequence(self, first, uid, function(sequence)
-        local value, message = value_of(name, fn, sequence)
-        if not value then return nil, message end
-        values[#values + 1] = value
-        return true
+      each_sequence(self, first, uid, function(sequence)
+        values[#values + 1] = value_of(name, fn, sequence)
       end, function(next)
-        local done, message, code = self.analysis:append(values, next)
-        if not done then return nil, message, code end
+        failure.must(self.analysis:append(values, next))
         uid, values = uid + #values, {}
-        if sys.caught() then return stopped() end
+        stop_if_caught()
         tell(uid, next)
-        return true
       end)
     end,
   }
@@ -215,77 +176,56 @@ local function accumulated(spec)
     total = function(self, path, options)
       local totals = {}
       for i = 1, size do totals[i] = 0 end
-      local done, message, code = each_sequence(self, 0, 0, function(sequence)
+      each_sequence(self, 0, 0, function(sequence)
         local good, problem = pcall(spec.accumulate, totals, sequence)
-        if good then return true end
-        return nil, ("metric '%s', sequence %d: %s"):format(spec.name, sequence.uid, problem)
-      end, function()
-        if sys.caught() then return stopped() end
-        return true
-      end)
-      if not done then return nil, message, code end
+        if not good then failure.raise("data", "metric '%s', sequence %d: %s", spec.name, sequence.uid, problem) end
+      end, stop_if_caught)
       for i = 1, math.max(size, #totals) do
         local total = totals[i]
         if i > size or type(total) ~= "number" or total - total ~= 0 then
-          local text = "metric '%s': total %d is %s; expected %d finite numbers"
-          return nil, text:format(spec.name, i, check.show(total), size), "data"
+          failure.raise("data", "metric '%s': total %d is %s; expected %d finite numbers", spec.name, i,
+            check.show(total), size)
         end
       end
-      return self.analysis:totals(path, spec.name, options, totals)
+      failure.must(self.analysis:totals(path, spec.name, options, totals))
     end,
   }
 end
 
 -- ---- by name ---------------------------------------------------------------------------------------
 
-local function names()
-  local list = { "loss", "token_counts" }
-  return table.move(core_names, 1, #core_names, 3, list)
-end
-
 ---All names of metrics.
 ---@return string[]
-function kinds.names()
-  local list = names()
-  table.sort(list)
-  return list
-end
+function kinds.names() return NAMES end
 
 ---A metric of a Lua file: a function of a sequence, or the options of a metric.
 local function from_file(path)
   local chunk, problem = loadfile(path, "t")
-  if not chunk then return nil, "analyze: " .. problem, "config" end
+  if not chunk then failure.raise("config", "analyze: %s", problem) end
   local good, value = pcall(chunk)
-  if not good then return nil, ("analyze: %s"):format(value), "config" end
+  if not good then failure.raise("config", "analyze: %s", value) end
   local name = path:match("([^/]*)%.lua$")
   if type(value) == "function" then return { name = name, fn = value } end
   if type(value) ~= "table" then
-    return nil, ("analyze: %s returned %s; it must return a function of a sequence"):format(path, check.show(value)),
-      "config"
+    failure.raise("config", "analyze: %s returned %s; it must return a function of a sequence", path,
+      check.show(value))
   end
   value.name = value.name or name
   good, problem = pcall(check.options, "analyze: " .. path, value, OPTIONS)
-  if not good then return nil, problem, "config" end
+  if not good then failure.raise("config", "%s", problem) end
   return value
 end
 
 ---The kind of a metric.
 ---@param self table the analysis
 ---@param spec string|seqrun.MetricOptions
----@return table? kind
----@return string? message
----@return string? code
+---@return table kind
 function kinds.read(self, spec)
-  if type(spec) == "string" then
-    local message, code
-    if spec:find("%.lua$") then spec, message, code = from_file(spec) else spec = { name = spec } end
-    if not spec then return nil, message, code end
-  end
+  if type(spec) == "string" then spec = spec:find("%.lua$") and from_file(spec) or { name = spec } end
   check.options("analyze: metric", spec, OPTIONS)
   local name = spec.name
   if type(name) ~= "string" or not name:find("^[%w_.-]+$") or #name > 64 then
-    local wanted = "analyze: a metric needs a name of letters, digits and _ - ., got %s"
-    return nil, wanted:format(check.show(name)), "config"
+    failure.raise("config", "analyze: a metric needs a name of letters, digits and _ - ., got %s", check.show(name))
   end
   if spec.fn then return own(spec) end
   if spec.accumulate then return accumulated(spec) end
@@ -293,14 +233,10 @@ function kinds.read(self, spec)
   if spec.checkpoint or name == "loss" then return require("seqrun.analysis.loss")(self, spec) end
   if name == "token_counts" then return token_counts(self) end
   if name == "length" or name == "compressibility" then return plain(name) end
-  if name:find("rarity") then
-    for _, known in ipairs(core_names) do
-      if known == name then return rarity(self, name, spec) end
-    end
-  end
+  if RARITIES[name] then return rarity(self, name, spec) end
   local hint = require("seqrun.base.guess").hint(name, kinds.names())
   if hint == "" then hint = ("; use %s, or a .lua file"):format(table.concat(kinds.names(), ", ")) end
-  return nil, ("analyze: unknown metric '%s'%s"):format(name, hint), "config"
+  failure.raise("config", "analyze: unknown metric '%s'%s", name, hint)
 end
 
 return kinds

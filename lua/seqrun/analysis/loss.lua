@@ -31,15 +31,15 @@ local function loader_of(self, head, facts)
   local positions = facts.design.longest
   local o, fixed = self.examples, self.corpus:info().kind == "examples"
   if not fixed and (o.max_len or 128) > positions then
-    return nil, ("analyze: max_len %d exceeds the %d position embeddings of %s"):format(o.max_len, positions,
-      facts.path), "config"
+    failure.raise("config", "analyze: max_len %d exceeds the %d position embeddings of %s", o.max_len, positions,
+      facts.path)
   end
-  return require("seqrun.data").loader {
+  return failure.must(require("seqrun.data").loader {
     data = self.corpus, part = o.part, nsp = o.nsp, short_seq_prob = o.short_seq_prob,
     short_seq_by = o.short_seq_by, seed = o.seed, epoch = o.epoch, too_long = o.too_long,
     max_len = fixed and math.min(o.max_len, positions) or o.max_len,
     by = "sequences", sequences = 1, prefetch = 0, targets = { head },
-  }
+  })
 end
 
 ---The mean of the loss over the items of each of `count` sequences from uid `first` on.
@@ -54,21 +54,20 @@ local function losses_of(model, batch, first, count)
   local means = {}
   for uid = first, first + count - 1 do
     if not counts[uid] then
-      return nil, ("analyze: sequence %d has nothing to predict for the loss '%s'"):format(uid, loss.name), "data"
+      failure.raise("data", "analyze: sequence %d has nothing to predict for the loss '%s'", uid, loss.name)
     end
     means[#means + 1] = sums[uid] / counts[uid]
   end
   return means
 end
 
----losses_of(), or nil if a signal came.
+---losses_of(), unless a signal comes.
 local function unless_stopped(...)
-  if sys.caught() then return nil, "analyze: stopped; run it again to continue", "stopped" end
-  local result = table.pack(pcall(losses_of, ...))
-  if result[1] then return table.unpack(result, 2, result.n) end
-  local known = failure.of(result[2])
-  if not known or known.code ~= "stopped" then error(result[2], 0) end
-  return nil, "analyze: stopped; run it again to continue", "stopped"
+  if not sys.caught() then
+    local means, message, code = failure.returned(losses_of, ...)
+    if code ~= "stopped" then return failure.must(means, message, code) end
+  end
+  failure.raise("stopped", "analyze: stopped; run it again to continue")
 end
 
 local function run(self, model, loader, each, first, tell)
@@ -76,44 +75,34 @@ local function run(self, model, loader, each, first, tell)
   while first < all do
     local uids = {}
     for uid = first, math.min(all, first + each) - 1 do uids[#uids + 1] = uid end
-    local values, message, code = unless_stopped(model, loader:batch_of(uids), first, #uids)
-    if not values then return nil, message, code end
+    local values = unless_stopped(model, loader:batch_of(uids), first, #uids)
     first = first + #uids
-    local done
-    done, message, code = self.analysis:append(values, first)
-    if not done then return nil, message, code end
+    failure.must(self.analysis:append(values, first))
     tell(first, self.analysis:parts() * first / all)
   end
-  return true
 end
 
 ---@param self table the analysis
 ---@param spec seqrun.MetricOptions
----@return table? kind
----@return string? message
----@return string? code
+---@return table kind
 return function(self, spec)
   if not spec.checkpoint then
-    return nil, "analyze: loss needs the checkpoint of a model (--checkpoint DIR)", "config"
+    failure.raise("config", "analyze: loss needs the checkpoint of a model (--checkpoint DIR)")
   end
-  local facts, message, code = checkpoint.pretrained(spec.checkpoint)
-  if not facts then return nil, message, code end
+  local facts = failure.must(checkpoint.pretrained(spec.checkpoint))
   local head = spec.loss or facts.kind and "label" or facts.heads[1]
   if not has_items(facts.kind, head) then
-    return nil, ("analyze: %s has no loss for each sequence; give a checkpoint of a masked language model or of a "
-      .. "classifier"):format(facts.path), "config"
+    failure.raise("config", "analyze: %s has no loss for each sequence; give a checkpoint of a masked language model "
+      .. "or of a classifier", facts.path)
   end
-  local loader, model
-  loader, message, code = loader_of(self, head, facts)
-  if not loader then return nil, message, code end
-  model, facts, code = pretrained(spec.checkpoint, {
+  local loader = loader_of(self, head, facts)
+  local model, loaded = failure.must(pretrained(spec.checkpoint, {
     heads = not facts.kind and { head } or nil, precision = spec.precision,
-  })
-  if not model then return nil, facts, code end
+  }))
   model.training = false
   return {
     name = spec.name or "loss",
-    options = ("loss %s, weights %s, masks of seed %d%s"):format(head, weights_hash(facts.path),
+    options = ("loss %s, weights %s, masks of seed %d%s"):format(head, weights_hash(loaded.path),
       self.examples.seed or 0, spec.precision == "bf16" and ", bf16" or ""),
     run = function(_, first, tell)
       local guard <close> = loader
