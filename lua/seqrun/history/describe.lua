@@ -22,9 +22,7 @@ end
 -- ---- files -----------------------------------------------------------------------------------
 
 local function describe_safetensors(path)
-  local file, message, code = train.safetensors(path)
-  if not file then return nil, message, code end
-  local guard <close> = file
+  local file <close> = failure.must(train.safetensors(path))
   local facts = { kind = "safetensors", tensors = {}, elements = 0, bytes = 0, metadata = file:metadata() }
   local dtypes = {}
   for i, entry in ipairs(file:entries()) do
@@ -38,8 +36,7 @@ local function describe_safetensors(path)
 end
 
 local function describe_metrics(path)
-  local lines, damaged, code = metrics.read(path)
-  if not lines then return nil, damaged, code end
+  local lines, damaged = failure.must(metrics.read(path))
   local facts = { kind = "metrics", lines = #lines, damaged = damaged }
   for _, line in ipairs(lines) do
     if line.type == "train" then
@@ -53,9 +50,7 @@ local function describe_metrics(path)
 end
 
 local function describe_plan(path)
-  local plan, message, code = require("seqrun.pack").load(path)
-  if not plan then return nil, message, code end
-  local facts = plan:json()
+  local facts = failure.must(require("seqrun.pack").load(path)):json()
   facts.kind = "plan"
   return facts
 end
@@ -70,8 +65,7 @@ local function describe_metric(path)
 end
 
 local function describe_dataset(path)
-  local set, message, code = require("seqrun.data").open(path)
-  if not set then return nil, message, code end
+  local set = failure.must(require("seqrun.data").open(path))
   local facts = set:info()
   facts.kind, facts.holds = "dataset", facts.kind
   facts.task, facts.labels = set:meta().task, set:labels()
@@ -109,11 +103,9 @@ local function tokenizer_facts(tokenizer)
   return facts
 end
 
----The tokenizer of a directory or of a tokenizer.json; nil, and why, if there is none that can be read.
+---The tokenizer of a directory or of a tokenizer.json.
 local function describe_tokenizer(path)
-  local tokenizer, message, code = stored.tokenizer(path, { literal = true })
-  if not tokenizer then return nil, message, code end
-  local facts = tokenizer_facts(tokenizer)
+  local facts = tokenizer_facts(failure.must(stored.tokenizer(path, { literal = true })))
   facts.kind = "tokenizer"
   return facts
 end
@@ -124,27 +116,26 @@ local function describe_file(path)
   local head, size = head_of(path, 64)
   local facts, message, code
   if head:sub(1, 8) == SQR then
-    facts = describe_metric(path)
-    if not facts then facts, message, code = describe_dataset(path) end
+    facts = describe_metric(path) or describe_dataset(path)
   elseif head:find("^seqrun plan ") then
-    facts, message, code = describe_plan(path)
+    facts = describe_plan(path)
   elseif head:find('^{') then
-    if path:find("%.json$") then facts, message, code = failure.valid(describe_tokenizer(path)) end
+    if path:find("%.json$") then facts, message, code = failure.valid(failure.returned(describe_tokenizer, path)) end
     if not facts then
-      facts = failure.valid(describe_metrics(path))
+      facts = failure.attempt(describe_metrics, path)
       if facts and facts.first == nil and facts.last_eval == nil then facts = nil end
     end
   elseif #head >= 10 and head:sub(9, 9) == "{" then
-    facts, message, code = describe_safetensors(path)
+    facts = describe_safetensors(path)
   else
     facts = describe_vocab(path)
   end
-  if facts then
-    facts.file_bytes = size
-    return facts
+  if not facts then
+    local known = "a data set, vocabulary, tokenizer, plan, safetensors or metrics file, a run or a checkpoint"
+    failure.raise(code or "data", "%s", message or ("%s: not %s"):format(path, known))
   end
-  local known = "a data set, vocabulary, tokenizer, plan, safetensors or metrics file, a run or a checkpoint"
-  return nil, message or ("%s: not %s"):format(path, known), code or "data"
+  facts.file_bytes = size
+  return facts
 end
 
 -- ---- directories ---------------------------------------------------------------------------------
@@ -187,7 +178,7 @@ local function describe_checkpoint(path)
   local tokenizer = kept and take(facts, kept:open { literal = true })
   facts.tokenizer = tokenizer and tokenizer_facts(tokenizer)
   local at = path .. "/model.safetensors"
-  local weights = sys.exists(at) and take(facts, describe_safetensors(at))
+  local weights = sys.exists(at) and take(facts, failure.returned(describe_safetensors, at))
   if weights then
     facts.tensors, facts.parameters, facts.dtypes = #weights.tensors, weights.elements, weights.dtypes
   end
@@ -211,9 +202,9 @@ local function describe_run(path, steps)
     facts.checkpoints[i] = { step = step, path = at, verified = found == step, damage = message }
     if found == step then facts.newest = at end
   end
-  if facts.newest then facts.newest_checkpoint = failure.must(describe_checkpoint(facts.newest)) end
+  if facts.newest then facts.newest_checkpoint = describe_checkpoint(facts.newest) end
   local at = path .. "/metrics.jsonl"
-  if sys.exists(at) then facts.metrics = failure.must(describe_metrics(at)) end
+  if sys.exists(at) then facts.metrics = describe_metrics(at) end
   return facts
 end
 
@@ -221,11 +212,10 @@ local function describe_folder(path)
   for _, name in ipairs { "/MANIFEST", "/model.safetensors", "/config.json", "/model.safetensors.index.json" } do
     if sys.exists(path .. name) then return describe_checkpoint(path) end
   end
-  local steps, why, code = train.checkpoint_list(path)
-  if not steps and code ~= "missing" then return nil, why, code end
+  local steps = failure.there(train.checkpoint_list(path))
   if steps and (#steps > 0 or sys.exists(path .. "/metrics.jsonl")) then return describe_run(path, steps) end
   if sys.exists(path .. "/tokenizer.json") then return describe_tokenizer(path) end
-  return nil, ("%s: neither a run nor a checkpoint"):format(path), "data"
+  failure.raise("data", "%s: neither a run nor a checkpoint", path)
 end
 
 ---What is at a path: a table with `kind` ("run", "checkpoint", "safetensors", "dataset", "metric",
@@ -239,12 +229,11 @@ local function describe(path)
     return nil, ("%s: no such file or directory%s"):format(path, guess.file_hint(path)), "missing"
   end
   local folder = sys.is_dir(path)
-  local ok, facts, message, code = pcall(folder and describe_folder or describe_file, path)
+  local ok, facts = pcall(folder and describe_folder or describe_file, path)
   local why = not ok and failure.of(facts)
   if why then return nil, why.message, why.code end
   if not ok and tostring(facts):find("not enough memory", 1, true) then error(facts, 0) end
   if not ok then return nil, ("%s: %s"):format(path, tostring(facts)), "data" end
-  if not facts then return nil, message, code end
   facts.path = path
   return facts
 end
