@@ -4,6 +4,7 @@
 --     local tokenizer = sr.must(stored:open { literal = true })
 
 local core = require("seqrun.core.text")
+local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local json_file = require("seqrun.base.json_file")
 local overrides = require("seqrun.text.overrides")
@@ -63,39 +64,6 @@ local function is_cased(content)
   return capitals > CASED * tokens
 end
 
----The tokenizer in a file, with the files beside it if it is a tokenizer.json.
-local function load_file(path, how)
-  local content, message, code = sys.read_file(path, MOST_BYTES)
-  if not content then return nil, message, code end
-  if not path:find("%.json$") then return core.parse_tokenizer(content, path, how) end
-  local folder, name = ("./" .. path):match("^%./(.*)/([^/]*)$")
-  local found
-  found, message, code = stored.read(folder or ".", { name or path })
-  if not found then return nil, message, code end
-  found.name = path
-  return found:open { literal = not how.specials }
-end
-
----The tokenizer of a vocabulary, or of a file.  Without `lowercase`, its tokens decide; a cased vocabulary with
----lower-cased text is refused.
-local function of_file(given, options)
-  local make = type(given) == "userdata" and core.tokenizer or load_file
-  local how = {
-    lowercase = options.lowercase ~= false, keep_accents = options.keep_accents, specials = not options.literal,
-  }
-  local tokenizer, message, code = make(given, how)
-  if not tokenizer then return nil, message, code end
-  local content, lowercase = tokenizer:plain()
-  if not content or not lowercase or not is_cased(content) then return tokenizer end
-  if options.lowercase == nil then
-    how.lowercase = false
-    return make(given, how)
-  end
-  local text = "%s: %d of its %d tokens have capital letters, which lower-cased text never has: the vocabulary is "
-    .. "cased; set text.lowercase=false (in Lua lowercase=false; --cased)"
-  return nil, text:format(type(given) == "string" and given or "the vocabulary", stored.capitals(content)), "config"
-end
-
 ---The text of a vocab.txt as that of a tokenizer.json where the files beside it say what a vocab.txt cannot.
 local function of_vocabulary(found, config, tokens)
   found.lowercase = config.do_lower_case
@@ -108,46 +76,58 @@ local function of_vocabulary(found, config, tokens)
     further = further or not (token.named and lines:find("\n" .. token.content .. "\n", 1, true))
   end
   local strips, whole = not found.lowercase and config.strip_accents == true, config.tokenize_chinese_chars == false
-  if not strips and not whole and not further then return found end
+  if not strips and not whole and not further then return end
   found.content = tokenizer_json(found.content, {
     lowercase = found.lowercase, keep_accents = found.keep_accents, strip_accents = strips, whole_chinese = whole,
   })
   if not found.content then
-    return nil, ("%s: it lacks one of [PAD], [UNK], [CLS], [SEP] and [MASK], which the files beside it need; save the "
-      .. "tokenizer again with Transformers, which writes a tokenizer.json"):format(found.name), "data"
+    failure.raise("data", "%s: it lacks one of [PAD], [UNK], [CLS], [SEP] and [MASK], which the files beside it need; "
+      .. "save the tokenizer again with Transformers, which writes a tokenizer.json", found.name)
   end
   found.json, found.lowercase, found.keep_accents = true, nil, nil
-  return found
 end
 
----Why a vocab.txt is not enough: its frames have [CLS] and [SEP].
-local function other_frame(found)
+---Fails where a vocab.txt is not enough: its frames have [CLS] and [SEP].
+local function check_frame(found)
   for role, usual in pairs { cls_token = "[CLS]", sep_token = "[SEP]" } do
     local given = found.roles[role]
     given = type(given) == "table" and given.content or given or usual
     if given ~= usual then
-      return ("%s: tokenizer_config.json has the %s '%s', which with a vocab.txt can only be %s; save the tokenizer "
-        .. "again with Transformers, which writes a tokenizer.json"):format(found.name, role, tostring(given), usual)
+      failure.raise("data", "%s: tokenizer_config.json has the %s '%s', which with a vocab.txt can only be %s; save "
+        .. "the tokenizer again with Transformers, which writes a tokenizer.json", found.name, role, tostring(given),
+        usual)
     end
   end
 end
 
----The object in a file beside a tokenizer; {} if there is none.
-local function beside(folder, name)
-  local object, message, code = json_file.read(folder .. "/" .. name)
-  if message then return nil, message, code end
-  return object or {}
-end
-
----The objects in the files beside a tokenizer, by name; nil with a message if one cannot be read.
+---The objects in the files beside a tokenizer, by name; {} for those that are not there.
 local function all_beside(folder)
   local all = {}
   for _, name in ipairs { "tokenizer_config", "special_tokens_map", "added_tokens", "config" } do
-    local message, code
-    all[name], message, code = beside(folder, name .. ".json")
-    if not all[name] then return nil, message, code end
+    all[name] = failure.there(json_file.read(("%s/%s.json"):format(folder, name))) or {}
   end
   return all
+end
+
+local function read(folder, names)
+  local files = all_beside(folder)
+  local config = files.tokenizer_config
+  local found = setmetatable({ roles = roles_of(config, files.special_tokens_map) }, Stored)
+  for _, name in ipairs(names or { "tokenizer.json", "vocab.txt" }) do
+    found.name, found.json = folder .. "/" .. name, name:find("%.json$") ~= nil
+    found.content = failure.there(sys.read_file(found.name, MOST_BYTES))
+    if found.content then break end
+  end
+  if not found.content then return nil end
+  local tokens = overrides.tokens(config, files.special_tokens_map, files.added_tokens)
+  if not found.json then
+    check_frame(found)
+    of_vocabulary(found, config, tokens)
+  else
+    found.content = overrides.apply(found.content, config, files.config.model_type)
+  end
+  if found.json then found.content = overrides.add(found.content, tokens) end
+  return found
 end
 
 ---What a directory holds of a tokenizer.
@@ -156,29 +136,35 @@ end
 ---@return seqrun.text.Stored|nil # nil without a message where there is none
 ---@return string? message
 ---@return string? code
-function stored.read(folder, names)
-  local files, message, code = all_beside(folder)
-  if not files then return nil, message, code end
-  local config = files.tokenizer_config
-  local found = setmetatable({ roles = roles_of(config, files.special_tokens_map) }, Stored)
-  for _, name in ipairs(names or { "tokenizer.json", "vocab.txt" }) do
-    found.name, found.json = folder .. "/" .. name, name:find("%.json$") ~= nil
-    found.content, message, code = sys.read_file(found.name, MOST_BYTES)
-    if found.content then break end
-    if code ~= "missing" then return nil, message, code end
+function stored.read(folder, names) return failure.returned(read, folder, names) end
+
+---The tokenizer in a file, with the files beside it if it is a tokenizer.json.
+local function load_file(path, how)
+  local content = failure.must(sys.read_file(path, MOST_BYTES))
+  if not path:find("%.json$") then return core.parse_tokenizer(content, path, how) end
+  local folder, name = ("./" .. path):match("^%./(.*)/([^/]*)$")
+  local found = read(folder or ".", { name or path })
+  found.name = path
+  return found:open { literal = not how.specials }
+end
+
+---The tokenizer of a vocabulary, or of a file.  Without `lowercase`, its tokens decide; a cased vocabulary with
+---lower-cased text is refused.
+local function of_file(given, options)
+  local make = type(given) == "userdata" and core.tokenizer or load_file
+  local how = {
+    lowercase = options.lowercase ~= false, keep_accents = options.keep_accents, specials = not options.literal,
+  }
+  local tokenizer = failure.must(make(given, how))
+  local content, lowercase = tokenizer:plain()
+  if not content or not lowercase or not is_cased(content) then return tokenizer end
+  if options.lowercase == nil then
+    how.lowercase = false
+    return make(given, how)
   end
-  if not found.content then return nil end
-  local tokens = overrides.tokens(config, files.special_tokens_map, files.added_tokens)
-  if not found.json then
-    local problem = other_frame(found)
-    if problem then return nil, problem, "data" end
-    found, message, code = of_vocabulary(found, config, tokens)
-    if not found then return nil, message, code end
-  else
-    found.content = overrides.apply(found.content, config, files.config.model_type)
-  end
-  if found.json then found.content = overrides.add(found.content, tokens) end
-  return found
+  failure.raise("config", "%s: %d of its %d tokens have capital letters, which lower-cased text never has: the "
+    .. "vocabulary is cased; set text.lowercase=false (in Lua lowercase=false; --cased)",
+    type(given) == "string" and given or "the vocabulary", stored.capitals(content))
 end
 
 ---A tokenizer as texts: a vocabulary where that says everything.
@@ -209,6 +195,18 @@ function Stored:open(options)
   })
 end
 
+local function tokenizer_of(given, options)
+  if type(given) == "table" then return stored.of(given.core):open { literal = options.literal } end
+  if type(given) == "userdata" and given.frame then return given end
+  if type(given) == "userdata" or not sys.is_dir(given) then return of_file(given, options) end
+  if sys.exists(given .. "/MANIFEST") then -- a checkpoint: its files are as they were saved, or are not read
+    failure.must(require("seqrun.core.train").checkpoint_verify(given))
+  end
+  local found = read(given)
+  if found then return found:open { literal = options.literal } end
+  failure.raise("missing", "%s: no tokenizer.json and no vocab.txt in this directory", given)
+end
+
 ---The core tokenizer of what a caller gives: a core tokenizer, which is taken as it is, one of sr.text.tokenizer, a
 ---vocabulary of BERT, or the path of a directory, a tokenizer.json or a vocab.txt.  `lowercase` (by default unless the
 ---tokens have capital letters) and `keep_accents` are of a vocabulary.
@@ -217,17 +215,6 @@ end
 ---@return seqrun.core.text.tokenizer|nil
 ---@return string? message
 ---@return string? code
-function stored.tokenizer(given, options)
-  if type(given) == "table" then return stored.of(given.core):open { literal = options.literal } end
-  if type(given) == "userdata" and given.frame then return given end
-  if type(given) == "userdata" or not sys.is_dir(given) then return of_file(given, options) end
-  if sys.exists(given .. "/MANIFEST") then -- a checkpoint: its files are as they were saved, or are not read
-    local step, damage, kind = require("seqrun.core.train").checkpoint_verify(given)
-    if not step then return nil, damage, kind end
-  end
-  local found, message, code = stored.read(given)
-  if found then return found:open { literal = options.literal } end
-  return nil, message or ("%s: no tokenizer.json and no vocab.txt in this directory"):format(given), code or "missing"
-end
+function stored.tokenizer(given, options) return failure.returned(tokenizer_of, given, options) end
 
 return stored
