@@ -114,9 +114,7 @@ return function(pack, histogram, options)
     rows[#rows + 1] = solved(pack, histogram, copy, solver)
   end
   for _, solver in ipairs(pack.solvers()) do
-    local built_in = false
-    for _, name in ipairs(core.solvers()) do built_in = built_in or name == solver end
-    if not built_in then rows[#rows + 1] = solved(pack, histogram, copy, solver) end
+    if pack.is_registered(solver) then rows[#rows + 1] = solved(pack, histogram, copy, solver) end
   end
   for _, row in ipairs(rows) do
     if row.same_depth and row.lower_bound > bound then bound = row.lower_bound end

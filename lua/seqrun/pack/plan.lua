@@ -44,6 +44,12 @@ function plans.wrap(plan, extra)
   return setmetatable(self, Plan)
 end
 
+---The same of what the core returned, which may be nil, message, code.
+local function wrapped(plan, message, code)
+  if not plan then return nil, message, code end
+  return plans.wrap(plan)
+end
+
 function Plan:__tostring() return show.plan(self) end
 
 ---All patterns, { count = packs, length, length, ... } each, the most frequent first.
@@ -125,11 +131,7 @@ end
 ---@return seqrun.Plan? plan
 ---@return string? message
 ---@return string? code
-function plans.load(path)
-  local plan, message, code = core.load(path)
-  if not plan then return nil, message, code end
-  return plans.wrap(plan)
-end
+function plans.load(path) return wrapped(core.load(path)) end
 
 ---Reads a plan from its text, such as a loader's plan_text().
 ---@param text string
@@ -137,10 +139,6 @@ end
 ---@return seqrun.Plan? plan
 ---@return string? message
 ---@return string? code
-function plans.parse(text, name)
-  local plan, message, code = core.parse(text, name)
-  if not plan then return nil, message, code end
-  return plans.wrap(plan)
-end
+function plans.parse(text, name) return wrapped(core.parse(text, name)) end
 
 return plans

@@ -3,20 +3,19 @@
 local show = {}
 
 local commas = require("seqrun.base.format").commas
-
-local function plural(n, one) return ("%s %s%s"):format(commas(n), one, n == 1 and "" or "s") end
+local counted = require("seqrun.base.format").counted
 
 local function gap(plan)
   if plan.gap_packs == 0 then return "optimal" end
   local percent = 100 * plan.gap_packs / math.max(1, plan.lower_bound)
-  return ("%s above it, %.4f%%"):format(plural(plan.gap_packs, "pack"), percent)
+  return ("%s above it, %.4f%%"):format(counted(plan.gap_packs, "pack"), percent)
 end
 
 ---@param histogram seqrun.core.pack.pack_histogram
 ---@return string
 function show.histogram(histogram)
   local info = histogram:info()
-  return ("histogram: %s of %s tokens, at most %d"):format(plural(info.sequences, "sequence"), commas(info.tokens),
+  return ("histogram: %s of %s tokens, at most %d"):format(counted(info.sequences, "sequence"), commas(info.tokens),
     info.max_len)
 end
 
@@ -24,27 +23,27 @@ end
 ---@return string
 function show.certificate(certificate)
   local info = certificate:info()
-  return ("certificate: no packing in packs of %d needs fewer than %s"):format(info.max_len, plural(info.bound, "pack"))
+  return ("certificate: no packing in packs of %d needs fewer than %s"):format(info.max_len,
+    counted(info.bound, "pack"))
 end
 
 ---@param plan seqrun.Plan
 ---@return string
 function show.plan(plan)
   local lines = {
-    ("plan %s: %s of %s tokens in %s of %d"):format(plan.solver, plural(plan.sequences, "sequence"),
-      commas(plan.tokens), plural(plan.packs, "pack"), plan.max_len),
+    ("plan %s: %s of %s tokens in %s of %d"):format(plan.solver, counted(plan.sequences, "sequence"),
+      commas(plan.tokens), counted(plan.packs, "pack"), plan.max_len),
     ("  efficiency %.4f%%, factor %.4f, %s of padding"):format(100 * plan.efficiency, plan.factor,
-      plural(plan.padding_tokens, "token")),
+      counted(plan.padding_tokens, "token")),
     ("  lower bound %s (%s): %s"):format(commas(plan.lower_bound), plan.bound_kind, gap(plan)),
-    ("  %s, at most %d sequences in a pack (limit: %s), %.3f ms"):format(plan.strategies == 1 and "1 pattern" or
-      commas(plan.strategies) .. " patterns", plan.deepest,
-      plan.max_seqs and plan.max_seqs or "none", plan.milliseconds),
+    ("  %s, at most %d sequences in a pack (limit: %s), %.3f ms"):format(counted(plan.strategies, "pattern"),
+      plan.deepest, plan.max_seqs and plan.max_seqs or "none", plan.milliseconds),
   }
   if plan.reason then lines[#lines + 1] = "  depth chosen: " .. plan.reason end
-  if plan.unfilled > 0 then lines[#lines + 1] = ("  %s left empty"):format(plural(plan.unfilled, "slot")) end
+  if plan.unfilled > 0 then lines[#lines + 1] = ("  %s left empty"):format(counted(plan.unfilled, "slot")) end
   if plan.longer > 0 then
     local what = plan.lost > 0 and ("truncated, %s tokens lost"):format(commas(plan.lost)) or "split"
-    lines[#lines + 1] = ("  %s longer than a pack: %s"):format(plural(plan.longer, "sequence"), what)
+    lines[#lines + 1] = ("  %s longer than a pack: %s"):format(counted(plan.longer, "sequence"), what)
   end
   return table.concat(lines, "\n")
 end
@@ -82,7 +81,7 @@ function show.pack(plan, i, pattern, uids)
   for k, length in ipairs(pattern) do
     if widths[k] > 0 then row[#row + 1] = centred(tostring(length), widths[k] - 1, k % 2 == 1 and "=" or "-") .. "|" end
   end
-  local what = ("pack %s: %s, %d of %d tokens"):format(commas(i), plural(#pattern, "sequence"), tokens, plan.max_len)
+  local what = ("pack %s: %s, %d of %d tokens"):format(commas(i), counted(#pattern, "sequence"), tokens, plan.max_len)
   local lines = { what, "|" .. table.concat(row) .. ("."):rep(rest) }
   lines[3] = uids and "uids " .. table.concat(uids, " ") or ("one of %s like it"):format(commas(pattern.count))
   return table.concat(lines, "\n")
