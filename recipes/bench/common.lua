@@ -2,6 +2,8 @@
 
 local failure = require("seqrun.base.failure")
 local grid = require("seqrun.draw.grid")
+local merged = require("seqrun.base.merged")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 
 ---Of this file: that of the benchmarks, whichever program requires it.
@@ -29,10 +31,8 @@ local function help(defaults)
     if not line:find("^%-%-") then break end
     print((line:gsub("^%-%- ?", "")))
   end
-  local list = {}
-  for key, value in pairs(defaults) do list[#list + 1] = ("  %s=%s"):format(key, tostring(value)) end
-  table.sort(list)
-  print("\nOptions and their defaults:\n" .. table.concat(list, "\n"))
+  print("\nOptions and their defaults:")
+  for _, key in ipairs(sorted(defaults)) do print(("  %s=%s"):format(key, tostring(defaults[key]))) end
   os.exit(0, true)
 end
 
@@ -41,17 +41,14 @@ end
 ---@param arguments string[]
 ---@return table
 function common.options(defaults, arguments)
-  local options = {}
-  for key, value in pairs(defaults) do options[key] = value end
+  local options = merged(defaults)
   for _, argument in ipairs(arguments) do
     local key, value = argument:match("^([%w_]+)=(.*)$")
     local default = key and defaults[key]
     if argument == "--help" or argument == "-h" then help(defaults) end
     if default == nil then
-      local known = {}
-      for name in pairs(defaults) do known[#known + 1] = name end
-      table.sort(known)
-      common.refuse("invalid argument '%s'; use key=value with: %s", argument, table.concat(known, ", "))
+      local known = table.concat(sorted(defaults), ", ")
+      common.refuse("invalid argument '%s'; use key=value with: %s", argument, known)
     end
     options[key] = parse(key, value, default)
   end
@@ -144,9 +141,9 @@ end
 ---@param list number[]
 ---@return number
 function common.median(list)
-  local sorted = table.move(list, 1, #list, 1, {})
-  table.sort(sorted)
-  return (sorted[(#sorted + 1) // 2] + sorted[#sorted // 2 + 1]) / 2
+  local ordered = table.move(list, 1, #list, 1, {})
+  table.sort(ordered)
+  return (ordered[(#ordered + 1) // 2] + ordered[#ordered // 2 + 1]) / 2
 end
 
 ---Prints rows as aligned columns.

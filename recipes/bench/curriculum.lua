@@ -11,6 +11,7 @@
 local sr = require("seqrun")
 local common = require("common")
 local lengths = require("lengths")
+local merged = require("seqrun.base.merged")
 local sys = require("seqrun.core.sys")
 
 local options = common.options({
@@ -121,8 +122,7 @@ local function stages()
   local optimizer = sr.optim.adamw(bert.params, {})
   local function open(more)
     local o = { data = corpus, max_len = 512, micro_packs = 4, prefetch = 0, mask = { max = 80 } }
-    for key, value in pairs(more) do o[key] = value end
-    return sr.must(sr.data.loader(o))
+    return sr.must(sr.data.loader(merged(o, more)))
   end
   local arms = { { name = "packed", loader = open { packs = math.max(1, options.tokens // 512) } } }
   for _, length in ipairs { 64, 128, 192, 256, 384, 512 } do

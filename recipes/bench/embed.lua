@@ -11,6 +11,7 @@
 local sr = require("seqrun")
 local common = require("common")
 local json = require("seqrun.core.json")
+local merged = require("seqrun.base.merged")
 local sys = require("seqrun.core.sys")
 
 local options = common.options({
@@ -33,10 +34,8 @@ sr.must(sr.data.read {
 local corpus = sr.must(sr.data.open(scratch .. ".sqr", { held = 0 }))
 local scored = require("seqrun.tasks.embed.texts").unpack(sr.must(corpus:column("about", 1))).score ~= nil
 
-local config = { precision = options.precision }
-for key, value in pairs(facts.config) do config[key] = value end
-config.heads = { sr.nn.heads.embed { objective = { loss = scored and "cosent" or "mnrl", temperature = 0.05 } } }
-local model = sr.nn.bert(config)
+local head = sr.nn.heads.embed { objective = { loss = scored and "cosent" or "mnrl", temperature = 0.05 } }
+local model = sr.nn.bert(merged({ precision = options.precision }, facts.config, { heads = { head } }))
 sr.must(sr.checkpoint.load(facts.path, { model = model.params, seed = 1 }))
 local optimizer = sr.optim.adamw(model.params, { decay = 0.01 })
 local contrast = task:contrast(model)

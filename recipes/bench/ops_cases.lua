@@ -1,6 +1,7 @@
 -- ops_cases.lua - the ops that recipes/bench/ops.lua times and schedule.lua cuts into tasks, on data of given sizes.
 
 local common = require("common")
+local merged = require("seqrun.base.merged")
 local sr = require("seqrun")
 
 local cases = {}
@@ -205,11 +206,7 @@ end
 ---@param arguments string[]
 ---@return table
 function cases.options(own, arguments)
-  local defaults = {}
-  for _, list in ipairs { OPTIONS, own } do
-    for key, value in pairs(list) do defaults[key] = value end
-  end
-  local options = common.options(defaults, arguments)
+  local options = common.options(merged(OPTIONS, own), arguments)
   if options.precision ~= "f32" and options.precision ~= "bf16" then
     common.refuse("precision is '%s'; choose f32 or bf16", options.precision)
   end

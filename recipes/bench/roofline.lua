@@ -14,6 +14,8 @@
 
 local common = require("common")
 local lengths = require("lengths")
+local merged = require("seqrun.base.merged")
+local sorted = require("seqrun.base.sorted")
 local sr = require("seqrun")
 local time = require("seqrun.advise.time")
 local traffic = require("traffic")
@@ -31,11 +33,8 @@ local options = common.options({
 }, arg)
 
 local function one_of(name, list)
-  local known = {}
-  for key in pairs(list) do known[#known + 1] = key end
-  table.sort(known)
   return list[options[name]]
-    or common.refuse("%s is '%s'; choose one of: %s", name, options[name], table.concat(known, ", "))
+    or common.refuse("%s is '%s'; choose one of: %s", name, options[name], table.concat(sorted(list), ", "))
 end
 local device, model = one_of("device", sr.advise.devices), one_of("model", MODELS)
 one_of("optimizer", { lamb = true, adamw = true })
@@ -46,8 +45,8 @@ local label = options.label ~= "" and options.label or options.device
 ---@return seqrun.Work
 local function work_of(tokens)
   local packs, _, capacity = lengths.packs(options.hist, tokens // 512, options.seed)
-  local work = { rows = #packs * capacity, lengths = {}, masked = 0, optimizer = options.optimizer }
-  for key, value in pairs(model) do work[key] = value end
+  local own = { rows = #packs * capacity, lengths = {}, masked = 0, optimizer = options.optimizer }
+  local work = merged(own, model)
   for _, pack in ipairs(packs) do
     for _, length in ipairs(pack) do
       work.lengths[#work.lengths + 1] = length
@@ -98,10 +97,8 @@ end
 
 ---The work as a job of the advisor, of one sequence.
 local function job_of(work, real)
-  local squares, shape = 0, {}
+  local squares, shape = 0, merged(model, { masked = work.masked / real })
   for _, length in ipairs(work.lengths) do squares = squares + length * length end
-  for key, value in pairs(model) do shape[key] = value end
-  shape.masked = work.masked / real
   return { model = shape, device = device, devices = 1, batch = 1, seq = real, attended = squares / real }
 end
 

@@ -47,6 +47,7 @@ local sr = require("seqrun")
 local arms = require("step_arms")
 local common = require("common")
 local lengths = require("lengths")
+local merged = require("seqrun.base.merged")
 local ranks = require("seqrun.tensor.ranks")
 local shares = require("seqrun.data.loader.shares")
 local sys = require("seqrun.core.sys")
@@ -123,9 +124,7 @@ end
 
 ---A step with token dropping against what its layer tokens predict; see above.
 local function measure_dropping(bert, optimizer, updates, capacity)
-  local config = {}
-  for key, value in pairs(bert.config) do config[key] = value end
-  config.num_hidden_layers, config.precision = 2, options.precision
+  local config = merged(bert.config, { num_hidden_layers = 2, precision = options.precision })
   local ends, token_drop = sr.nn.bert(config):initialise(1), sr.nn.token_drop { keep = options.keep }
   local layers, measured, predicted, dense, kept, all = bert.config.num_hidden_layers, 0, 0, 0, 0, 0
   local function with(drop, batches)
