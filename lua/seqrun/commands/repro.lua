@@ -2,7 +2,6 @@
 
 local checks = require("seqrun.run.repro.checks")
 local converters = require("seqrun.config.converters")
-local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
 local grid = require("seqrun.draw.grid")
 local json = require("seqrun.core.json")
@@ -104,10 +103,10 @@ local function plain(self, equal)
 end
 
 function command.run(args)
-  local self = failure.must(repro.open(args.run, args.steps, args.trust))
+  local self = repro.open(args.run, args.steps, args.trust)
   local refusal = checks.refusal(self.checks)
   if not refusal and not args.check then
-    failure.must(repro.run(self, { out = args.out, threads = args.threads, quiet = args.format ~= "table" }))
+    repro.run(self, { out = args.out, threads = args.threads, quiet = args.format ~= "table" })
   end
   local equal = not refusal and (args.check or self.equal) or false
   formats.tell(args, {

@@ -35,7 +35,7 @@ local function last_step(past, asked)
   local own = newest > 0 and newest or past.step
   if asked and asked > math.max(newest, past.step) then
     local there = counted(math.max(newest, past.step), "step")
-    return nil, ("--steps %d: %s has %s"):format(asked, past.dir, there), "config"
+    failure.raise("config", "--steps %d: %s has %s", asked, past.dir, there)
   end
   return asked or own
 end
@@ -52,27 +52,21 @@ local function fresh(run)
   return path
 end
 
----Opens a run and compares what it was made from with what is here.
+---Opens a run and compares what it was made from with what is here; raises a failure that says why it cannot.
 ---@param run string
 ---@param asked? integer the last step
 ---@param trusted? boolean code that the run names may be run, also where it does not ship with seqrun
----@return seqrun.Repro|nil
----@return string? message
----@return string? code
+---@return seqrun.Repro
 function repro.open(run, asked, trusted)
   local past, message, code = history.open(run)
-  if not past then return nil, message, code == "missing" and "data" or code end
+  if not past then failure.raise(code == "missing" and "data" or code, "%s", message) end
   if past.state == "running" then
-    return nil, ("%s is running; a run is repeated when it has ended"):format(run), "data"
+    failure.raise("data", "%s is running; a run is repeated when it has ended", run)
   end
-  local recipe
-  recipe, message, code = replay.recipe(past.dir, true) -- which is only run by run()
-  if not recipe then return nil, message, code end
-  if not sys.exists(past.dir .. "/config.yaml") then return nil, past.dir .. " has no config.yaml", "data" end
-  local last
-  last, message, code = last_step(past, asked)
-  if not last then return nil, message, code end
-  if last == 0 then return nil, ("%s: no step was made, so nothing can be compared"):format(run), "data" end
+  local recipe = failure.must(replay.recipe(past.dir, true)) -- which is only run by run()
+  if not sys.exists(past.dir .. "/config.yaml") then failure.raise("data", "%s has no config.yaml", past.dir) end
+  local last = last_step(past, asked)
+  if last == 0 then failure.raise("data", "%s: no step was made, so nothing can be compared", run) end
   local folder = (past.environment or {}).folder
   return {
     run = past.dir, last = last, checks = checks.of(past, recipe[0], last), recipe = recipe,
@@ -94,17 +88,13 @@ local function compare_checkpoints(first, second, step)
   return { step = step, equal = what == nil, what = what }
 end
 
----Runs it again and compares.
+---Runs it again and compares; raises a failure that says why it cannot.
 ---@param self seqrun.Repro of open()
 ---@param options { out?: string, threads?: integer, quiet?: boolean }
----@return true|nil
----@return string? message
----@return string? code
 function repro.run(self, options)
-  local trusted, why, kind = replay.recipe(self.run, self.trusted)
-  if not trusted then return nil, why, kind end
+  failure.must(replay.recipe(self.run, self.trusted))
   local recorded, message, code = metrics.read(self.run)
-  if not recorded then return nil, message, code == "missing" and "data" or code end
+  if not recorded then failure.raise(code == "missing" and "data" or code, "%s", message) end
   self.again = options.out or fresh(self.run)
   local seen = witness.open(recorded, self.last)
   local words = table.move(self.recipe, 0, #self.recipe, 0, {})
@@ -117,15 +107,14 @@ function repro.run(self, options)
   witness.close()
   self.lines, self.difference = seen.compared, seen.difference
   if not done and not (code == "numeric" and seen.reached >= self.last) then
-    return nil, message, (code == "stopped" or code == "storage") and code or "data"
+    failure.raise((code == "stopped" or code == "storage") and code or "data", "%s", message)
   end
   self.checkpoint = not self.difference and compare_checkpoints(self.run, self.again, self.last) or nil
   self.equal = not self.difference and not (self.checkpoint and not self.checkpoint.equal)
   if self.lines == 0 and not self.checkpoint then
-    return nil, ("%s: neither a line of metrics nor a checkpoint up to step %d to compare with"):format(self.run,
-      self.last), "data"
+    failure.raise("data", "%s: neither a line of metrics nor a checkpoint up to step %d to compare with", self.run,
+      self.last)
   end
-  return true
 end
 
 return repro
