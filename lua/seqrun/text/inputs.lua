@@ -3,6 +3,7 @@
 -- Directories and patterns are taken apart here, so that a file that is none of these is refused before any work.
 
 local condition = require("seqrun.base.condition")
+local failure = require("seqrun.base.failure")
 local packed = require("seqrun.base.packed")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
@@ -26,45 +27,49 @@ local inputs = {}
 
 local function refuse_table(path, given)
   local inside = sys.is_dir(given) and "move it out of the directory of texts, " or ""
-  return nil, ("%s: a table of records, not text; %sextract its texts into a file with a blank line after each "
-    .. "document or a .jsonl with a text in each line, or fine-tune on it with recipes/finetune.lua "
-    .. "data.train=%s"):format(path, inside, path), "config"
+  failure.raise("config", "%s: a table of records, not text; %sextract its texts into a file with a blank line after "
+    .. "each document or a .jsonl with a text in each line, or fine-tune on it with recipes/finetune.lua "
+    .. "data.train=%s", path, inside, path)
 end
 
 ---Adds the files of one input; all of a kind, but for text and JSONL.
 local function add(found, given)
   given = given:gsub("(.)/+$", "%1")
-  if TABLES[ending_of(given)] then return refuse_table(given, given) end
-  local files, message, code = text.files(given)
-  if not files then return nil, message, code end
-  for _, path in ipairs(files) do
+  if TABLES[ending_of(given)] then refuse_table(given, given) end
+  for _, path in ipairs((failure.must(text.files(given)))) do
     local ending = ending_of(path)
-    if TABLES[ending] then return refuse_table(path, given) end
+    if TABLES[ending] then refuse_table(path, given) end
     if HDF5[ending] then
-      return nil, ("%s: HDF5 is not supported; docs/reference/formats.md shows how h5py and sr.data.write make a data "
-        .. "set of it"):format(path), "config"
+      failure.raise("config", "%s: HDF5 is not supported; docs/reference/formats.md shows how h5py and sr.data.write "
+        .. "make a data set of it", path)
     end
     local kind = IDS[ending] and "ids" or "text"
     found.records = found.records or RECORDS[ending] or false
     if found.kind and found.kind ~= kind then
-      return nil, ("%s and %s: token ids and text cannot be mixed; prepare them separately, each with its own "
-        .. "out"):format(found.files[#found.files], path), "config"
+      failure.raise("config", "%s and %s: token ids and text cannot be mixed; prepare them separately, each with its "
+        .. "own out", found.files[#found.files], path)
     end
     found.kind = kind
     found.files[#found.files + 1] = path
   end
-  return true
 end
 
----The message for a file listed twice: by name, through a directory, a pattern or a link.
-local function named_twice(files)
+---Fails for a file listed twice: by name, through a directory, a pattern or a link.
+local function check_once(files)
   local seen = {}
   for _, path in ipairs(files) do
     local real = sys.real_path(path) or path
-    if seen[real] == path then return ("%s is listed twice; list it once"):format(path) end
-    if seen[real] then return ("%s and %s are the same file; leave one out"):format(seen[real], path) end
+    if seen[real] == path then failure.raise("config", "%s is listed twice; list it once", path) end
+    if seen[real] then failure.raise("config", "%s and %s are the same file; leave one out", seen[real], path) end
     seen[real] = path
   end
+end
+
+local function find(given)
+  local found = { files = {}, records = false }
+  for _, path in ipairs(given) do add(found, path) end
+  check_once(found.files)
+  return found
 end
 
 ---Takes the inputs apart.
@@ -72,16 +77,7 @@ end
 ---@return seqrun.PrepareInputs?
 ---@return string? message
 ---@return string? code
-function inputs.find(given)
-  local found = { files = {}, records = false }
-  for _, path in ipairs(given) do
-    local done, message, code = add(found, path)
-    if not done then return nil, message, code end
-  end
-  local twice = named_twice(found.files)
-  if twice then return nil, twice, "config" end
-  return found
-end
+function inputs.find(given) return failure.returned(find, given) end
 
 ---How records are read, for the core; nil if none of the inputs has any.
 ---@param found seqrun.PrepareInputs
@@ -112,12 +108,12 @@ end
 ---@return string? message
 ---@return string? code
 function inputs.texts(given, options, what)
-  local found, records, message, code
-  found, message, code = inputs.find(type(given) == "table" and given or { given })
+  local found, message, code = inputs.find(type(given) == "table" and given or { given })
   if not found then return nil, message, code end
   if found.kind ~= "text" then
     return nil, ("%s: %s has token ids, not text"):format(what, found.files[1]), "config"
   end
+  local records
   records, message, code = inputs.records(found, options, what)
   if message then return nil, message, code end
   return records or false
