@@ -3,20 +3,10 @@
 -- Control characters, marks that turn the direction of writing, and bytes that are not UTF-8 appear as \xNN: a name of
 -- somebody else's neither moves the cursor nor hides the text before it.
 
+local mended = require("seqrun.base.mended")
+
 local function spelled(bytes)
   return (bytes:gsub(".", function(byte) return ("\\x%02x"):format(byte:byte()) end))
-end
-
----Text with its invalid bytes spelled out.
-local function as_utf8(text)
-  local parts, at = {}, 1
-  while at <= #text do
-    local _, bad = utf8.len(text, at)
-    parts[#parts + 1] = text:sub(at, (bad or #text + 1) - 1)
-    if bad then parts[#parts + 1] = spelled(text:sub(bad, bad)) end
-    at = (bad or #text) + 1
-  end
-  return table.concat(parts)
 end
 
 ---@param text string
@@ -25,7 +15,7 @@ end
 return function(text, one_line)
   text = text:gsub(one_line and "[%c\127]" or "[%z\1-\8\11-\31\127]", spelled)
   if not text:find("[\128-\255]") then return text end
-  if not utf8.len(text) then text = as_utf8(text) end
+  if not utf8.len(text) then text = mended(text, spelled) end
   text = text:gsub("\xC2[\x80-\x9F]", spelled)
   return (text:gsub("\xE2\x80[\xAA-\xAE]", spelled):gsub("\xE2\x81[\xA6-\xA9]", spelled))
 end

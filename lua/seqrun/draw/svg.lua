@@ -9,6 +9,7 @@
 -- page, or `svg.page` makes a file of its own.
 
 local axes = require("seqrun.draw.svg_axes")
+local mended = require("seqrun.base.mended")
 local sorted = require("seqrun.base.sorted")
 
 local svg = {}
@@ -49,15 +50,8 @@ local NAMED = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;
 ---@param value any
 ---@return string
 function svg.escape(value)
-  local text, at = tostring(value), 1
-  local parts = {}
-  while at <= #text do
-    local _, bad = utf8.len(text, at)
-    parts[#parts + 1] = text:sub(at, (bad or #text + 1) - 1)
-    if bad then parts[#parts + 1] = "\u{FFFD}" end
-    at = (bad or #text) + 1
-  end
-  return (table.concat(parts):gsub("[&<>\"']", NAMED):gsub("[%z\1-\8\11-\31\127]", "\u{FFFD}")
+  local text = mended(tostring(value), function() return "\u{FFFD}" end)
+  return (text:gsub("[&<>\"']", NAMED):gsub("[%z\1-\8\11-\31\127]", "\u{FFFD}")
     :gsub("\xC2[\x80-\x9F]", "\u{FFFD}"))
 end
 
