@@ -1,5 +1,6 @@
 -- devices.lua - which device `auto` means, and a device in words.
 
+local commas = require("seqrun.base.format").commas
 local core = require("seqrun.core.tensor")
 local failure = require("seqrun.base.failure")
 local sys = require("seqrun.core.sys")
@@ -108,13 +109,6 @@ function devices.memory()
   end
   local usable = facts.free > 0 and facts.free + tensor.memory().held or facts.memory
   return math.min(usable, facts.memory), ("%s (%s)"):format(name, facts.model)
-end
-
----1234567 -> "1,234,567"; 1e30 as it is.
-local function commas(x)
-  local digits, count = ("%.0f"):format(x), 1
-  while count > 0 do digits, count = digits:gsub("^(%d+)(%d%d%d)", "%1,%2") end
-  return digits
 end
 
 ---Ends the program if a model cannot fit on the current device, before anything is allocated.
