@@ -64,15 +64,21 @@ local function number(value, format) return type(value) == "number" and format:f
 ---Classes beyond which neither table nor matrix is of use in a page.
 local MOST_CLASSES = 40
 
+---Columns of numbers, in the tables below.
+local NUMBERS = { [2] = true, [3] = true, [4] = true, [5] = true, [6] = true }
+
+---The row of a class, or of a type of spans.
+local function rates(name, s)
+  return { short(name, 40), number(s.precision, "%.3f"), number(s.recall, "%.3f"), number(s.f1, "%.3f"),
+    number(s.count or s.support, "%.0f"), number(s.predicted, "%.0f") }
+end
+
 local function classes_table(head)
   if type(head.classes) ~= "table" or #head.classes == 0 or #head.classes > MOST_CLASSES then return "" end
   local rows = {}
-  for i, class in ipairs(head.classes) do
-    rows[i] = { short(class.name, 40), number(class.precision, "%.3f"), number(class.recall, "%.3f"),
-      number(class.f1, "%.3f"), number(class.count or class.support, "%.0f"), number(class.predicted, "%.0f") }
-  end
+  for i, class in ipairs(head.classes) do rows[i] = rates(class.name, class) end
   local names = { "class", "precision", "recall", "F1", "examples", "predicted" }
-  return "<h3>Classes</h3>" .. html.table(names, rows, { [2] = true, [3] = true, [4] = true, [5] = true, [6] = true })
+  return "<h3>Classes</h3>" .. html.table(names, rows, NUMBERS)
 end
 
 ---Precision and recall of spans by their type.
@@ -81,13 +87,8 @@ local function spans_table(head)
   for name in pairs(types) do names[#names + 1] = tostring(name) end
   if #names == 0 or #names > MOST_CLASSES then return "" end
   table.sort(names)
-  for i, name in ipairs(names) do
-    local s = types[name]
-    rows[i] = { short(name, 40), number(s.precision, "%.3f"), number(s.recall, "%.3f"), number(s.f1, "%.3f"),
-      number(s.count, "%.0f"), number(s.predicted, "%.0f") }
-  end
-  return "<h3>Spans</h3>" .. html.table({ "type", "precision", "recall", "F1", "spans", "predicted" }, rows,
-    { [2] = true, [3] = true, [4] = true, [5] = true, [6] = true })
+  for i, name in ipairs(names) do rows[i] = rates(name, types[name]) end
+  return "<h3>Spans</h3>" .. html.table({ "type", "precision", "recall", "F1", "spans", "predicted" }, rows, NUMBERS)
 end
 
 ---Exact match and F1 of questions with and without an answer.
@@ -100,8 +101,7 @@ local function answers_table(head)
     end
   end
   if #rows == 0 then return "" end
-  return "<h3>Answers</h3>" .. html.table({ "questions", "exact match", "F1", "count" }, rows,
-    { [2] = true, [3] = true, [4] = true })
+  return "<h3>Answers</h3>" .. html.table({ "questions", "exact match", "F1", "count" }, rows, NUMBERS)
 end
 
 ---The confusion matrix; the shade of a cell is its part of the row.

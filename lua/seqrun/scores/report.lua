@@ -26,12 +26,12 @@ end
 
 local function add(lines, format, ...) lines[#lines + 1] = format:format(...):gsub("%s+$", "") end
 
-local function add_classes(lines, confusion, names)
+---A table of classes, or of types of spans.
+local function add_rates(lines, title, names, rates)
   add(lines, "")
-  add(lines, "  %s precision  recall      f1   count  predicted", fit("class", 20))
-  for i, class in ipairs(confusion:classes()) do
-    add(lines, "  %s %9.3f %7.3f %7.3f %7d %10d", fit(names[i], 20), class.precision, class.recall, class.f1,
-      class.count, class.predicted)
+  add(lines, "  %s precision  recall      f1   count  predicted", fit(title, 20))
+  for i, s in ipairs(rates) do
+    add(lines, "  %s %9.3f %7.3f %7.3f %7d %10d", fit(names[i], 20), s.precision, s.recall, s.f1, s.count, s.predicted)
   end
 end
 
@@ -103,13 +103,9 @@ local function add_calibration(lines, calibration)
 end
 
 local function add_spans(lines, spans)
-  local kinds = sorted(spans.types)
-  add(lines, "")
-  add(lines, "  %s precision  recall      f1   count  predicted", fit("spans", 20))
-  for _, kind in ipairs(kinds) do
-    local s = spans.types[kind]
-    add(lines, "  %s %9.3f %7.3f %7.3f %7d %10d", fit(kind, 20), s.precision, s.recall, s.f1, s.count, s.predicted)
-  end
+  local kinds, rates = sorted(spans.types), {}
+  for i, kind in ipairs(kinds) do rates[i] = spans.types[kind] end
+  add_rates(lines, "spans", kinds, rates)
 end
 
 local function add_answers(lines, answers)
@@ -167,7 +163,7 @@ function report.text(scoring, most)
     if d.f1_class then add(lines, "  f1 is that of the class '%s'", shown(d.f1_class)) end
     if d.confusion then
       add_constant(lines, d.confusion, names)
-      add_classes(lines, d.confusion, names)
+      add_rates(lines, "class", names, d.confusion:classes())
       add_matrix(lines, d.confusion, names)
     end
     if d.calibration then add_calibration(lines, d.calibration) end
