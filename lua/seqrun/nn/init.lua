@@ -33,8 +33,7 @@ local nn = {}
 ---@param config seqrun.BertOptions
 ---@return seqrun.Bert
 function nn.bert(config)
-  local bert = require("seqrun.nn.bert").new(config) -- no tail call: error messages name the caller's line
-  return bert
+  return (require("seqrun.nn.bert").new(config)) -- in parentheses, no tail call: errors name the caller's line
 end
 
 ---The names of the families of encoders.
@@ -51,20 +50,14 @@ function nn.family(family) return require("seqrun.nn.families").register(family)
 ---@param options? { pooler?: boolean, prefix?: string } pooler: add the pooling layer; prefix: of parameter names,
 ---  default "bert."
 ---@return seqrun.Encoder
-function nn.encoder(config, options)
-  local encoder = require("seqrun.nn.encoder").new(config, options)
-  return encoder
-end
+function nn.encoder(config, options) return (require("seqrun.nn.encoder").new(config, options)) end
 
 ---Random layerwise token dropping, for the field `token_drop` of an encoder: layers in the middle train on some tokens
 ---of each sequence.
 ---@param options { keep: number, layers?: integer[], first?: boolean, last?: boolean, masked?: boolean } keep: share of
 ---  the tokens; layers: first and last that drop, from 0; first, last, masked: always keep [CLS], [SEP], masked tokens
 ---@return seqrun.TokenDrop
-function nn.token_drop(options)
-  local token_drop = require("seqrun.nn.token_drop").new(options)
-  return token_drop
-end
+function nn.token_drop(options) return (require("seqrun.nn.token_drop").new(options)) end
 
 ---A model of parts with one parameter store: encoders, heads, and lists of parameters (sr.nn.specs).  Give it
 ---losses(self, batch) to train it in a run.
@@ -74,8 +67,7 @@ end
 function nn.model(parts, options)
   local precision = check.options("nn.model", options, { precision = true }).precision
   if precision ~= nil then check.choice("nn.model: precision", precision, { "f32", "bf16" }) end
-  local model = require("seqrun.nn.model").new(parts, options)
-  return model
+  return (require("seqrun.nn.model").new(parts, options))
 end
 
 ---Heads over an encoder.  `mlm`, `nsp` and `causal` take the encoder; those of tasks, which the tasks add, take

@@ -80,10 +80,7 @@ end
 ---@param guess integer[]
 ---@param size? integer number of classes; default: as many as occur
 ---@return seqrun.Confusion
-function classes.confusion(gold, guess, size)
-  local confusion = confusion_of("scores.confusion", gold, guess, size)
-  return confusion
-end
+function classes.confusion(gold, guess, size) return (confusion_of("scores.confusion", gold, guess, size)) end
 
 ---Precision, recall and F1 of each class; `count` items have it, `predicted` were predicted to.
 ---@return { precision: number, recall: number, f1: number, count: integer, predicted: integer }[]
@@ -146,10 +143,7 @@ end
 ---@param gold integer[]
 ---@param guess integer[]
 ---@return number
-function classes.accuracy(gold, guess)
-  local accuracy = accuracy_of("scores.accuracy", gold, guess)
-  return accuracy
-end
+function classes.accuracy(gold, guess) return (accuracy_of("scores.accuracy", gold, guess)) end
 
 ---Matthews correlation coefficient.
 ---@param gold integer[]
@@ -167,10 +161,7 @@ function classes.matthews(gold, guess) return confusion_of("scores.matthews", go
 function classes.f1(gold, guess, mean, positive)
   mean = check.choice("scores.f1: mean", mean or "binary", { "binary", "macro", "micro" })
   positive = check.integer("scores.f1: positive", positive == nil and 1 or positive, 0)
-  if mean == "micro" then
-    local accuracy = accuracy_of("scores.f1", gold, guess)
-    return accuracy
-  end
+  if mean == "micro" then return (accuracy_of("scores.f1", gold, guess)) end
   local confusion = confusion_of("scores.f1", gold, guess)
   if mean == "macro" then return confusion:macro_f1() end
   local class = confusion:classes()[positive + 1]

@@ -103,21 +103,20 @@ local function sizes_and_options(name, known, ...)
   return given, check_options(name, options, known)
 end
 
+local function filled(name, value, ...)
+  local sizes, options = sizes_and_options(name, KNOWN, ...)
+  return finish(core.full(sizes, value, options.dtype, options.device), options)
+end
+
 ---A tensor of zeros: sizes, then options.
 ---@param ... integer|integer[]|seqrun.TensorOptions
 ---@return seqrun.Tensor
-function tensor.zeros(...)
-  local sizes, options = sizes_and_options("zeros", KNOWN, ...)
-  return finish(core.full(sizes, 0, options.dtype, options.device), options)
-end
+function tensor.zeros(...) return (filled("zeros", 0, ...)) end
 
 ---A tensor of ones: sizes, then options.
 ---@param ... integer|integer[]|seqrun.TensorOptions
 ---@return seqrun.Tensor
-function tensor.ones(...)
-  local sizes, options = sizes_and_options("ones", KNOWN, ...)
-  return finish(core.full(sizes, 1, options.dtype, options.device), options)
-end
+function tensor.ones(...) return (filled("ones", 1, ...)) end
 
 ---An uninitialised tensor: sizes, then options.
 ---@param ... integer|integer[]|seqrun.TensorOptions
@@ -162,7 +161,8 @@ function tensor.arange(first, last, step, options)
   return tensor.tensor(list, options)
 end
 
-local function random(kind, sizes, options)
+local function random(name, kind, ...)
+  local sizes, options = sizes_and_options(name, RANDOM, ...)
   local t = core.empty(sizes, options.dtype, options.device)
   return finish(ops.random_(t, kind, 0, 1, options), options)
 end
@@ -170,19 +170,11 @@ end
 ---Uniform in [0, 1).  With the options `seed` or `uid` the numbers are a function of these two; otherwise each
 ---call draws new numbers from the global generator: see sr.manual_seed.
 ---@return seqrun.Tensor
-function tensor.rand(...)
-  local sizes, options = sizes_and_options("rand", RANDOM, ...)
-  local t = random("uniform", sizes, options) -- no tail call: error messages name the caller's line
-  return t
-end
+function tensor.rand(...) return (random("rand", "uniform", ...)) end -- no tail call: errors name the function
 
 ---Normal with mean 0 and standard deviation 1; options as in sr.rand.
 ---@return seqrun.Tensor
-function tensor.randn(...)
-  local sizes, options = sizes_and_options("randn", RANDOM, ...)
-  local t = random("normal", sizes, options) -- no tail call: error messages name the caller's line
-  return t
-end
+function tensor.randn(...) return (random("randn", "normal", ...)) end
 
 ---Tensors end to end along a dimension, default the first.
 ---@param list seqrun.Tensor[]

@@ -238,10 +238,7 @@ end
 ---@param keep? boolean
 ---@param correction? number subtracted from the count: 1 (the default) is the estimate from a sample, 0 the mean square
 ---@return seqrun.Tensor
-function Tensor:var(dim, keep, correction)
-  local result = variance("var", self, dim, keep, correction)
-  return result
-end
+function Tensor:var(dim, keep, correction) return (variance("var", self, dim, keep, correction)) end
 
 ---Standard deviation over one dimension, or all: the square root of the variance.
 ---@param dim? integer
