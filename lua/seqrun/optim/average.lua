@@ -54,9 +54,8 @@ function methods:average(name)
   if not i then check.fail("optim: no parameter named '%s'", tostring(name)) end
   if self:averaged() == 0 then return nil end
   local piece, first, last = self.core:average_piece(i)
-  local shape, size = self.params:shape(name), 1
-  for _, n in ipairs(shape) do size = size * n end
-  return piece and last - first == size and piece:view(shape) or nil
+  local whole = piece and last - first == self.params:get(name):numel()
+  return whole and piece:view(self.params:shape(name)) or nil
 end
 
 ---Whether a state has an average that this optimizer continues with.

@@ -167,37 +167,27 @@ end
 ---@param options? seqrun.OptimOptions
 ---@return seqrun.Optimizer
 function optim.adamw(params, options)
-  local optimizer = new("adamw", params, options) -- no tail call: error messages name the caller's line
-  return optimizer
+  return (new("adamw", params, options)) -- in parentheses, no tail call: error messages name the function
 end
 
 ---LAMB (You et al. 2019): the update of each tensor is scaled by ||w|| / ||u||.
 ---@param params seqrun.Params
 ---@param options? seqrun.OptimOptions
 ---@return seqrun.Optimizer
-function optim.lamb(params, options)
-  local optimizer = new("lamb", params, options)
-  return optimizer
-end
+function optim.lamb(params, options) return (new("lamb", params, options)) end
 
 ---StableAdamW (Wortsman et al. 2023): AdamW whose rate is divided, tensor by tensor, by the root mean square of
 ---g / sqrt(v) where that is above 1; it needs no clipping.
 ---@param params seqrun.Params
 ---@param options? seqrun.OptimOptions
 ---@return seqrun.Optimizer
-function optim.stable_adamw(params, options)
-  local optimizer = new("stable_adamw", params, options)
-  return optimizer
-end
+function optim.stable_adamw(params, options) return (new("stable_adamw", params, options)) end
 
 ---Muon (Jordan 2024) for matrices of hidden layers, whose update is an orthogonal matrix; AdamW for the rest.
 ---@param params seqrun.Params
 ---@param options? seqrun.OptimOptions
 ---@return seqrun.Optimizer
-function optim.muon(params, options)
-  local optimizer = new("muon", params, options)
-  return optimizer
-end
+function optim.muon(params, options) return (new("muon", params, options)) end
 
 ---The result of a step; reading a field waits for the device.
 ---@class seqrun.StepResult
@@ -362,9 +352,7 @@ function Optimizer:moments(name)
   if not i then check.fail("optim: no parameter named '%s'", tostring(name)) end
   local shape = self.params:shape(name)
   local m, v, first, last = self.core:piece(i)
-  local size = 1
-  for _, n in ipairs(shape) do size = size * n end
-  if not m or last - first < size then return nil end
+  if not m or last - first < self.params:get(name):numel() then return nil end
   return m:view(shape), v:view(shape)
 end
 
@@ -382,8 +370,7 @@ function Optimizer:pieces(averaged)
   local pieces = {}
   for i, param in ipairs(self.params.list) do
     local m, v, first, last = self.core:piece(i)
-    local size = 1
-    for _, n in ipairs(param.shape) do size = size * n end
+    local size = self.params:get(param.name):numel()
     local second = not self.segments[i].rows and v or nil -- that of a matrix of Muon is not state
     local own = averaged and self.core:average_piece(i) or nil
     for kind, view in pairs { m = m, v = second, average = own } do
