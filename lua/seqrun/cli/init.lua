@@ -91,7 +91,11 @@ end
 -- ---- commands -----------------------------------------------------------------------------------
 
 ---Prints help within the width of the terminal.
-local function tell(words) print(require("seqrun.draw.live").fit_output(words)) end
+---@return integer exit
+local function tell(words)
+  print(require("seqrun.draw.live").fit_output(words))
+  return 0
+end
 
 ---Commands are for one process: under a launcher they run on rank 0.
 local function leaves_to_first(name)
@@ -169,8 +173,7 @@ local function overview()
   say("  seqrun recipes/prepare.lua                  a data set of two bundled novels")
   say("  seqrun recipes/pretrain.lua --max-steps 20  a small BERT; --help lists its keys")
   say("  seqrun new work                             a recipe of your own")
-  tell(table.concat(lines, "\n"))
-  return 0
+  return tell(table.concat(lines, "\n"))
 end
 
 local function unknown_topic(topic)
@@ -190,22 +193,15 @@ local function help(words)
     io.stdout:write(require("seqrun.help.html")())
     return 0
   end
-  if not name or name:find("^%-") then return overview() end
-  if name == "help" then return overview() end
-  if name == "recipes" then
-    tell(require("seqrun.help").examples())
-    return 0
-  end
+  if not name or name == "help" or name:find("^%-") then return overview() end
+  if name == "recipes" then return tell(require("seqrun.help").examples()) end
   if not commands.exists(name) then
     local topic, texts = table.concat(words, " "), require("seqrun.help")
     local mistyped = not words[2] and guess.nearest(name, commands.names())
     local known = texts.find(topic) or not mistyped and texts.mentions(topic)
-    if not known then return unknown_topic(topic) end
-    tell(known)
-    return 0
+    return known and tell(known) or unknown_topic(topic)
   end
-  tell(commands.parser_of(name):get_help())
-  return 0
+  return tell(commands.parser_of(name):get_help())
 end
 
 -- ---- recipes and expressions -----------------------------------------------------------------
