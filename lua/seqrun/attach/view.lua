@@ -5,6 +5,11 @@ local hint_of = require("seqrun.base.names").hint
 
 local view = {}
 
+---What refuses to set a field.
+local function refuse_in(title)
+  return function(_, name) check.fail("%s.%s cannot be set here: the run is using it", title, tostring(name)) end
+end
+
 ---Some fields and methods of an object; others are nil, and none can be set.
 ---@param object table
 ---@param names string[]
@@ -19,10 +24,7 @@ function view.of(object, names, title)
     return function(_, ...) return value(object, ...) end
   end
   return setmetatable({}, {
-    __index = get, __names = function() return names end,
-    __newindex = function(_, name)
-      check.fail("%s.%s cannot be set here: the run is using it", title, tostring(name))
-    end,
+    __index = get, __names = function() return names end, __newindex = refuse_in(title),
     __tostring = function()
       local meta = getmetatable(object)
       return meta and meta.__tostring and tostring(object) or title .. ": " .. table.concat(names, ", ")
@@ -55,11 +57,8 @@ function view.library(library, title, own)
       local known, value = pcall(read, library, name)
       if not known then check.fail("%s has no '%s'%s", title, name, hint_of(tostring(name), library)) end
       return value
-    end, __names = meta.__names, __pairs = meta.__pairs,
+    end, __names = meta.__names, __pairs = meta.__pairs, __newindex = refuse_in(title),
     __tostring = function() return tostring(library) end,
-    __newindex = function(_, name)
-      check.fail("%s.%s cannot be set here: the run is using it", title, tostring(name))
-    end,
   })
 end
 
