@@ -1,5 +1,6 @@
 -- predictions.lua - what a pretrained model puts in the place of single words of held-out text.
 
+local failure = require("seqrun.base.failure")
 local fill = require("seqrun.predict.fill")
 local history = require("seqrun.history.runs")
 local json = require("seqrun.core.json")
@@ -93,18 +94,13 @@ local function find(found, file)
 end
 
 local function compute(found, named, count)
-  local newest = history.newest(found)
-  if not newest then return nil, "no checkpoint is saved yet" end
+  local newest = history.newest(found) or failure.raise("missing", "no checkpoint is saved yet")
   local file = find(found, named)
-  if not file then
-    return nil, ("the data set %s was not found; run the report where the run was started"):format(named)
-  end
+    or failure.raise("missing", "the data set %s was not found; run the report where the run was started", named)
   local held = tonumber(history.value(found.config, "data.held"))
-  if held == 0 then return nil, "no part of the data is held out" end
-  local corpus, message = sr_data.open(file, { held = held })
-  if not corpus then return nil, message end
-  local filler, why = fill.open(newest.path, { top = TOP })
-  if not filler then return nil, why end
+  if held == 0 then failure.raise("data", "no part of the data is held out") end
+  local corpus = failure.must(sr_data.open(file, { held = held }))
+  local filler = failure.must(fill.open(newest.path, { top = TOP }))
   return { data = file, step = newest.step, items = fill_in(filler, collect(corpus, count)) }
 end
 
@@ -118,10 +114,9 @@ function predictions.of(found, count)
   local pretraining = found.config.mask ~= nil and found.scores == nil
   if not file or not pretraining then return nil end
   local before = tensor.device()
-  local ok, samples, why = pcall(compute, found, file, count)
+  local ok, samples = pcall(compute, found, file, count)
   if tensor.device() ~= before then tensor.use(before) end
-  if not ok then samples, why = nil, tostring(samples) end
-  return samples or { items = {}, note = why }
+  return ok and samples or { items = {}, note = tostring(samples) }
 end
 
 ---For JSON.
