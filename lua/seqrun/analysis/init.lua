@@ -148,7 +148,8 @@ end
 function analysis.analyze(t)
   check.options("data.analyze", t, OPTIONS)
   check.value("data.analyze: metrics", t.metrics, "table")
-  return failure.returned(analyze, t)
+  local made, message, code = failure.returned(analyze, t) -- no tail call: error messages name the function
+  return made, message, code
 end
 
 return analysis

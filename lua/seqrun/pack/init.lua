@@ -121,19 +121,17 @@ function pack.assign(packs, groups, cost, balance)
   return core.assign(costs, groups, balance)
 end
 
-local function drawn(form, source, options)
-  local histogram, message, code = sources.lengths(source, options)
-  if not histogram then return nil, message, code end
-  return require("seqrun.pack.draw")[form](histogram, pack, options or {})
-end
-
 ---Length histogram and efficiency by depth, as text for a terminal.
 ---@param source any
 ---@param options? seqrun.PackSourceOptions
 ---@return string? drawing
 ---@return string? message
 ---@return string? code
-function pack.plot(source, options) return drawn("terminal", source, options) end
+function pack.plot(source, options)
+  local histogram, message, code = sources.lengths(source, options)
+  if not histogram then return nil, message, code end
+  return require("seqrun.pack.draw").terminal(histogram, pack, options or {})
+end
 
 ---The same as an SVG picture.
 ---@param source any
@@ -141,7 +139,11 @@ function pack.plot(source, options) return drawn("terminal", source, options) en
 ---@return string? svg
 ---@return string? message
 ---@return string? code
-function pack.svg(source, options) return drawn("svg", source, options) end
+function pack.svg(source, options)
+  local histogram, message, code = sources.lengths(source, options)
+  if not histogram then return nil, message, code end
+  return require("seqrun.pack.draw").svg(histogram, pack, options or {})
+end
 
 ---A certificate file.
 ---@param path string
