@@ -157,14 +157,20 @@ describe("a report", function()
       for i = 1, 2 do
         dirs[#dirs + 1] = made(("sweep/rate.peak=%s/seed-%d"):format(rate, i), {
           ["config.yaml"] = ("seed: %d\nrate:\n  peak: %s\n"):format(i, rate), ["run.log"] = "",
-          ["metrics.jsonl"] = ('{"type":"eval","step":1,"mlm_loss":%g}\n'):format(i + 1000 * rate),
+          ["metrics.jsonl"] = ('{"type":"eval","step":1,"mlm_loss":%g}\n{"type":"eval","step":2,"mlm_loss":%g}\n'
+            .. '{"type":"eval","step":3,"mlm_loss":%g}\n'):format(9 + i, 5 + i, i + 1000 * rate),
         })
       end
     end
     local text = page_of(table.unpack(dirs))
     check_page(text)
     holds(text, { "mean ± deviation, rate.peak=0.001", "2.500 ± 0.707", "mean ± deviation, rate.peak=0.0001",
-      "1.600 ± 0.707", "2 seeds" })
+      "1.600 ± 0.707", "2 seeds", "less the first arm", "-0.9000 ± 0.0000", "rate.peak=0.0001, mean over 2 seeds",
+      "fill band s2" })
+    assert.is_nil(text:find("fill band s3", 1, true)) -- a colour and a band an arm
+    for name, class in text:gmatch('<span class="key (s%d)"></span><b>rate.peak=([%d.e-]+)/') do
+      assert.equal(class == "1e-3" and "s1" or "s2", name)
+    end
   end)
 
   it("draws evaluations in another style than training", function()

@@ -232,6 +232,28 @@ describe("the command compare", function()
     sys.remove(folder .. "/notes")
   end)
 
+  it("groups runs that differ in their seeds alone, and pairs arms by seed", function()
+    local dirs, losses = {}, { ["1e-3"] = { 6.5, 6.75, 6.25 }, ["1e-2"] = { 6.25, 6.5 } }
+    for _, rate in ipairs { "1e-3", "1e-2" } do
+      for seed, loss in ipairs(losses[rate]) do
+        dirs[#dirs + 1] = made(("arms/%s-%d"):format(rate, seed), {
+          lines = lines_of({ 8 }, { { type = "eval", step = 10, mlm_loss = loss } }),
+          config = ("seed: %d\nrate:\n  peak: %s\n"):format(seed, rate),
+        })
+      end
+    end
+    local _, out = program.run { "compare", "--json", table.unpack(dirs) }
+    local arms = json.decode(out).arms
+    assert.same({ { 1, 2, 3 }, { 4, 5 } }, { arms[1].runs, arms[2].runs })
+    assert.same({ 6.5, 6.375 }, { arms[1].mean, arms[2].mean })
+    assert.same({ mean = -0.25, deviation = 0, half = 0, count = 2 }, arms[2].less_first) -- where both have the seed
+    assert.matches("\nrate.peak=0.01 +2 +6.3750 ± %d.%d+ +%-0.2500 ± 0.0000\n", works(program.run { "compare",
+      table.unpack(dirs) }))
+    _, out = program.run { "compare", "--json", dirs[1], dirs[4] }
+    assert.same({}, json.decode(out).arms)
+    sys.remove(folder .. "/arms")
+  end)
+
   it("compares scores at equal effective tokens, raw tokens and steps, as far as both runs went", function()
     local function scored(name, per_step)
       local evals = {}

@@ -150,7 +150,8 @@ describe("seqrun sweep #slow", function()
     local code, told, err = run("--seeds", "2")
     assert.equal(0, code, err)
     assert.matches("^3 trials by mlm_loss %(smaller is better%), mean over 2 seeds, 95 %% interval of the mean\n", told)
-    assert.matches("\n1e%-2 +%d%.%d+ +%d%.%d+ to %d%.%d+ +%d%.%d+ +2 +3 ", told)
+    assert.matches("\n1e%-2 +%d%.%d+ +%d%.%d+ to %d%.%d+ +%- +%d%.%d+ +2 +3 ", told)
+    assert.matches("\n1e%-3 +%d%.%d+ +%d%.%d+ to %d%.%d+ +%+%d%.%d+ ± %d%.%d+ +%d%.%d+ +2 +3 ", told) -- paired by seed
     assert.matches("\nx +%- .* failed\n", told)
     assert.matches("failed: rate.peak=x: seed 1: .*expected a number", told)
     assert.matches("\nbest: rate.peak=1e%-2 with mlm_loss %d", told)
@@ -170,7 +171,7 @@ describe("seqrun sweep #slow", function()
     assert.equal(line[#line].mlm_loss, object.trials[1].values[2])
 
     told = works(run("--seeds", "2", "--format", "csv"))
-    assert.matches("^rate.peak,mlm_loss,interval,deviation,seeds,step,time,state\n1e%-2,%d", told)
+    assert.matches("^rate.peak,mlm_loss,interval,less the first's,deviation,seeds,step,time,state\n1e%-2,%d", told)
     told, err = works(run("--seeds", "3", "--json")) -- only the third seed is new
     assert.equal(2, select(2, err:gsub("seed 3", "")))
     assert.is_nil(err:find("seed 1", 1, true))

@@ -1,5 +1,6 @@
 -- compare - runs side by side: scores, speeds, what their configs do not share, curves.
 
+local arms = require("seqrun.report.arms")
 local baselines = require("seqrun.history.baselines")
 local comparison = require("seqrun.history.comparison")
 local curves = require("seqrun.draw.curves")
@@ -180,6 +181,32 @@ local function tables(rows, names, columns)
   return table.concat(parts, "\n\n")
 end
 
+---The arms of the runs, those that differ in their seeds alone, with means and paired differences of the headline; nil
+---where no arm has two seeds.
+local function arms_of(self)
+  local pasts = {}
+  for i, past in ipairs(self.pasts) do pasts[i] = { history = past } end
+  local groups, held = arms.of(pasts), self.runs[1].held
+  if #groups == 0 or not held then return nil end
+  local found = arms.scores(groups, function(i) return self.runs[i].metrics[held.name] end)
+  local list = json.array()
+  for g, group in ipairs(groups) do
+    list[g] = { name = group.name, runs = json.array(group.runs), metric = held.name, mean = found[g].mean,
+      half = found[g].half, less_first = found[g].less }
+  end
+  return list
+end
+
+local function arm_rows(list)
+  local metric = list[1].metric:gsub("_", " ")
+  local rows = { { "arm", "seeds", metric .. " ± 95 %", "less the first arm's, at equal seeds" } }
+  for _, one in ipairs(list) do
+    rows[#rows + 1] = { one.name ~= "" and one.name or "all runs", ("%d"):format(#one.runs), arms.text(one),
+      arms.text(one.less_first, true) }
+  end
+  return rows
+end
+
 -- ---- the curves ------------------------------------------------------------------------------------
 
 ---The curves that are asked for: of training, or of evaluations if only these have the metric.
@@ -213,6 +240,8 @@ local function tell(args, self, list, title)
   local function say(format, ...) return io.stdout:write(format:format(...), "\n") end
   local function tell_fitting(format, ...) say("%s", live.fit_output(format:format(...))) end
   say("%s", tables(figure_rows(self.runs), self.names, columns))
+  local rows_of_arms = self.arms and grid.lines(arm_rows(self.arms), { left = { true }, cut = { true } })
+  if rows_of_arms then say("\n%s", table.concat(rows_of_arms, "\n")) end
   local rows, left_out = difference_rows(self, args.all)
   if #self.differences == 0 then say("\nthe configs are the same") end
   if #rows > 0 then say("\nwhat differs\n%s", tables(rows, self.names, columns)) end
@@ -234,12 +263,14 @@ local function plain(self)
   end
   return {
     runs = json.array(self.runs), differences = json.array(differences), notes = json.array(self.notes),
+    arms = self.arms or json.array(),
   }
 end
 
 function command.run(args)
   local pasts, bad, unreadable = failure.must(collect(args))
   local self = comparison.of(pasts)
+  self.arms = arms_of(self)
   for _, one in ipairs(bad) do
     self.notes[#self.notes + 1] = ("left out: %s: %s"):format(one.dir, one.reason)
   end

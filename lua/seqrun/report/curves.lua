@@ -3,6 +3,7 @@
 
 local comparison = require("seqrun.history.comparison")
 local history = require("seqrun.history.runs")
+local interval = require("seqrun.base.interval")
 local metrics = require("seqrun.history.metrics")
 local svg = require("seqrun.draw.svg")
 
@@ -49,6 +50,49 @@ local function running_mean(points)
     local first, last = i - wide - 1, i + wide
     local count = counts[last] - counts[first]
     list[i] = { point[1], point[2] and (sums[last] - sums[first]) / count or nil }
+  end
+  return list
+end
+
+---The colour of a run: that of its arm, where some runs differ in their seeds alone.
+local function colour_of(runs, i) return svg.colour(runs[i].arm or i) end
+
+---The mean over the seeds of an arm at each x that all of them have, and half of its interval.
+local function mean_of(view, arm, key)
+  local values, xs = {}, {}
+  for _, i in ipairs(arm.runs) do
+    for _, point in ipairs(points_of(view.runs[i].history.evals, key, view.axis)) do
+      if point[2] and not values[point[1]] then values[point[1]], xs[#xs + 1] = {}, point[1] end
+      if point[2] then table.insert(values[point[1]], point[2]) end
+    end
+  end
+  table.sort(xs)
+  local points = {}
+  for _, x in ipairs(xs) do
+    if #values[x] == #arm.runs then
+      local found = interval(values[x])
+      points[#points + 1] = { x, found.mean, found.half }
+    end
+  end
+  return points
+end
+
+---The held-out curves: of each run, or where runs differ in their seeds alone, the mean of each arm with its band.
+local function held_out(view, key)
+  local list = {}
+  for g, arm in ipairs(view.runs.arms) do
+    local points = mean_of(view, arm, key)
+    if #points > 0 then
+      local says = ("%s, mean over %d seeds"):format(arm.name, #arm.runs)
+      list[#list + 1] = { points = points, class = svg.colour(g), says = says }
+    end
+  end
+  for i, run in ipairs(#list == 0 and view.runs or {}) do
+    local points = points_of(run.history.evals, key, view.axis)
+    if #points > 0 then
+      list[#list + 1] = { kind = "dots", style = "dash", points = points, class = colour_of(view.runs, i),
+        says = run.name .. ", held-out" }
+    end
   end
   return list
 end
@@ -155,7 +199,7 @@ local function add_levels(series, runs, key, name)
     same = same and values[i] == values[1]
   end
   for i, run in ipairs(runs) do
-    local class = same and "s7" or svg.colour(i)
+    local class = same and "s7" or colour_of(runs, i)
     local label = name .. (same and "" or ", " .. run.name)
     if values[i] and (not same or i == 1) then
       series[#series + 1] = { kind = "level", y = values[i], class = class, name = same and label or nil, says = label }
@@ -168,21 +212,15 @@ end
 local function both(view, key, title, unit, baseline, wide)
   local runs, charts = view.runs, {}
   local single, apart = #runs == 1, #runs > 1 and has_eval_curve(runs, key)
-  local train, eval = {}, {}
+  local train, eval = {}, held_out(view, key)
   for i, run in ipairs(runs) do
-    local class = svg.colour(i)
+    local class = colour_of(runs, i)
     local found = points_of(run.history.train, key, view.axis)
     add_noisy(train, found, class, single and "training" or nil, #runs > FEW)
     if #found > 0 then train[#train].says = run.name .. ", training" end
-    local scored = points_of(run.history.evals, key, view.axis)
-    if #scored > 0 then
-      local list = apart and eval or train
-      list[#list + 1] = {
-        kind = "dots", style = "dash", points = scored, class = single and "s2" or class,
-        name = single and "held-out" or nil, says = run.name .. ", held-out",
-      }
-    end
   end
+  if single and eval[1] then eval[1].class, eval[1].name = "s2", "held-out" end
+  if not apart then table.move(eval, 1, #eval, #train + 1, train) end
   if baseline then add_levels(apart and eval or train, runs, baseline.key, baseline.name) end
   if not apart then return { chart(view, key, title, unit, train, { wide = wide }) } end
   charts[#charts + 1] = chart(view, key, title .. ", training", unit, train, { wide = wide })
@@ -192,14 +230,10 @@ end
 
 ---A metric of one type of line, for all runs.
 local function simple(view, kind, key, title, unit, more)
-  local series = {}
-  for i, run in ipairs(view.runs) do
-    local class, found = svg.colour(i), points_of(run.history[kind], key, view.axis)
-    if kind == "evals" then
-      if #found > 0 then
-        series[#series + 1] = { kind = "dots", style = "dash", points = found, class = class, says = run.name }
-      end
-    elseif more and more.noisy then
+  local series = kind == "evals" and held_out(view, key) or {}
+  for i, run in ipairs(kind == "evals" and {} or view.runs) do
+    local class, found = colour_of(view.runs, i), points_of(run.history[kind], key, view.axis)
+    if more and more.noisy then
       add_noisy(series, found, class, nil, #view.runs > FEW)
       if #found > 0 then series[#series].says = run.name end
     elseif #found > 0 then

@@ -1,5 +1,6 @@
 -- facts.lua - the tables of a report: key figures, config and its differences, environment, checkpoints, events.
 
+local arms = require("seqrun.report.arms")
 local curves = require("seqrun.report.curves")
 local history = require("seqrun.history.runs")
 local html = require("seqrun.draw.html")
@@ -93,24 +94,36 @@ end
 ---A title that is not broken at its hyphens.
 local function unbroken(title) return (title:gsub("%-", "\u{2011}")) end
 
+---A cell as a number; nil of one that is no score.
+local function score_of(cell) return cell:find("^%d+%.%d%d%d$") and tonumber(cell) or nil end
+
 ---Mean and deviation of a column of scores over some rows; "" if one has none.
 local function spread(rows, some, k)
   local values = {}
   for at, i in ipairs(some) do
-    values[at] = rows[i][k]:find("^%d+%.%d%d%d$") and tonumber(rows[i][k])
+    values[at] = score_of(rows[i][k])
     if not values[at] then return "" end
   end
   local found = interval(values)
   return ("%.3f"):format(found.mean) .. (found.deviation and (" ± %.3f"):format(found.deviation) or "")
 end
 
----Rows with mean and deviation of each group of runs that differ in their seeds.
+---Rows with mean and deviation of each arm, and by how much its scores differ from the first arm's at equal seeds.
 local function add_means(rows, groups, columns)
-  local means = {}
+  local means, scores = {}, {}
+  for k = 3, columns do scores[k] = arms.scores(groups, function(i) return score_of(rows[i][k]) end) end
   for g, group in ipairs(groups) do
     local count = #group.runs == 1 and "1 seed" or #group.runs .. " seeds"
-    means[g] = { "mean ± deviation" .. (group.name ~= "" and ", " .. group.name or ""), count }
-    for k = 3, columns do means[g][k] = spread(rows, group.runs, k) end
+    local name = group.name ~= "" and ", " .. group.name or ""
+    means[#means + 1] = { "mean ± deviation" .. name, count }
+    for k = 3, columns do means[#means][k] = spread(rows, group.runs, k) end
+    if g > 1 then
+      means[#means + 1] = { "less the first arm, ± half of the 95 % interval", "" }
+      for k = 3, columns do
+        local text = arms.text(scores[k][g].less, true)
+        means[#means][k] = text ~= "-" and text or ""
+      end
+    end
   end
   table.move(means, 1, #means, #rows + 1, rows)
 end

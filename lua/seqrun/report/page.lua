@@ -1,5 +1,6 @@
 -- page.lua - a report as one page of HTML: no scripts, nothing from elsewhere, light and dark, for screens and paper.
 
+local arms = require("seqrun.report.arms")
 local curves = require("seqrun.report.curves")
 local examples = require("seqrun.report.examples")
 local facts = require("seqrun.report.facts")
@@ -28,7 +29,7 @@ td .run, th .run { display: inline-flex; align-items: baseline;
 local function name_of(runs, i)
   local name = "<b>" .. html.escape(runs[i].name) .. "</b>"
   if #runs == 1 then return name end
-  return ('<span class="run"><span class="key %s"></span>%s</span>'):format(svg.colour(i), name)
+  return ('<span class="run"><span class="key %s"></span>%s</span>'):format(svg.colour(runs[i].arm or i), name)
 end
 
 local function figures(charts)
@@ -55,7 +56,7 @@ local function header(out, runs, name)
     out[#out + 1] = ('<p class="faint"><span class="code">%s</span></p>'):format(html.escape(found.dir))
     out[#out + 1] = "</header>" .. facts.tiles(runs[1])
   else
-    out[#out + 1] = "</header>" .. facts.overview(runs, name, summary.seed_groups(runs))
+    out[#out + 1] = "</header>" .. facts.overview(runs, name, runs.arms)
   end
   for _, note in ipairs(summary.notes(runs)) do
     out[#out + 1] = '<p class="faint">Note: ' .. html.escape(note) .. ".</p>"
@@ -133,7 +134,7 @@ local function add_config(out, runs, name)
     out[#out + 1] = facts.config(runs[1].history)
     return
   end
-  out[#out + 1] = "<h3>Differences</h3>" .. facts.differences(runs, summary.differences(runs), name)
+  out[#out + 1] = "<h3>Differences</h3>" .. facts.differences(runs, arms.differences(runs), name)
   for i, run in ipairs(runs) do
     local keys = facts.config(run.history)
     out[#out + 1] = ("<details><summary>All keys of %s</summary>%s</details>"):format(name(i), keys)

@@ -1,7 +1,7 @@
 -- summary.lua - what a report says about its runs, as plain values: the JSON of `seqrun report --json`, from which
 -- the page is made.
 
-local checks = require("seqrun.run.repro.checks")
+local arms = require("seqrun.report.arms")
 local comparison = require("seqrun.history.comparison")
 local failure = require("seqrun.base.failure")
 local history = require("seqrun.history.runs")
@@ -22,9 +22,10 @@ local summary = {}
 ---@field plans seqrun.report.Plan[]
 ---@field unread? string why some plans are left out
 ---@field samples? seqrun.report.Samples
+---@field arm? integer the runs of an arm differ in their seeds alone, and have one colour
 
----Most runs of a report; more cannot be distinguished in one picture.
-local MOST = 12
+---Most runs of a report, and most colours: more arms cannot be distinguished in one picture.
+local MOST, MOST_ARMS = 60, 12
 
 -- ---- names -------------------------------------------------------------------------------------
 
@@ -129,50 +130,6 @@ end
 
 -- ---- all of them ---------------------------------------------------------------------------------
 
----The keys of the configs whose values differ: { key, values of all runs }.
----@param runs seqrun.report.Run[]
----@return { key: string, values: string[] }[]
-function summary.differences(runs)
-  local list, seen = {}, {}
-  for _, run in ipairs(runs) do
-    for _, key in ipairs(run.history.keys) do
-      local values, differ = {}, false
-      for i, other in ipairs(runs) do
-        values[i] = history.value(other.history.config, key) or "-"
-        differ = differ or values[i] ~= values[1]
-      end
-      if differ and not seen[key] then list[#list + 1] = { key = key, values = values } end
-      seen[key] = true
-    end
-  end
-  return list
-end
-
----Groups of runs that differ in their seeds alone, of which a mean has a meaning: those of a sweep, or all.
----@param runs seqrun.report.Run[]
----@return { name: string, runs: integer[] }[] # name: what the group sets, "" if all are one; [] if no group has two
-function summary.seed_groups(runs)
-  local groups, of, any = {}, {}, false
-  local differences = #runs > 1 and summary.differences(runs) or {}
-  for i, run in ipairs(runs) do
-    local parts = {}
-    for _, one in ipairs(differences) do
-      local same = one.key == "seed" or one.key == "seeds" or checks.is_harmless(one.key)
-      if not same then parts[#parts + 1] = one.key .. "=" .. one.values[i] end
-    end
-    local name = table.concat(parts, " ")
-    if not of[name] then
-      of[name] = { name = name, runs = {}, seeds = {} }
-      groups[#groups + 1] = of[name]
-    end
-    local group, seed = of[name], history.value(run.history.config, "seed") or "none"
-    if not group.seeds[seed] then table.insert(group.runs, i) end -- a run again counts once
-    group.seeds[seed] = true
-    any = any or #group.runs > 1
-  end
-  return any and groups or {}
-end
-
 ---Why figures of the runs may not be comparable, and what is left out.
 ---@param runs seqrun.report.Run[] of gather
 ---@return string[]
@@ -210,6 +167,14 @@ function summary.gather(paths, options)
   for i, past in ipairs(pasts) do names[i] = past.dir end
   names = short_names(names)
   for i, past in ipairs(pasts) do runs[i] = examine(past, names[i], options) end
+  local of
+  runs.arms, of = arms.of(runs)
+  for i, run in ipairs(runs) do run.arm = of[i] end
+  local shown = #runs.arms > 0 and #runs.arms or #runs
+  if shown > MOST_ARMS then
+    failure.raise("config", "report: %d runs are too many, at most %d fit a page; name those to compare, or runs that "
+      .. "differ in their seeds alone", shown, MOST_ARMS)
+  end
   return runs, message
 end
 
@@ -234,7 +199,7 @@ end
 function summary.plain(runs)
   local list = json.array()
   for i, run in ipairs(runs) do list[i] = plain_run(run) end
-  local differences = json.array(summary.differences(runs))
+  local differences = json.array(arms.differences(runs))
   for _, one in ipairs(differences) do json.array(one.values) end
   return { runs = list, differences = differences, notes = json.array(summary.notes(runs)) }
 end

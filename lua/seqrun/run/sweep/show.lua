@@ -20,6 +20,16 @@ end
 
 local function number(x) return x and ("%.4f"):format(x) or "-" end
 
+---By how much a trial differs from the first row's at equal seeds, with half of the 95 % interval; "-" unless both have
+---all seeds.
+local function paired(row, first, seeds)
+  if row == first or seeds < 2 or #row.values ~= seeds or #first.values ~= seeds then return "-" end
+  local differences = {}
+  for i, value in ipairs(row.values) do differences[i] = value - first.values[i] end
+  local found = results.spread(differences)
+  return ("%+.4f ± %.4f"):format(found.mean, found.half)
+end
+
 ---"rate.peak=1e-4 batch.sequences=16"
 local function name_of(row) return table.concat(row.trial.words, " ") end
 
@@ -40,15 +50,18 @@ end
 function show.cells(sweep, rows)
   local head = keys_of(rows[1].trial)
   local count = #head
-  local figures = { sweep.metric or "metric", "interval", "deviation", "seeds", "step", "time", "state" }
+  local figures = {
+    sweep.metric or "metric", "interval", "less the first's", "deviation", "seeds", "step", "time", "state",
+  }
   table.move(figures, 1, #figures, count + 1, head)
   local cells = { head }
   for i, row in ipairs(rows) do
     local _, line = keys_of(row.trial)
     table.move({
       number(row.mean), row.half and ("%.4f to %.4f"):format(row.mean - row.half, row.mean + row.half) or "-",
-      number(row.deviation), ("%d"):format(#row.values), ("%d"):format(row.step), text.duration(row.seconds), row.state,
-    }, 1, 7, count + 1, line)
+      paired(row, rows[1], sweep.seeds), number(row.deviation), ("%d"):format(#row.values), ("%d"):format(row.step),
+      text.duration(row.seconds), row.state,
+    }, 1, 8, count + 1, line)
     cells[i + 1] = line
   end
   return cells
