@@ -1,6 +1,7 @@
 -- what a run says of its memory before it starts
 local sr = require "seqrun"
 local checks = require "seqrun.run.checks"
+local cost = require "seqrun.nn.cost"
 local devices = require "seqrun.tensor.devices"
 local training = require "seqrun.tensor.training"
 
@@ -92,4 +93,33 @@ describe("a model whose activations do not fit", function()
     assert.is_nil(weak[1])
     training.forget(token)
   end)
+end)
+
+describe("the activations of a layer", function()
+  ---Elements for each row that a layer between others keeps in training: as measured, and as estimated.
+  local function kept(config, rows)
+    local function used(layers)
+      config.num_hidden_layers = layers
+      local model, ids = sr.nn.bert(config), sr.zeros({ rows }, { dtype = "i32" })
+      local before = sr.memory().used
+      local scope <close> = sr.scope()
+      model.encoder.training = true
+      model.encoder:encode { ids = ids, types = ids, layout = sr.layout { lens = { rows } } }
+      return sr.memory().used - before, cost.layer_elements(model.encoder.design, 1)
+    end
+    collectgarbage() -- and not again: so little memory does not ask for it
+    collectgarbage("stop")
+    local less, more, estimated = used(2), used(3)
+    collectgarbage("restart")
+    return (more - less) / (require("seqrun.core.tensor").element_size() * rows), estimated
+  end
+
+  for _, family in ipairs { "bert", "gte", "modernbert" } do
+    local dropout = family == "modernbert" and "mlp_dropout" or "hidden_dropout_prob"
+    it("are estimated as they are measured: " .. family, function()
+      local measured, estimated = kept({ model_type = family, vocab_size = 10, hidden_size = 16, intermediate_size = 32,
+        num_attention_heads = 2, [dropout] = 0.1 }, 64)
+      assert.near(measured, estimated, 0.05 * measured)
+    end)
+  end
 end)

@@ -48,7 +48,7 @@ function cost.used(d, i, dense)
 end
 
 ---Elements that training keeps of each row of layer i until its scope closes: what enters and leaves attention and the
----two blocks, two sums and two norms, and the feed-forward part before and after its activation.
+---two blocks, two sums and two norms, and the feed-forward part before and after its activation and its dropout.
 ---@param d seqrun.Design
 ---@param i integer layer, from 0
 ---@param dense? boolean a row may have all experts
@@ -59,7 +59,8 @@ function cost.layer_elements(d, i, dense)
   local all, used = cost.blocks(d, i)
   if dense then chosen, used = count, all end
   local rows = count > 0 and 2 * chosen * d.hidden or 0 -- of experts, what they read and what they make
-  return 2 * q + 2 * kv + 6 * d.hidden + used * (d.gate and 3 or 2) * d.inner + rows
+  local inner = (d.gate and 3 or 2) + (d.dropout.inner > 0 and 1 or 0)
+  return 2 * q + 2 * kv + 6 * d.hidden + used * inner * d.inner + rows
 end
 
 ---Pairs of tokens that attend to each other, in all layers together.
