@@ -1,6 +1,5 @@
 /* activation.h - what a linear layer does besides its products; rows are contiguous. */
-#ifndef SR_CUDA_ACTIVATION_H
-#define SR_CUDA_ACTIVATION_H
+#pragma once
 
 #include "kernels/cuda/gpu.h"
 
@@ -17,5 +16,3 @@ sr_status act_backward(gpu *g, const char *op, void *dpre, float *db, const void
  * which may be read; `scale` on the device, or NULL for 1.  Uses SCRATCH_PARTS. */
 sr_status add_columns(gpu *g, const char *op, float *out, const void *x, const float *scale,
                       sr_dtype dtype, int64_t rows, int64_t columns, int64_t stride);
-
-#endif

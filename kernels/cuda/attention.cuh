@@ -8,8 +8,7 @@
  * The bits of a strip's results depend on its sequence alone: columns of other sequences are never
  * multiplied (their rows may hold NaN), and masked columns add exact zeros.
  */
-#ifndef SR_CUDA_ATTENTION_CUH
-#define SR_CUDA_ATTENTION_CUH
+#pragma once
 
 #include "core/batch/tiles.h"
 #include "core/tensor/layout_on.h"
@@ -380,5 +379,3 @@ size_t attention_shared_bytes(int d);
 /* For d = 32, 64 and 128, rows that begin at multiples of 16 bytes, and a scale above 0. */
 sr_status attention_forward(const attention_job *job);
 sr_status attention_backward(const attention_job *job);
-
-#endif

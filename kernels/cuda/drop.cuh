@@ -10,8 +10,7 @@
  * columns at [block][word][group].  The words of blocks 2 apart are rotated so that the writes of a
  * warp meet no bank twice.
  */
-#ifndef SR_CUDA_DROP_CUH
-#define SR_CUDA_DROP_CUH
+#pragma once
 
 #include "core/base/rng.h"
 #include "core/tensor/layout_on.h"
@@ -112,5 +111,3 @@ DEV void drop_apply(float (&v)[EIGHT], shared<uint32_t> words, const drop_rows &
 
 /* y (T, H) = dropout(x), of f32 or bf16; slack becomes zero. */
 sr_status dropped_rows(global<float> y, const char *op, const sr_tensor *x, const drop_rows &drop);
-
-#endif

@@ -1,6 +1,5 @@
 /* functions.cuh - the functions of elementwise ops (core/tensor/functions.h), of f32 and i32. */
-#ifndef SR_CUDA_FUNCTIONS_CUH
-#define SR_CUDA_FUNCTIONS_CUH
+#pragma once
 
 #include "core/tensor/backend.h"
 #include "kernels/cuda/prim.cuh"
@@ -59,5 +58,3 @@ template <class T> DEV float act_derivative(int act, float dy, float kept) {
     }
     return sr_act_derivative(act, dy, kept);
 }
-
-#endif

@@ -5,8 +5,7 @@
  *
  * gemm_cuda.cu does it with cuBLASLt, kernels/simt/gemm.cc with plain loops.
  */
-#ifndef SR_CUDA_GEMM_H
-#define SR_CUDA_GEMM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -78,5 +77,3 @@ struct batch {
 /* The products of a batch, instead of p->count of them, by a simple, slow kernel (gemm.cu): for
  * what the library does not have, operands of two dtypes, and those of any strides; no bias. */
 sr_status plain_product(gpu *g, const char *op, const product *p, const batch *over);
-
-#endif

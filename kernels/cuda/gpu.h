@@ -3,8 +3,7 @@
  * Both hosts implement it: gpu_cuda.cu for a GPU, kernels/simt/gpu_simt.cc for the CPU.  A device
  * is a queue; nothing here waits for it.
  */
-#ifndef SR_CUDA_GPU_H
-#define SR_CUDA_GPU_H
+#pragma once
 
 #include "core/tensor/backend.h"
 #include "core/tensor/pool.h"
@@ -204,5 +203,3 @@ template <class F> struct gpu_slot<F * sr_backend::*> { typedef F type; };
 GPU_OTHERS(GPU_SLOT)
 #define SR_SLOT(name, ...) GPU_SLOT(name)
 #include "core/tensor/slots.h"
-
-#endif

@@ -1,6 +1,5 @@
 /* host_cuda.h - what gpu.h is on a GPU; private to the files *_cuda.cu. */
-#ifndef SR_CUDA_HOST_CUDA_H
-#define SR_CUDA_HOST_CUDA_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -54,5 +53,3 @@ void ring_free(ring *r); /* call it once the device is done; may be NULL */
 
 /* Queues the copy of host memory to device memory; `from` may be reused at once. */
 sr_status ring_send(ring *r, cuda_host *h, void *to, const void *from, size_t bytes);
-
-#endif

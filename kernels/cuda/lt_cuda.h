@@ -4,8 +4,7 @@
  * A product is computed by the first algorithm that cuBLASLt suggests for it and that runs.  What
  * it suggests follows from the product alone, so equal products are computed in the same way.
  */
-#ifndef SR_CUDA_LT_CUDA_H
-#define SR_CUDA_LT_CUDA_H
+#pragma once
 
 #include <cublasLt.h>
 
@@ -77,5 +76,3 @@ bool lt_first_lack(products *p);
 
 /* A status in words. */
 const char *lt_text(const products *p, cublasStatus_t status);
-
-#endif

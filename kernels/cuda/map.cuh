@@ -11,8 +11,7 @@
  *           thread and access; else one element.
  * Grid      a thread per group of elements, in strides of the grid.
  */
-#ifndef SR_CUDA_MAP_CUH
-#define SR_CUDA_MAP_CUH
+#pragma once
 
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/prim.cuh"
@@ -333,5 +332,3 @@ sr_status map_real(const char *op, sr_tensor *y, const sr_tensor *const *x, F f)
 static inline bool is_whole(const sr_tensor *t) {
     return t->dtype == SR_I32 || t->dtype == SR_BOOL;
 }
-
-#endif

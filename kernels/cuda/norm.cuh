@@ -12,8 +12,7 @@
  * of dgamma, dbeta and dbias each (sums.h).  The sums of dbias are in shared memory, as the
  * registers are full; where rows are not in vectors, they are a pass of their own.
  */
-#ifndef SR_CUDA_NORM_CUH
-#define SR_CUDA_NORM_CUH
+#pragma once
 
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/sums.h"
@@ -296,5 +295,3 @@ static sr_status run_norm_back(gpu *g, const char *op, norm_back<T, D> a, sr_ten
     return add_columns(g, op, SR_DATA(float, dbias), dx, nullptr, sizeof(T) == 2 ? SR_BF16 : SR_F32,
                        a.rows, a.columns, a.columns);
 }
-
-#endif

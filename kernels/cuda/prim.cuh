@@ -29,8 +29,7 @@
  *   exact_add, exact_mul              __dadd_rn, __dmul_rn: never fused into a multiply-add
  *   fault(at, code, row, value, limit)  reports bad data (gpu.h), by atomicCAS on a lock
  */
-#ifndef SR_CUDA_PRIM_CUH
-#define SR_CUDA_PRIM_CUH
+#pragma once
 
 #include <math.h>
 #include <stddef.h>
@@ -396,5 +395,3 @@ DEV double math_pow(double x, double y) {
 DEV double math_abs(double x) {
     return fabs(x);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * from the shape; here they are added up in order.  For gradients of tables rows are put in the
  * stable order of their keys, and those that share a key are added in that order.
  */
-#ifndef SR_CUDA_SUMS_H
-#define SR_CUDA_SUMS_H
+#pragma once
 
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/prim.cuh"
@@ -71,5 +70,3 @@ struct segment_list {
     int limit, columns, blocks; /* blocks: filled in */
 };
 sr_status add_segments(gpu *g, const char *op, segment_list list, bool vectors);
-
-#endif

@@ -9,8 +9,7 @@
  * barriers.  Sums are taken in a fixed order, so they do not depend on which block has the row;
  * reductions over a whole block take an order that depends on its size only.
  */
-#ifndef SR_CUDA_TEAM_CUH
-#define SR_CUDA_TEAM_CUH
+#pragma once
 
 #include "kernels/cuda/prim.cuh"
 
@@ -159,5 +158,3 @@ struct greater_f32 { /* NaN wins */
         if (b > a || b != b) a = b;
     }
 };
-
-#endif

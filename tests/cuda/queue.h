@@ -5,8 +5,7 @@
  * the host waits for it.  A copy reads its source when it is done.  So code that misses an event,
  * or that writes host memory which a copy still needs, gets other bytes.
  */
-#ifndef SR_TESTS_CUDA_QUEUE_H
-#define SR_TESTS_CUDA_QUEUE_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -42,5 +41,3 @@ void queue_put(cudaStream_t stream, work w);
 void queue_finish(cudaStream_t stream);
 void queue_finish_event(cudaEvent_t event);
 void queue_finish_all(void);
-
-#endif
