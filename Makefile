@@ -114,8 +114,8 @@ $(BUILD)/libseqrun.a: $(call obj,$(CORE)) $(SIMDOBJ)
 	@rm -f $@
 	@ar rcs $@ $^
 
-# What the comments of lua/bind say of the C modules, for help and editors.
-$(BUILD)/meta: $(BIND) .make/annotations.lua | $(BUILD)/seqrun
+# What the comments of lua/bind say of the C modules, for help and editors; the folder changes when a file is deleted.
+$(BUILD)/meta: lua/bind $(BIND) .make/annotations.lua | $(BUILD)/seqrun
 	@rm -rf $@ && mkdir -p $@
 	$(call say,meta $@)$(BUILD)/seqrun .make/annotations.lua $@ || { rm -rf $@; exit 1; }
 
