@@ -12,8 +12,7 @@
 /* Five saves with retention; the last one repeats an earlier step. */
 static sr_status scenario(const char *run) {
     static const int64_t steps[] = {10, 20, 30, 40, 40};
-    OWNED(sr_run_dir) *dir = NULL;
-    SR_TRY(sr_run_dir_open(&dir, run));
+    TRY_OWN(sr_run_dir, *dir, sr_run_dir_open(&dir, run));
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         SR_TRY(save(run, steps[i]));
         disk_promise(steps[i]);
@@ -181,10 +180,9 @@ static void test_failing_start(void) {
 }
 
 static void test_failing_memory(void) {
-    OWNED(sr_run_dir) *dir;
     char *run = at("crash/runs/a");
     empty("crash");
-    CHECK_OK(sr_run_dir_open(&dir, run));
+    OWN(sr_run_dir, *dir, sr_run_dir_open(&dir, run));
     CHECK_OK(save(run, 10));
     sr_status st;
     int64_t live = sr_mem_live();

@@ -47,11 +47,10 @@ static void count_warning(void *context, sr_log_level level, const char *line) {
 }
 
 static void test_damage(void) {
-    OWNED(sr_run_dir) *dir;
     char *run = at("crash/runs/a"), *path;
     int64_t step;
     empty("crash");
-    CHECK_OK(sr_run_dir_open(&dir, run));
+    OWN(sr_run_dir, *dir, sr_run_dir_open(&dir, run));
     CHECK(save(run, 10) == SR_OK && save(run, 20) == SR_OK);
     for (int i = 0; i < FILES; i++) damage_file(at("crash/runs/a/step-000000020"), files[i].name);
     damage_file(at("crash/runs/a/step-000000020"), SR_MANIFEST_NAME);
@@ -154,12 +153,11 @@ static void test_lock(void) {
 }
 
 static void test_retention(void) {
-    OWNED(sr_run_dir) *dir;
     char *run = at("crash/runs/a");
     int64_t *steps;
     size_t count;
     empty("crash");
-    CHECK_OK(sr_run_dir_open(&dir, run));
+    OWN(sr_run_dir, *dir, sr_run_dir_open(&dir, run));
     for (int64_t step = 1; step <= 7; step++) {
         CHECK_OK(save(run, step));
         CHECK_OK(sr_checkpoint_retain(run, step, 2, 3));

@@ -17,8 +17,7 @@ static sr_status write_file(sr_saving *s, int64_t step, int i) {
 
 /* The report of a process that joins, freed by the caller. */
 static sr_status join_and_write(char **report, size_t *size, const char *draft, int64_t step) {
-    OWNED(sr_saving) *s = NULL;
-    SR_TRY(sr_saving_join(&s, draft, step));
+    TRY_OWN(sr_saving, *s, sr_saving_join(&s, draft, step));
     SR_TRY(write_file(s, step, THEIRS));
     return sr_saving_report(report, size, s);
 }
@@ -35,8 +34,7 @@ static sr_status write_together(sr_saving *s, int64_t step) {
 }
 
 static sr_status save_together(const char *run, int64_t step) {
-    OWNED(sr_saving) *s = NULL;
-    SR_TRY(sr_saving_begin(&s, run, step, 6000));
+    TRY_OWN(sr_saving, *s, sr_saving_begin(&s, run, step, 6000));
     return write_together(s, step);
 }
 

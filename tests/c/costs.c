@@ -36,13 +36,11 @@ static void batches_cost_about_the_same(void) {
     for (int i = 0; i < 3; i++) {
         const double per_square[] = {0, 1.0 / 64, 1};
         sr_loader_opts o = usual();
-        OWNED(sr_loader) *l;
-        OWNED(sr_update) *u;
         o.packs = 42;
         o.micro = 8;
         o.per_square = per_square[i];
-        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
-        CHECK_OK(sr_loader_next(&u, l));
+        OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
+        OWN(sr_update, *u, sr_loader_next(&u, l));
         CHECK(u->batches == 6);
         for (int64_t b = 0; b < u->batches; b++) CHECK(u->batch[b]->slots == 7 * 64 + 64);
         double want = imbalance(u, per_square[i] > 0 ? per_square[i] : SR_PER_SQUARE);
@@ -72,13 +70,11 @@ static void ranks_cost_about_the_same(void) {
     for (int i = 0; i < 5; i++)
         for (int64_t micro = 1; micro <= 8; micro *= 2) {
             sr_loader_opts o = usual();
-            OWNED(sr_loader) *l;
-            OWNED(sr_update) *u;
             o.packs = packs[i];
             o.micro = micro;
             o.shares = 8;
-            CHECK_OK(sr_loader_open(&l, d, &o, NULL));
-            CHECK_OK(sr_loader_next(&u, l));
+            OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
+            OWN(sr_update, *u, sr_loader_next(&u, l));
             CHECK(u->shares == 8);
             for (int ranks = 2; ranks <= 8 && u->batches % 8 == 0; ranks *= 2) {
                 int64_t full = (packs[i] + ranks - 1) / ranks *

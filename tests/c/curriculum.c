@@ -167,15 +167,13 @@ static sr_status push(sr_loader *l, int64_t update, int64_t each, int64_t update
 
 static sr_status run(const sr_dataset *d, int threads, bool pieces) {
     sr_loader_opts o = usual();
-    OWNED(sr_loader) *l = NULL;
     o.threads = threads;
     o.prefetch = 2;
-    SR_TRY(sr_loader_open(&l, d, &o, NULL));
+    TRY_OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
     SR_TRY(push(l, 0, 90, 3, 20, pieces, 0));
     SR_TRY(push(l, 3, 50, 2, 0, pieces, 0));
     for (int64_t i = 0; i < 4; i++) { /* the last stays pending */
-        OWNED(sr_update) *u = NULL;
-        SR_TRY(sr_loader_next(&u, l));
+        TRY_OWN(sr_update, *u, sr_loader_next(&u, l));
         CHECK(u->index == i && u->end.drawn.sequences - u->begin.drawn.sequences == u->sequences);
         CHECK(u->batch[0]->layout->epoch[0] % 65536 == (uint32_t)i);
     }
@@ -185,18 +183,16 @@ static sr_status run(const sr_dataset *d, int threads, bool pieces) {
 static void windows_continue_anywhere(void) {
     OWNED(sr_dataset) *d = sample_open_fixed(path, EXAMPLES, true);
     sr_loader_opts o = usual();
-    OWNED(sr_loader) *l;
     CHECK_OK(run(d, 0, false));
     CHECK_OK(run(d, 3, false));
-    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
     CHECK_FAILS(push(l, 1, 9, 3, 0, false, 0), SR_EINVAL, "cannot continue at update 0");
     CHECK_FAILS(push(l, 0, 9, 3, 0, false, 3), SR_EINVAL, "cannot continue");
     CHECK_FAILS(push(l, 0, 9, 3, 4, false, 0), SR_EINVAL, "max_len is 4; must be 5..60");
     CHECK_FAILS(push(l, 0, 9, 3, 20, true, 0), SR_EINVAL, "is a pair");
     CHECK_OK(sr_loader_seek(l, &(sr_cursor){.packs = 1, .drawn = {.updates = 7}}));
     CHECK_OK(push(l, 5, 9, 3, 0, false, 2));
-    OWNED(sr_update) *u;
-    CHECK_OK(sr_loader_next(&u, l));
+    OWN(sr_update, *u, sr_loader_next(&u, l));
     CHECK(u->index == 7 && u->end.drawn.updates == 8);
 }
 

@@ -106,15 +106,12 @@ static void compare(const sr_params *p, const sr_comm *comm, job *j) {
 
 static void work(sr_comm *comm, void *context) {
     job *j = context;
-    OWNED(sr_params) *p;
-    OWNED(sr_shares) *s;
-    OWNED(sr_exchange) *x;
     sr_exchange_opts opts = {j->library, j->sharded, j->overlap, j->bucket};
     j->good[comm->rank] = true;
     j->off[comm->rank] = 0;
-    CHECK_OK(sr_params_new(&p, comm->device, specs, SIZES, SR_F32));
-    CHECK_OK(sr_shares_new(&s, p));
-    CHECK_OK(sr_exchange_new(&x, s, comm, &opts));
+    OWN(sr_params, *p, sr_params_new(&p, comm->device, specs, SIZES, SR_F32));
+    OWN(sr_shares, *s, sr_shares_new(&s, p));
+    OWN(sr_exchange, *x, sr_exchange_new(&x, s, comm, &opts));
     for (int round = 0; round < 2; round++) {
         sr_status st = update(p, s, x, comm, j);
         if (st != SR_OK) printf("rank %d: %s\n", comm->rank, sr_message());
@@ -125,10 +122,8 @@ static void work(sr_comm *comm, void *context) {
 
 /* The gradient of one rank alone, by shares.h. */
 static float *alone(sr_device *d, int64_t total) {
-    OWNED(sr_params) *p;
-    OWNED(sr_shares) *s;
-    CHECK_OK(sr_params_new(&p, d, specs, SIZES, SR_F32));
-    CHECK_OK(sr_shares_new(&s, p));
+    OWN(sr_params, *p, sr_params_new(&p, d, specs, SIZES, SR_F32));
+    OWN(sr_shares, *s, sr_shares_new(&s, p));
     CHECK_OK(sr_shares_begin(s, total));
     for (int64_t i = 0; i < total; i++) {
         add_share(p, i);
@@ -204,12 +199,9 @@ static sr_status whole_life(sr_device *d, bool early, fault fault) {
     sr_comm comm = {.engine = &engine, .device = d, .rank = 1, .ranks = 3};
     job j = {.total = 11, .gather = true, .overlap = true, .bucket = 1, .fault = fault};
     sr_exchange_opts opts = {.overlap = true, .bucket = 1};
-    OWNED(sr_params) *p = NULL;
-    OWNED(sr_shares) *s = NULL;
-    OWNED(sr_exchange) *x = NULL;
-    SR_TRY(sr_params_new(&p, d, specs, SIZES, SR_F32));
-    SR_TRY(sr_shares_new(&s, p));
-    SR_TRY(sr_exchange_new(&x, s, &comm, &opts));
+    TRY_OWN(sr_params, *p, sr_params_new(&p, d, specs, SIZES, SR_F32));
+    TRY_OWN(sr_shares, *s, sr_shares_new(&s, p));
+    TRY_OWN(sr_exchange, *x, sr_exchange_new(&x, s, &comm, &opts));
     if (early) {
         SR_TRY(sr_shares_begin(s, 11));
         return sr_exchange_reduce(x, 11);
@@ -257,12 +249,9 @@ static void test_early(sr_device *d) {
                                    .receive = no_receive};
     sr_comm comm = {.engine = &engine, .device = d, .rank = 0, .ranks = 2};
     sr_exchange_opts opts = {.overlap = true, .bucket = 30000};
-    OWNED(sr_params) *p;
-    OWNED(sr_shares) *s;
-    OWNED(sr_exchange) *x;
-    CHECK_OK(sr_params_new(&p, d, specs, SIZES, SR_F32));
-    CHECK_OK(sr_shares_new(&s, p));
-    CHECK_OK(sr_exchange_new(&x, s, &comm, &opts));
+    OWN(sr_params, *p, sr_params_new(&p, d, specs, SIZES, SR_F32));
+    OWN(sr_shares, *s, sr_shares_new(&s, p));
+    OWN(sr_exchange, *x, sr_exchange_new(&x, s, &comm, &opts));
     for (int round = 0; round < 2; round++) {
         sent = progressed = 0;
         CHECK_OK(sr_shares_begin(s, 2));

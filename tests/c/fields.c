@@ -158,10 +158,8 @@ static sr_loader_opts with(const sr_target_opts *target, int targets) {
 
 static sr_status take_one(const sr_dataset *d, const sr_target_opts *target, int targets) {
     sr_loader_opts o = with(target, targets);
-    OWNED(sr_loader) *l = NULL;
-    OWNED(sr_update) *u = NULL;
-    SR_TRY(sr_loader_open(&l, d, &o, NULL));
-    SR_TRY(sr_loader_next(&u, l));
+    TRY_OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
+    TRY_OWN(sr_update, *u, sr_loader_next(&u, l));
     for (int64_t b = 0; b < u->batches && targets == 3; b++) {
         sr_batch *batch = u->batch[b];
         int32_t labels[64] = {7};
@@ -175,10 +173,9 @@ static void bad_labels_name_their_example(void) {
     sr_target_opts wide = {.name = "wide"}, span = {.name = "span", .reads = "spans"};
     for (int i = 0; i < 2; i++) { /* whichever update has the bad example */
         sr_loader_opts o = with(i == 0 ? &wide : &span, 1);
-        OWNED(sr_loader) *l;
         sr_update *u = NULL;
         o.packs = 1000, o.epochs = 1;
-        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
         CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA,
                     i == 0 ? "value 3 of column 'wide' is 8589934592" : "example 5 has the span");
     }
@@ -187,10 +184,8 @@ static void bad_labels_name_their_example(void) {
 static void late_targets_are_checked(void) {
     OWNED(sr_dataset) *d = open_labels();
     sr_loader_opts o = with(three, 3);
-    OWNED(sr_loader) *l;
-    OWNED(sr_update) *u;
-    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
-    CHECK_OK(sr_loader_next(&u, l));
+    OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
+    OWN(sr_update, *u, sr_loader_next(&u, l));
     sr_batch *b = u->batch[0];
     int32_t label[] = {1, 2, 3}, last = (int32_t)b->slots;
     int32_t first = b->layout->start[0], second = b->layout->start[1];

@@ -55,8 +55,7 @@ static uint64_t digest(const sr_update *u) {
 /* The digests of the next n updates; 0 after the end. */
 static void take(sr_loader *l, uint64_t *out, int n) {
     for (int i = 0; i < n; i++) {
-        OWNED(sr_update) *u = NULL;
-        CHECK_OK(sr_loader_next(&u, l));
+        OWN(sr_update, *u, sr_loader_next(&u, l));
         out[i] = u != NULL ? digest(u) : 0;
     }
 }
@@ -65,16 +64,14 @@ static void every_example_once(void) {
     OWNED(sr_dataset) *d = open_sample(0.05);
     for (int i = 0; i < 6; i++) {
         sr_loader_opts o = usual();
-        OWNED(sr_loader) *l;
         o.epochs = 2;
         o.arrange = (sr_arrange)(i % 3);
         o.packs = i < 3 ? 7 : 100000; /* fewer packs than an update, more than all epochs */
-        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
         int64_t count[2], wrong = 0, sequences = 0, tokens = 0;
         uint8_t *seen[2];
         for (uint32_t k = 0; k < 2; k++) {
-            OWNED(sr_epoch) *e;
-            CHECK_OK(sr_loader_epoch(&e, l, k));
+            OWN(sr_epoch, *e, sr_loader_epoch(&e, l, k));
             count[k] = e->examples->count;
             tokens -= e->examples->tokens;
             seen[k] = calloc((size_t)count[k], 1);
@@ -133,17 +130,16 @@ static void seeking_equals_never_having_stopped(void) {
     uint64_t want[MANY], got[MANY];
     sr_cursor cursor[MANY];
     sr_loader_opts o = usual();
-    OWNED(sr_loader) *l, *other;
     o.packs = 0;
     o.sequences = 16;
-    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
     for (int i = 0; i < MANY; i++) {
         cursor[i] = sr_loader_cursor(l);
         take(l, &want[i], 1);
     }
     o.threads = 2;
     o.prefetch = 3;
-    CHECK_OK(sr_loader_open(&other, d, &o, NULL));
+    OWN(sr_loader, *other, sr_loader_open(&other, d, &o, NULL));
     for (int from = MANY - 2; from >= 0; from -= 7) {
         CHECK_OK(sr_loader_seek(other, &cursor[from]));
         take(other, got, 2);
@@ -227,12 +223,10 @@ static void weights_sum_to_one(void) {
     for (int mean = 0; mean < 2; mean++) {
         for (int64_t micro = 0; micro < 8; micro++) {
             sr_loader_opts o = usual();
-            OWNED(sr_loader) *l;
-            OWNED(sr_update) *u;
             o.micro = micro;
             o.mean = (sr_mean)mean;
-            CHECK_OK(sr_loader_open(&l, d, &o, NULL));
-            CHECK_OK(sr_loader_next(&u, l));
+            OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
+            OWN(sr_update, *u, sr_loader_next(&u, l));
             double sum[2] = {0, 0};
             for (int64_t b = 0; b < u->batches; b++)
                 for (int k = 0; k < 2; k++)
@@ -285,17 +279,14 @@ static void targets_are_what_they_say(void) {
     OWNED(sr_dataset) *d = open_sample(0);
     for (int i = 0; i < 6; i++) {
         sr_loader_opts o = usual();
-        OWNED(sr_loader) *l;
-        OWNED(sr_epoch) *e;
-        OWNED(sr_update) *u;
         int wrong = 0;
         o.examples.epoch = 3;
         o.examples.max_len = 128;
         o.mean = (sr_mean)(i % 2);
         o.arrange = (sr_arrange)(i / 2);
-        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
-        CHECK_OK(sr_loader_epoch(&e, l, 3));
-        CHECK_OK(sr_loader_next(&u, l));
+        OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
+        OWN(sr_epoch, *e, sr_loader_epoch(&e, l, 3));
+        OWN(sr_update, *u, sr_loader_next(&u, l));
         for (int64_t b = 0; b < u->batches; b++) {
             wrong += wrong_targets(u->batch[b], u, e->examples, o.mean) + wrong_rows(u->batch[b]);
         }
@@ -304,42 +295,37 @@ static void targets_are_what_they_say(void) {
 }
 
 static void a_full_batch_has_no_slack(void) {
-    OWNED(sr_loader) *l;
-    OWNED(sr_update) *u;
     CHECK_OK(sample_examples(path, (uint32_t[]){126}, (uint32_t[]){0}, 1));
     OWNED(sr_dataset) *d = sample_open(path, 0);
     sr_loader_opts o = usual();
     o.examples.nsp = false, o.examples.max_len = 128;
     o.arrange = SR_SINGLE;
-    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
-    CHECK_OK(sr_loader_next(&u, l));
+    OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
+    OWN(sr_update, *u, sr_loader_next(&u, l));
     CHECK(u->tokens == 128 * u->sequences && u->slots == u->tokens);
 }
 
 static void packs_of_an_update(void) {
     OWNED(sr_dataset) *d = open_sample(0);
     sr_loader_opts o = usual();
-    OWNED(sr_loader) *l;
-    OWNED(sr_update) *u;
     o.packs = 0;
     o.sequences = 1;
     o.examples.max_len = 512; /* a pack holds several */
-    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
     CHECK(sr_loader_cursor(l).packs == 1);
     sr_cursor c = sr_loader_cursor(l);
     c.packs = 5; /* as the run that was saved had resolved it */
     CHECK_OK(sr_loader_seek(l, &c));
-    CHECK_OK(sr_loader_next(&u, l));
+    OWN(sr_update, *u, sr_loader_next(&u, l));
     CHECK(u->packs == 5 && u->end.packs == 5);
 }
 
 static void given_uids_make_an_update(void) {
     OWNED(sr_dataset) *d = open_sample(0);
     sr_loader_opts o = usual();
-    OWNED(sr_loader) *l;
     sr_update *u;
     uint32_t uids[] = {5, 0, 17};
-    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+    OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
     for (int a = 0; a < 3; a++) {
         CHECK_OK(sr_loader_update_of(&u, l, uids, 3, 4, (sr_arrange)a));
         CHECK(u->sequences == 3 && u->batches == (a == SR_SINGLE ? 3 : 1));
@@ -355,22 +341,18 @@ static void given_uids_make_an_update(void) {
  * are not. */
 static void fixed_sets_keep_their_examples(void) {
     uint32_t a[40], b[40];
-    OWNED(sr_dataset) *d;
-    OWNED(sr_loader) *l;
-    sr_dataset_opts none = {0};
     for (uint32_t i = 0; i < 40; i++) {
         a[i] = 5 + i % 13;
         b[i] = i % 3 == 0 ? 0 : 7;
     }
     CHECK_OK(sample_examples(path, a, b, 40));
-    CHECK_OK(sr_dataset_open(&d, path, &none));
+    OWNED(sr_dataset) *d = sample_open(path, 0);
     sr_loader_opts o = usual();
     o.examples.nsp = false;
     o.packs = 1 << 20;
     o.epochs = 3;
-    CHECK_OK(sr_loader_open(&l, d, &o, NULL));
-    OWNED(sr_update) *u;
-    CHECK_OK(sr_loader_next(&u, l));
+    OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
+    OWN(sr_update, *u, sr_loader_next(&u, l));
     CHECK(u != NULL && u->sequences == 120);
     int wrong = 0, moved = 0;
     uint64_t masked[3] = {0}; /* the ids of an epoch, regardless of order */
@@ -393,11 +375,10 @@ static void damage_stops_the_loader(void) {
     CHECK(truncate(path, 100) == 0); /* tokens are not in memory */
     for (int threads = 0; threads < 3; threads++) {
         sr_loader_opts o = usual();
-        OWNED(sr_loader) *l;
         sr_update *u;
         o.threads = threads;
         o.prefetch = 3;
-        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
         CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA, "truncated");
         CHECK_FAILS(sr_loader_next(&u, l), SR_EDATA, "truncated"); /* again, not the end */
     }
@@ -460,14 +441,12 @@ static void bad_options_are_refused(void) {
 
 static sr_status open_and_take(const sr_dataset *d, int threads) {
     sr_loader_opts o = usual();
-    OWNED(sr_loader) *l = NULL;
     o.threads = threads;
     o.prefetch = 2;
     o.mask_rate = (sr_schedule){SR_SCHEDULE_STEP, 2, (int64_t[]){0, 2}, (double[]){0.1, 0.15}};
-    SR_TRY(sr_loader_open(&l, d, &o, NULL));
+    TRY_OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
     for (int i = 0; i < 3; i++) {
-        OWNED(sr_update) *u = NULL;
-        SR_TRY(sr_loader_next(&u, l));
+        TRY_OWN(sr_update, *u, sr_loader_next(&u, l));
     }
     return SR_OK;
 }

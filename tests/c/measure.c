@@ -31,11 +31,10 @@ static bool same_tokens(const sr_segments *t, const int32_t *ids) {
 /* Parts in order give the epoch's examples, by uid. */
 static void stream(const sr_dataset *d, const sr_examples_opts *opts) {
     static int32_t ids[SR_EXAMPLES_MOST], types[SR_EXAMPLES_MOST];
-    OWNED(sr_examples) *all;
     OWNED(sr_stream) s = {0};
     OWNED(sr_stream_part) w = {0};
     int64_t uid = 0, wrong = 0;
-    CHECK_OK(sr_examples_build(&all, d, opts, NULL));
+    OWN(sr_examples, *all, sr_examples_build(&all, d, opts, NULL));
     CHECK_OK(sr_stream_open(&s, d, opts));
     for (int64_t part = 0; part < s.parts; part++) {
         CHECK_OK(sr_stream_read(&w, &s, part));
@@ -55,12 +54,11 @@ static void counts(const sr_dataset *d, const sr_examples_opts *opts) {
     static int32_t ids[SR_EXAMPLES_MOST], types[SR_EXAMPLES_MOST];
     int32_t size = sr_tokenizer_size(d->tokenizer);
     uint64_t *want, *got;
-    OWNED(sr_examples) *all;
     OWNED(sr_stream) s = {0};
     sr_threads *threads;
     int64_t sequences, tokens;
     CHECK_OK(sr_new(&want, size));
-    CHECK_OK(sr_examples_build(&all, d, opts, NULL));
+    OWN(sr_examples, *all, sr_examples_build(&all, d, opts, NULL));
     CHECK_OK(sr_stream_open(&s, d, opts));
     for (int64_t i = 0; i < all->count; i++) {
         CHECK_OK(sr_example_sequence(&all->example[i], d, ids, types));
@@ -180,9 +178,8 @@ static void stops(const sr_dataset *d, const sr_examples_opts *opts, bool stop) 
     OWNED(sr_stream) s = {0};
     sr_measure m;
     sr_progress *p;
-    OWNED(sr_examples) *all;
     bool done = false;
-    CHECK_OK(sr_examples_build(&all, d, opts, NULL));
+    OWN(sr_examples, *all, sr_examples_build(&all, d, opts, NULL));
     CHECK_OK(sr_stream_open(&s, d, opts));
     CHECK_OK(sr_measure_plain(&m, SR_MEASURE_LENGTH, d));
     CHECK_OK(sr_progress_open(&p, part_path, "lengths"));

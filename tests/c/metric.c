@@ -28,11 +28,10 @@ static void ranking(int64_t run) {
     static double value[COUNT];
     static bool seen[COUNT];
     sr_ranked got[64], last = {-INFINITY, 0};
-    OWNED(sr_ranking) *r;
     int64_t n = 1, total = 0;
     fill(value, COUNT);
     memset(seen, 0, sizeof seen);
-    CHECK_OK(sr_ranking_new(&r, sorted, run));
+    OWN(sr_ranking, *r, sr_ranking_new(&r, sorted, run));
     CHECK_OK(sr_ranking_add(r, value, 300));
     CHECK_OK(sr_ranking_add(r, value + 300, COUNT - 300));
     while (n > 0) {
@@ -52,8 +51,7 @@ static void ranking(int64_t run) {
 
 static void ranking_rejects(void) {
     double nan = NAN;
-    OWNED(sr_ranking) *r;
-    CHECK_OK(sr_ranking_new(&r, sorted, 4));
+    OWN(sr_ranking, *r, sr_ranking_new(&r, sorted, 4));
     CHECK_FAILS(sr_ranking_add(r, &nan, 1), SR_EINVAL, "NaN");
 }
 
@@ -126,9 +124,8 @@ static void integers(sr_column_type type, double largest) {
     double back[4];
     sr_examples_opts opts = {.max_len = 128};
     OWNED(sr_dataset) *d = sample_open(text_path, SR_HELD_USUAL);
-    OWNED(sr_metric) *m;
     CHECK_OK(write_metric(d, &opts, type, value, 4));
-    CHECK_OK(sr_metric_open(&m, metric_path));
+    OWN(sr_metric, *m, sr_metric_open(&m, metric_path));
     CHECK_OK(sr_metric_values(back, m, 0, 4));
     CHECK(memcmp(back, value, sizeof value) == 0 && m->whole);
 }
@@ -136,16 +133,14 @@ static void integers(sr_column_type type, double largest) {
 static sr_status everything(const sr_dataset *d) {
     double value[20];
     sr_examples_opts opts = {.max_len = 128};
-    OWNED(sr_metric) *m = NULL, *twin = NULL;
-    OWNED(sr_ranking) *r = NULL;
     sr_ranked first;
     int64_t n;
     fill(value, 20);
     SR_TRY(write_metric(d, &opts, SR_COLUMN_F64, value, 20));
-    SR_TRY(sr_metric_open(&m, metric_path));
+    TRY_OWN(sr_metric, *m, sr_metric_open(&m, metric_path));
     SR_TRY(sr_metric_upto(&n, m, 0));
-    SR_TRY(sr_metric_of(&twin, value, 20));
-    SR_TRY(sr_ranking_new(&r, sorted, 8));
+    TRY_OWN(sr_metric, *twin, sr_metric_of(&twin, value, 20));
+    TRY_OWN(sr_ranking, *r, sr_ranking_new(&r, sorted, 8));
     SR_TRY(sr_ranking_add(r, value, 20));
     return sr_ranking_next(&n, r, &first, 1);
 }

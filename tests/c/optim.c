@@ -17,10 +17,9 @@ static void mark_matrices(sr_params *p, sr_segment segments[COUNT]) {
 
 /* Copies the elements that one optimizer has worked out to another, as an exchange would. */
 static void send(sr_tensor *to, const sr_tensor *from, int64_t first, int64_t n) {
-    OWNED(sr_tensor) *a = NULL, *b = NULL;
     if (n == 0) return;
-    CHECK_OK(sr_tensor_view(&a, from, 1, &n, (int64_t[]){1}, first));
-    CHECK_OK(sr_tensor_view(&b, to, 1, &n, (int64_t[]){1}, first));
+    OWN(sr_tensor, *a, sr_tensor_view(&a, from, 1, &n, (int64_t[]){1}, first));
+    OWN(sr_tensor, *b, sr_tensor_view(&b, to, 1, &n, (int64_t[]){1}, first));
     CHECK_OK(to->storage->device->backend->copy(b, a));
 }
 
@@ -49,14 +48,13 @@ static void step_together(sr_optim **o, int parts) {
 
 /* The values after some steps of `parts` optimizers. */
 static float *train(sr_device *d, sr_method method, int parts) {
-    OWNED(sr_params) *p;
     sr_optim *o[MOST];
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(method);
     float *values = NULL;
     int64_t end = 0;
     fill_segments(segments);
-    CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
+    OWN(sr_params, *p, sr_params_new(&p, d, specs, COUNT, d->real));
     CHECK_OK(sr_params_initialise(p, 3));
     if (method == SR_MUON) mark_matrices(p, segments);
     for (int i = 0; i < parts; i++) {
@@ -83,8 +81,7 @@ static float *train(sr_device *d, sr_method method, int parts) {
 }
 
 static void test_parts(sr_device *d, sr_method method) {
-    OWNED(sr_params) *p;
-    CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
+    OWN(sr_params, *p, sr_params_new(&p, d, specs, COUNT, d->real));
     float *whole = train(d, method, 1);
     for (int parts = 2; parts <= MOST; parts++) {
         float *together = train(d, method, parts);
@@ -96,20 +93,18 @@ static void test_parts(sr_device *d, sr_method method) {
 
 /* What a range holds of each parameter; all ranges together hold each element once. */
 static void test_pieces(sr_device *d) {
-    OWNED(sr_params) *p;
     sr_segment segments[COUNT];
     int64_t held[COUNT] = {0};
     fill_segments(segments);
-    CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
+    OWN(sr_params, *p, sr_params_new(&p, d, specs, COUNT, d->real));
     for (int part = 0; part < 3; part++) {
-        OWNED(sr_optim) *o;
         sr_optim_opts opts = opts_of(SR_LAMB);
         opts.range = sr_optim_cut(p, part, 3);
-        CHECK_OK(sr_optim_new(&o, p, segments, &opts));
+        OWN(sr_optim, *o, sr_optim_new(&o, p, segments, &opts));
         for (int i = 0; i < COUNT; i++) {
-            OWNED(sr_tensor) *m, *v;
+            OWNED(sr_tensor) *v;
             sr_range range;
-            CHECK_OK(sr_optim_moments_of(&m, &v, &range, o, i));
+            OWN(sr_tensor, *m, sr_optim_moments_of(&m, &v, &range, o, i));
             CHECK((m != NULL) == (range.last > range.first));
             CHECK(m == NULL || (range.first == held[i] && m->shape[0] == range.last - range.first));
             held[i] += range.last - range.first;
@@ -120,12 +115,11 @@ static void test_pieces(sr_device *d) {
 }
 
 static void test_ranges(sr_device *d) {
-    OWNED(sr_params) *p;
     sr_optim *o;
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(SR_ADAMW);
     fill_segments(segments);
-    CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
+    OWN(sr_params, *p, sr_params_new(&p, d, specs, COUNT, d->real));
     opts.range = (sr_range){0, 100};
     CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "cut a chunk");
     opts.range = (sr_range){0, p->stored + 1};
@@ -143,12 +137,11 @@ static void test_ranges(sr_device *d) {
 
 /* A matrix of Muon has one owner, whatever the number of parts. */
 static void test_matrices(sr_device *d) {
-    OWNED(sr_params) *p;
     sr_optim *o;
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(SR_MUON);
     fill_segments(segments);
-    CHECK_OK(sr_params_new(&p, d, specs, COUNT, d->real));
+    OWN(sr_params, *p, sr_params_new(&p, d, specs, COUNT, d->real));
     segments[QUERY].rows = segments[QUERY].columns = 200;
     CHECK_FAILS(sr_optim_new(&o, p, segments, &opts), SR_EINVAL, "kept whole");
     mark_matrices(p, segments);
@@ -177,8 +170,7 @@ int main(void) {
     int64_t live = sr_mem_live();
     const sr_backend *backends[] = {&sr_backend_ref, &sr_backend_cpu};
     for (int b = 0; b < 2; b++) {
-        OWNED(sr_device) *d;
-        CHECK_OK(sr_device_open(&d, backends[b], 0, NULL));
+        OWN(sr_device, *d, sr_device_open(&d, backends[b], 0, NULL));
         for (int method = 0; method < SR_METHOD_COUNT; method++) test_parts(d, (sr_method)method);
         test_matrices(d);
         test_pieces(d);

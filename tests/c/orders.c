@@ -77,12 +77,11 @@ static void groups_stay_together(void) {
     for (int arrange = 0; arrange < 2; arrange++) {
         for (int64_t each = 1; each <= 6; each++) {
             sr_loader_opts o = usual(SR_BY_ORDER);
-            OWNED(sr_loader) *l;
             sr_update *u;
             o.arrange = (sr_arrange)arrange;
             o.micro = each % 2 == 0 || arrange == 1 ? 6 : 0; /* else cut by shares only */
             o.shares = o.micro == 0 ? 4 : 0;
-            CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+            OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
             CHECK_OK(push(l, uid, EXAMPLES, each, 0));
             CHECK_OK(sr_loader_next(&u, l));
             CHECK(u->sequences == EXAMPLES && u->batches > 1);
@@ -104,8 +103,7 @@ static void orders_come_as_pushed(void) {
     CHECK_OK(sr_loader_open(&l, d, &o, NULL));
     for (uint32_t i = 0; i < 5; i++) CHECK_OK(push(l, &i, 1, 1, 0));
     for (uint32_t i = 0; i < 5; i++) {
-        OWNED(sr_update) *u;
-        CHECK_OK(sr_loader_next(&u, l));
+        OWN(sr_update, *u, sr_loader_next(&u, l));
         CHECK(u->index == i && u->batch[0]->layout->uid[0] == i);
         CHECK(u->batch[0]->layout->epoch[0] == i);
     }
@@ -131,13 +129,12 @@ static void orders_wait_for_the_end_of_a_stop(void) {
     OWNED(sr_dataset) *d = sample_open_fixed(path, EXAMPLES, true);
     for (int threads = 0; threads < 3; threads++) {
         sr_loader_opts o = usual(SR_BY_ORDER);
-        OWNED(sr_loader) *l;
         sr_update *u;
         int stopped = 0;
         o.solve = (sr_pack_opts){.solver = "nnlshp", .max_seqs = 3}; /* looks for a stop at once */
         o.threads = threads;
         o.prefetch = threads;
-        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
         for (uint32_t i = 0; i < 6; i++) {
             if (i == 2) sr_stop_request();
             if (i < 4) push_most(l, i);
@@ -166,13 +163,11 @@ static void groups_follow_the_balance(void) {
     for (uint32_t k = 0; k < EXAMPLES; k++) uid[k] = k;
     for (int how = SR_BALANCE_COST; how <= SR_BALANCE_RANDOM; how++) {
         sr_loader_opts o = usual(SR_BY_ORDER);
-        OWNED(sr_loader) *l;
-        OWNED(sr_update) *u;
         o.shares = 4;
         o.balance = (sr_balance)how;
-        CHECK_OK(sr_loader_open(&l, d, &o, NULL));
+        OWN(sr_loader, *l, sr_loader_open(&l, d, &o, NULL));
         CHECK_OK(push(l, uid, EXAMPLES, 2, 0));
-        CHECK_OK(sr_loader_next(&u, l));
+        OWN(sr_update, *u, sr_loader_next(&u, l));
         CHECK(u->sequences == EXAMPLES && u->batches >= 4);
         imbalance[how] = u->imbalance;
     }
@@ -182,13 +177,11 @@ static void groups_follow_the_balance(void) {
 /* ---- memory ---- */
 
 static sr_status draw(const sr_dataset *d, const sr_loader_opts *o) {
-    OWNED(sr_loader) *l = NULL;
     static const uint32_t uid[6] = {9, 2, 40, 41, 42, 3};
-    SR_TRY(sr_loader_open(&l, d, o, NULL));
+    TRY_OWN(sr_loader, *l, sr_loader_open(&l, d, o, NULL));
     for (int i = 0; i < 3; i++) {
-        OWNED(sr_update) *u = NULL;
         if (o->by == SR_BY_ORDER) SR_TRY(push(l, uid, 6, 1 + i, 20));
-        SR_TRY(sr_loader_next(&u, l));
+        TRY_OWN(sr_update, *u, sr_loader_next(&u, l));
     }
     return SR_OK;
 }

@@ -77,11 +77,10 @@ static void damage(const char *text, size_t size) {
 }
 
 static void plans(void) {
-    OWNED(sr_histogram) h;
-    OWNED(sr_plan) *plan = NULL;
     sr_plan *again = NULL;
-    CHECK_OK(sr_histogram_parse(&h, "9\n0\n3\n1\n0\n2\n1\n", 14, "x", 0, SR_LONG_ERROR));
-    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
+    OWN(sr_histogram, h,
+        sr_histogram_parse(&h, "9\n0\n3\n1\n0\n2\n1\n", 14, "x", 0, SR_LONG_ERROR));
+    OWN(sr_plan, *plan, sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
     char *text, *second;
     size_t size, second_size;
     CHECK_OK(sr_plan_print(&text, &size, plan));
@@ -137,9 +136,8 @@ static void contradictions(void) {
 }
 
 static sr_status load_and_pack(const char *solver) {
-    OWNED(sr_histogram) h;
     OWNED(sr_plan) *plan = NULL;
-    SR_TRY(load_set(&h, "glue_cola_128"));
+    TRY_OWN(sr_histogram, h, load_set(&h, "glue_cola_128"));
     return sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = solver});
 }
 

@@ -13,8 +13,7 @@ static void reference_row(const char *line) {
                &strategies, &efficiency, &factor, &padding, &phantom, &deepest) != 10)
         return;
     if (strcmp(solver, "spfhp") != 0 && strcmp(solver, "lpfhp") != 0) return;
-    OWNED(sr_histogram) h;
-    CHECK_OK(load_set(&h, set));
+    OWN(sr_histogram, h, load_set(&h, set));
     OWNED(sr_plan) *plan = pack(&h, solver, atoi(depth));
     if (plan->packs != packs || (long long)plan->strategies != strategies)
         printf("%s %s %s: %lld packs, %zu strategies; wanted %lld, %lld\n", set, solver, depth,
@@ -50,9 +49,8 @@ static int64_t packs_of(const sr_histogram *h, const char *solver, int32_t depth
 static void against_one_by_one(void) {
     test_rng r = {7, 0};
     for (int i = 0; i < 1500; i++) {
-        OWNED(sr_histogram) h;
         uint32_t capacity = 1 + test_below(&r, i % 3 == 0 ? 12 : 200);
-        CHECK_OK(random_histogram(&h, &r, capacity, 12));
+        OWN(sr_histogram, h, random_histogram(&h, &r, capacity, 12));
         int32_t depth = i % 2 == 0 ? 0 : 1 + (int32_t)test_below(&r, 6);
         int32_t most = depth > 0 ? depth : (int32_t)capacity;
         CHECK(packs_of(&h, "ffd", depth) == one_by_one(&h, most, false));
@@ -85,8 +83,7 @@ static int64_t plain_l2(const sr_histogram *h) {
 static void bounds(void) {
     test_rng r = {8, 0};
     for (int i = 0; i < 500; i++) {
-        OWNED(sr_histogram) h;
-        CHECK_OK(random_histogram(&h, &r, 1 + test_below(&r, 90), 30));
+        OWN(sr_histogram, h, random_histogram(&h, &r, 1 + test_below(&r, 90), 30));
         CHECK(sr_bound_l2(&h) == plain_l2(&h));
     }
 }
@@ -94,8 +91,7 @@ static void bounds(void) {
 static void edges(void) {
     static const char *const solvers[] = {"spfhp", "lpfhp", "bfd", "ffd", "bpcc", "none"};
     for (int s = 0; s < 6; s++) {
-        OWNED(sr_histogram) h;
-        CHECK_OK(sr_histogram_new(&h, SR_MAX_LENGTH));
+        OWN(sr_histogram, h, sr_histogram_new(&h, SR_MAX_LENGTH));
         CHECK(packs_of(&h, solvers[s], 0) == 0);
         CHECK_OK(sr_histogram_add(&h, SR_MAX_LENGTH, 5, SR_LONG_ERROR));
         CHECK(packs_of(&h, solvers[s], 3) == 5);
@@ -105,8 +101,7 @@ static void edges(void) {
         CHECK(packs_of(&h, solvers[s], 1) == ones + 5);
     }
     sr_plan *plan;
-    OWNED(sr_histogram) h;
-    CHECK_OK(sr_histogram_new(&h, 8));
+    OWN(sr_histogram, h, sr_histogram_new(&h, 8));
     CHECK_FAILS(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "magic"}), SR_EINVAL, "lpfhp");
     CHECK_FAILS(sr_pack_solve(&plan, &h, &(sr_pack_opts){.max_seqs = -1}), SR_EINVAL, "max_seqs");
 }

@@ -15,10 +15,10 @@
 static void small_ones(void) {
     test_rng r = {61, 0};
     for (int i = 0; i < 500; i++) {
-        OWNED(sr_histogram) h;
-        CHECK_OK(random_histogram(&h, &r, 2 + test_below(&r, 300), 1 + test_below(&r, 300)));
+        OWN(sr_histogram, h,
+            random_histogram(&h, &r, 2 + test_below(&r, 300), 1 + test_below(&r, 300)));
         int32_t depth = 1 + (int32_t)test_below(&r, 8), cells = depth + (int32_t)test_below(&r, 90);
-        OWNED(sr_plan) *best = pack(&h, "optimal", depth), *plan;
+        OWNED(sr_plan) *best = pack(&h, "optimal", depth);
         sr_grid g;
         sr_pack_opts opts = {.max_seqs = depth};
         sr_lp_limits limits = sr_grid_limits(&opts, cells);
@@ -32,7 +32,7 @@ static void small_ones(void) {
         CHECK_OK(sr_certificate_check(&c, &h));
         CHECK(c.bound >= g.bound - 1 && c.bound <= best->packs);
         int64_t bound;
-        CHECK_OK(sr_imitate(&plan, &bound, &h, &opts, cells));
+        OWN(sr_plan, *plan, sr_imitate(&plan, &bound, &h, &opts, cells));
         CHECK(sr_plan_check(plan) == SR_OK && plan->packs >= best->bound.packs);
         CHECK(plan->deepest <= depth && plan->unfilled == 0);
         sr_certificate_free(&c);
@@ -97,8 +97,7 @@ static void depth_by_itself(void) {
 
 /* Lengths that cannot share: long ones are alone, whatever the depth. */
 static void shares(void) {
-    OWNED(sr_histogram) h;
-    CHECK_OK(sr_histogram_new(&h, 100));
+    OWN(sr_histogram, h, sr_histogram_new(&h, 100));
     CHECK_OK(sr_histogram_add(&h, 95, 7, SR_LONG_ERROR));
     CHECK_OK(sr_histogram_add(&h, 80, 4, SR_LONG_ERROR));
     CHECK_OK(sr_histogram_add(&h, 10, 8, SR_LONG_ERROR));
@@ -109,11 +108,10 @@ static void shares(void) {
 }
 
 static void out_of_memory(void) {
-    OWNED(sr_histogram) h;
     sr_plan *plan;
     sr_pack_opts opts = {.max_seqs = 3};
     sr_status st;
-    CHECK_OK(sr_histogram_new(&h, 1200));
+    OWN(sr_histogram, h, sr_histogram_new(&h, 1200));
     for (int32_t l = 1; l <= 1200; l++) CHECK_OK(sr_histogram_add(&h, l, 3, SR_LONG_ERROR));
     int64_t live = sr_mem_live(), bound;
     STARVE_ANY(st, 20, false, false, sr_imitate(&plan, &bound, &h, &opts, 32)) {

@@ -45,14 +45,11 @@ static void exactly_once(void) {
     const char *const solvers[] = {"lpfhp", "spfhp", "ffd", "none"};
     test_rng r = {11, 0};
     for (int i = 0; i < 300; i++) {
-        OWNED(sr_histogram) h;
-        OWNED(sr_plan) *plan = NULL;
-        OWNED(sr_packing) *k = NULL;
-        CHECK_OK(random_histogram(&h, &r, 1 + test_below(&r, 100), 40));
+        OWN(sr_histogram, h, random_histogram(&h, &r, 1 + test_below(&r, 100), 40));
         sr_pack_opts opts = {.solver = solvers[i % 4], .max_seqs = (int32_t)test_below(&r, 5)};
-        CHECK_OK(sr_pack_solve(&plan, &h, &opts));
+        OWN(sr_plan, *plan, sr_pack_solve(&plan, &h, &opts));
         sr_lengths table = {length, 2, assign(&h, &r)};
-        CHECK_OK(sr_packing_new(&k, plan, &table, 42));
+        OWN(sr_packing, *k, sr_packing_new(&k, plan, &table, 42));
         for (uint32_t epoch = 0; epoch < 3; epoch++)
             CHECK(epoch_is_exact(k, plan, epoch, table.count));
     }
@@ -60,12 +57,10 @@ static void exactly_once(void) {
 
 /* Unfilled slots are padding: no sequence is lost or repeated. */
 static void unfilled_slots(void) {
-    OWNED(sr_plan) *plan = NULL;
-    OWNED(sr_histogram) h;
-    CHECK_OK(sr_histogram_new(&h, 8));
+    OWN(sr_histogram, h, sr_histogram_new(&h, 8));
     CHECK_OK(sr_histogram_add(&h, 3, 5, SR_LONG_ERROR));
     CHECK_OK(sr_histogram_add(&h, 5, 3, SR_LONG_ERROR));
-    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "none"}));
+    OWN(sr_plan, *plan, sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "none"}));
     plan->pattern[0].count += 4; /* rounded up: 7 slots of 5 for 3 sequences, 9 of 3 for 5 */
     plan->pattern[1].count += 4;
     plan->packs += 8;
@@ -73,8 +68,7 @@ static void unfilled_slots(void) {
     CHECK_OK(sr_plan_check(plan));
     test_rng r = {3, 0};
     sr_lengths table = {length, 2, assign(&h, &r)};
-    OWNED(sr_packing) *k;
-    CHECK_OK(sr_packing_new(&k, plan, &table, 1));
+    OWN(sr_packing, *k, sr_packing_new(&k, plan, &table, 1));
     CHECK(sr_packing_packs(k) == 16);
     for (uint32_t epoch = 0; epoch < 20; epoch++) CHECK(epoch_is_exact(k, plan, epoch, 8));
 }
@@ -91,17 +85,14 @@ static int64_t position_of(const sr_packing *k, uint32_t epoch, uint32_t uid, ui
 }
 
 static void epochs_differ(void) {
-    OWNED(sr_histogram) h;
-    OWNED(sr_plan) *plan = NULL;
-    OWNED(sr_packing) *k, *other;
     test_rng r = {5, 0};
-    CHECK_OK(sr_histogram_new(&h, 64));
+    OWN(sr_histogram, h, sr_histogram_new(&h, 64));
     CHECK_OK(sr_histogram_add(&h, 40, 500, SR_LONG_ERROR));
     CHECK_OK(sr_histogram_add(&h, 24, 500, SR_LONG_ERROR));
-    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
+    OWN(sr_plan, *plan, sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
     sr_lengths table = {length, 2, assign(&h, &r)};
-    CHECK_OK(sr_packing_new(&k, plan, &table, 1));
-    CHECK_OK(sr_packing_new(&other, plan, &table, 2));
+    OWN(sr_packing, *k, sr_packing_new(&k, plan, &table, 1));
+    OWN(sr_packing, *other, sr_packing_new(&other, plan, &table, 2));
     uint32_t a, b, c;
     int same = 0, moved = 0;
     for (uint32_t epoch = 0; epoch < 20; epoch++) {
@@ -115,15 +106,12 @@ static void epochs_differ(void) {
 
 /* The position of a sequence in the epoch is uniform: chi-square over 10 intervals. */
 static void order_is_uniform(void) {
-    OWNED(sr_histogram) h;
-    OWNED(sr_plan) *plan = NULL;
-    OWNED(sr_packing) *k;
     test_rng r = {6, 0};
-    CHECK_OK(sr_histogram_new(&h, 4));
+    OWN(sr_histogram, h, sr_histogram_new(&h, 4));
     CHECK_OK(sr_histogram_add(&h, 4, 97, SR_LONG_ERROR));
-    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
+    OWN(sr_plan, *plan, sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
     sr_lengths table = {length, 2, assign(&h, &r)};
-    CHECK_OK(sr_packing_new(&k, plan, &table, 9));
+    OWN(sr_packing, *k, sr_packing_new(&k, plan, &table, 9));
     int hits[97] = {0};
     for (uint32_t epoch = 0; epoch < 9700; epoch++) {
         uint32_t uid;
@@ -137,12 +125,10 @@ static void order_is_uniform(void) {
 }
 
 static void known_answers(void) {
-    OWNED(sr_histogram) h;
-    OWNED(sr_plan) *plan = NULL;
     sr_packing *k;
-    CHECK_OK(sr_histogram_new(&h, 10));
+    OWN(sr_histogram, h, sr_histogram_new(&h, 10));
     CHECK_OK(sr_histogram_add(&h, 5, 100, SR_LONG_ERROR));
-    CHECK_OK(sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
+    OWN(sr_plan, *plan, sr_pack_solve(&plan, &h, &(sr_pack_opts){.solver = "lpfhp"}));
     for (int i = 0; i < 100; i++) length[i] = 5;
     sr_lengths table = {length, 2, 100};
     CHECK_OK(sr_packing_new(&k, plan, &table, 1234));

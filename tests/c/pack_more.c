@@ -56,9 +56,8 @@ static void streams(void) {
         /* distinct free spaces, so that ties do not matter; no limit of depth */
         for (int64_t k = 0; k < n; k++)
             length[k] = (uint16_t)(1 + test_below(&r, (uint32_t)capacity));
-        OWNED(sr_online) *o;
         sr_online_pack left;
-        CHECK_OK(sr_online_new(&o, capacity, 0, open));
+        OWN(sr_online, *o, sr_online_new(&o, capacity, 0, open));
         bool fits = true;
         for (int64_t k = 0; k < n; k++) {
             CHECK_OK(sr_online_push(o, (uint32_t)k, length[k], &left));
@@ -81,8 +80,7 @@ static void streams(void) {
         int64_t plain = plain_online(length, n, capacity, capacity, open);
         CHECK(packs >= plain - plain / 50 - 2 && packs <= plain + plain / 50 + 2);
         sr_lengths view = {length, 2, n};
-        OWNED(sr_plan) *plan;
-        CHECK_OK(sr_online_plan(&plan, &view, capacity, 0, open, SR_LONG_ERROR));
+        OWN(sr_plan, *plan, sr_online_plan(&plan, &view, capacity, 0, open, SR_LONG_ERROR));
         CHECK(plan->packs == packs && sr_plan_check(plan) == SR_OK);
     }
 }
@@ -115,10 +113,9 @@ static void stream_edges(void) {
 }
 
 static void stream_out_of_memory(void) {
-    OWNED(sr_histogram) h;
     sr_plan *plan;
     sr_status st;
-    CHECK_OK(load_set(&h, "glue_wnli_128"));
+    OWN(sr_histogram, h, load_set(&h, "glue_wnli_128"));
     static const char *const solvers[] = {"online", "nnlshp"};
     int64_t live = sr_mem_live();
     for (int s = 0; s < 2; s++) {
@@ -302,25 +299,24 @@ static void least_squares(void) {
 
 /* The packs of nnlshp. */
 static int64_t nnlshp(const sr_histogram *h, int32_t depth, double seconds) {
-    OWNED(sr_plan) *plan = NULL;
     sr_pack_opts opts = {.solver = "nnlshp", .max_seqs = depth, .seconds = seconds};
-    CHECK_OK(sr_pack_solve(&plan, h, &opts));
+    OWN(sr_plan, *plan, sr_pack_solve(&plan, h, &opts));
     return plan != NULL ? plan->packs : -1;
 }
 
 static void nnlshp_edges(void) {
-    OWNED(sr_histogram) h, all, far;
     sr_plan *plan;
-    CHECK_OK(sr_histogram_new(&h, 8));
+    OWN(sr_histogram, h, sr_histogram_new(&h, 8));
     CHECK(nnlshp(&h, 0, 0) == 0);
     CHECK_OK(sr_histogram_add(&h, 8, 3, SR_LONG_ERROR));
     CHECK_OK(sr_histogram_add(&h, 2, 7, SR_LONG_ERROR));
     for (int32_t depth = 1; depth < 5; depth++)
         CHECK(nnlshp(&h, depth, 0) >= (depth == 1 ? 10 : depth == 2 ? 7 : 5));
-    CHECK_OK(load_set(&all, "wikipedia_512")); /* out of time at once: complete, but poor */
+    OWN(sr_histogram, all,
+        load_set(&all, "wikipedia_512")); /* out of time at once: complete, but poor */
     int64_t packs = nnlshp(&all, 0, 1e-9);
     CHECK(packs > 8155059 && packs <= all.sequences);
-    CHECK_OK(sr_histogram_new(&far, 65535));
+    OWN(sr_histogram, far, sr_histogram_new(&far, 65535));
     CHECK_OK(sr_histogram_add(&far, 40000, 3, SR_LONG_ERROR));
     CHECK(nnlshp(&far, 1, 0) == 3);
     for (int32_t depth = 2; depth <= 3; depth++)

@@ -18,8 +18,7 @@ static void bounds_row(const char *line) {
     if (sscanf(line, "%63s %lld %15s %lld %lld %lld %lld %lld %lld %lld", set, &capacity, depth,
                &sequences, &tokens, &token, &count, &l2, &bound, &known) != 10)
         return;
-    OWNED(sr_histogram) h;
-    CHECK_OK(load_set(&h, set));
+    OWN(sr_histogram, h, load_set(&h, set));
     CHECK(h.sequences == sequences && h.tokens == tokens);
     CHECK(sr_bound_tokens(&h) == token && sr_bound_l2(&h) == l2);
     OWNED(sr_plan) *plan = pack(&h, "optimal", atoi(depth));
@@ -39,8 +38,7 @@ static void nnlshp_row(const char *line) {
         return;
     if (strcmp(solver, "nnlshp") != 0) return;
     if (atoi(depth) > 3 && strcmp(set, "squad_384") != 0) return;
-    OWNED(sr_histogram) h;
-    CHECK_OK(load_set(&h, set));
+    OWN(sr_histogram, h, load_set(&h, set));
     OWNED(sr_plan) *plan = pack(&h, "nnlshp", atoi(depth));
     if ((double)plan->packs > (double)packs * 1.0002)
         printf("%s nnlshp %s: %lld packs, published %lld\n", set, depth, (long long)plan->packs,
@@ -53,10 +51,9 @@ static void published_certificates(void) {
     static const char *const depths[] = {"3", "4", "max"};
     for (int i = 0; i < 6; i++) {
         char path[128];
-        OWNED(sr_histogram) h;
         OWNED(sr_certificate) c = {0};
         snprintf(path, sizeof path, PACKING_DATA "cert_%s_k%s.tsv", sets[i / 3], depths[i % 3]);
-        CHECK_OK(load_set(&h, sets[i / 3]));
+        OWN(sr_histogram, h, load_set(&h, sets[i / 3]));
         CHECK_OK(sr_certificate_load(&c, path));
         CHECK_OK(sr_certificate_check(&c, &h));
         c.weight[100]++;
@@ -109,10 +106,9 @@ static void against_brute_force(void) {
     test_rng r = {21, 0};
     int proven = 0, all = 0;
     for (int i = 0; i < 3000; i++) {
-        OWNED(sr_histogram) h;
         OWNED(sr_certificate) c = {0};
         uint32_t capacity = 2 + test_below(&r, i % 2 == 0 ? 12 : 60);
-        CHECK_OK(sr_histogram_new(&h, capacity));
+        OWN(sr_histogram, h, sr_histogram_new(&h, capacity));
         for (uint32_t n = 1 + test_below(&r, 10); n > 0; n--)
             CHECK_OK(sr_histogram_add(&h, 1 + test_below(&r, capacity), 1, SR_LONG_ERROR));
         int32_t depth = i % 3 == 0 ? 0 : 1 + (int32_t)test_below(&r, 5), best = optimum(&h, depth);
@@ -134,8 +130,8 @@ static void against_greedy(void) {
     test_rng r = {22, 0};
     int64_t gap = 0;
     for (int i = 0; i < 2000; i++) {
-        OWNED(sr_histogram) h;
-        CHECK_OK(random_histogram(&h, &r, 2 + test_below(&r, 300), i % 4 == 0 ? 4 : 3000));
+        OWN(sr_histogram, h,
+            random_histogram(&h, &r, 2 + test_below(&r, 300), i % 4 == 0 ? 4 : 3000));
         int32_t depth = i % 3 == 0 ? 0 : 1 + (int32_t)test_below(&r, 8);
         OWNED(sr_plan) *best = pack(&h, "optimal", depth);
         for (int s = 0; s < 6; s++) {
@@ -164,17 +160,16 @@ static bool is_exact(const sr_histogram *h, int32_t depth, int64_t packs) {
 }
 
 static void edges(void) {
-    OWNED(sr_histogram) few, full, ones, large;
-    CHECK_OK(sr_histogram_new(&few, 512));
+    OWN(sr_histogram, few, sr_histogram_new(&few, 512));
     CHECK(is_exact(&few, 0, 0));
     OWNED(sr_plan) *none = pack(&few, "optimal", 0);
     CHECK(sr_plan_efficiency(none) == 1);
     CHECK_OK(sr_histogram_add(&few, 77, 1, SR_LONG_ERROR));
     CHECK(is_exact(&few, 3, 1));
-    CHECK_OK(sr_histogram_new(&full, 512));
+    OWN(sr_histogram, full, sr_histogram_new(&full, 512));
     CHECK_OK(sr_histogram_add(&full, 512, 1000, SR_LONG_ERROR));
     CHECK(is_exact(&full, 0, 1000));
-    CHECK_OK(sr_histogram_new(&ones, SR_MAX_LENGTH));
+    OWN(sr_histogram, ones, sr_histogram_new(&ones, SR_MAX_LENGTH));
     CHECK_OK(sr_histogram_add(&ones, 1, ((int64_t)1 << 45) + 1, SR_LONG_ERROR));
     for (int32_t depth = 0; depth < 3; depth++) CHECK(is_exact(&ones, depth, -1));
     CHECK_OK(sr_histogram_add(&ones, 40000, ((int64_t)1 << 33) + 5, SR_LONG_ERROR));
@@ -182,7 +177,8 @@ static void edges(void) {
     CHECK_OK(sr_histogram_add(&ones, 13000, ((int64_t)1 << 34) + 1, SR_LONG_ERROR));
     OWNED(sr_plan) *many = pack(&ones, "optimal", 3);
     CHECK((double)sr_plan_gap(many) < 1e-6 * (double)many->packs);
-    CHECK_OK(sr_histogram_new(&large, 11)); /* beyond the exact integers of double */
+    OWN(sr_histogram, large,
+        sr_histogram_new(&large, 11)); /* beyond the exact integers of double */
     for (int32_t l = 2; l < 8; l++)
         CHECK_OK(sr_histogram_add(&large, l, ((int64_t)1 << 55) + l, SR_LONG_ERROR));
     for (int32_t depth = 0; depth < 4; depth++) {
@@ -195,9 +191,8 @@ static void edges(void) {
  * plans.
  */
 static void limits(void) {
-    OWNED(sr_histogram) h;
     sr_plan *a = NULL, *b = NULL;
-    CHECK_OK(load_set(&h, "wikipedia_512"));
+    OWN(sr_histogram, h, load_set(&h, "wikipedia_512"));
     sr_pack_opts opts = {.max_seqs = 4, .iterations = 300};
     CHECK_OK(sr_pack_solve(&a, &h, &opts));
     CHECK_OK(sr_pack_solve(&b, &h, &opts));
@@ -215,10 +210,9 @@ static void limits(void) {
  * lengths (pricing considers a part of them at a time). */
 static void many_lengths(void) {
     enum { L = 1500 };
-    OWNED(sr_histogram) h;
     OWNED(sr_certificate) c = {0};
     test_rng r = {23, 0};
-    CHECK_OK(sr_histogram_new(&h, L));
+    OWN(sr_histogram, h, sr_histogram_new(&h, L));
     for (int32_t l = 1; l <= L; l++)
         CHECK_OK(sr_histogram_add(&h, l, 1 + 1000000 / l + test_below(&r, 50), SR_LONG_ERROR));
     OWNED(sr_plan) *plan = pack(&h, "optimal", 6);
@@ -232,9 +226,8 @@ static void many_lengths(void) {
  * sequences per pack. */
 static void full_patterns(void) {
     enum { L = 2048 };
-    OWNED(sr_histogram) h;
     test_rng r = {25, 0};
-    CHECK_OK(sr_histogram_new(&h, L));
+    OWN(sr_histogram, h, sr_histogram_new(&h, L));
     for (int32_t l = 1; l <= L; l++) {
         double x = log((double)l / L) + 1.5;
         int64_t count = 1 + (int64_t)(1e4 / l * exp(-x * x / 0.7) * (80 + test_below(&r, 41)));
@@ -248,9 +241,8 @@ static void full_patterns(void) {
  * minute.
  */
 static void long_packs(void) {
-    OWNED(sr_histogram) h;
     test_rng r = {24, 0};
-    CHECK_OK(sr_histogram_new(&h, SR_MAX_LENGTH));
+    OWN(sr_histogram, h, sr_histogram_new(&h, SR_MAX_LENGTH));
     for (int32_t i = 0; i < 300; i++)
         CHECK_OK(sr_histogram_add(&h, 1 + test_below(&r, 20000), 1 + test_below(&r, 9000),
                                   SR_LONG_ERROR));
@@ -265,9 +257,8 @@ static void depth_by_itself(void) {
     } wanted[] = {
         {"wikipedia_512", 4}, {"squad_384", 3}, {"glue_mrpc_128", 3}, {"glue_cola_128", 12}};
     for (int i = 0; i < 4; i++) {
-        OWNED(sr_histogram) h;
         sr_depth_choice c;
-        CHECK_OK(load_set(&h, wanted[i].set));
+        OWN(sr_histogram, h, load_set(&h, wanted[i].set));
         CHECK_OK(sr_pack_choose_depth(&c, &h, &(sr_pack_opts){.solver = "optimal"}, 0.0005));
         CHECK(c.max_seqs == wanted[i].depth && strstr(c.reason, "above the bound") != NULL);
     }
@@ -283,9 +274,8 @@ static void depth_by_itself(void) {
 static void depth_is_the_smallest(void) {
     test_rng r = {44, 0};
     for (int i = 0; i < 60; i++) {
-        OWNED(sr_histogram) h;
         sr_depth_choice c;
-        CHECK_OK(sr_histogram_new(&h, 24));
+        OWN(sr_histogram, h, sr_histogram_new(&h, 24));
         for (int k = 0; k < 5; k++)
             CHECK_OK(sr_histogram_add(&h, 1 + test_below(&r, 24), 1 + test_below(&r, 30),
                                       SR_LONG_ERROR));
@@ -302,9 +292,8 @@ static void depth_is_the_smallest(void) {
 }
 
 static void out_of_memory(void) {
-    OWNED(sr_histogram) h;
     sr_plan *plan;
-    CHECK_OK(load_set(&h, "glue_wnli_128"));
+    OWN(sr_histogram, h, load_set(&h, "glue_wnli_128"));
     sr_status st;
     int64_t live = sr_mem_live();
     STARVE_ANY(st, 16, false, false, sr_pack_solve(&plan, &h, &(sr_pack_opts){.max_seqs = 4})) {

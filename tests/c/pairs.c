@@ -40,9 +40,8 @@ static int wrong_pair(const sr_dataset *d, const sr_examples *t, const sr_exampl
 static void pairs_are_as_published(void) {
     OWNED(sr_dataset) *d = open_text(300, 30, 12, 0);
     for (uint32_t epoch = 0; epoch < 3; epoch++) {
-        OWNED(sr_examples) *t;
         sr_examples_opts opts = {.max_len = 64, .nsp = true, .short_seq_prob = 0.1, .epoch = epoch};
-        CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
+        OWN(sr_examples, *t, sr_examples_build(&t, d, &opts, NULL));
         int wrong = 0;
         int64_t tokens = 0, random = 0;
         for (int64_t i = 0; i < t->count; i++) {
@@ -61,9 +60,8 @@ static void pairs_are_as_published(void) {
 /* A begins where the previous example ended, and no sentence is omitted. */
 static void unused_sentences_are_put_back(void) {
     OWNED(sr_dataset) *d = open_text(200, 20, 5, 0);
-    OWNED(sr_examples) *t;
     sr_examples_opts opts = {.max_len = 1000, .nsp = true}; /* nothing is truncated */
-    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
+    OWN(sr_examples, *t, sr_examples_build(&t, d, &opts, NULL));
     uint64_t at = 0;
     int wrong = 0;
     for (int64_t i = 0; i < t->count; i++) {
@@ -78,9 +76,8 @@ static void unused_sentences_are_put_back(void) {
  * tokens missing between A and B were removed from A's end or B's front. */
 static void cuts_fall_on_either_end(void) {
     OWNED(sr_dataset) *d = open_text(2000, 2, 40, 0); /* pairs of two sentences, many too long */
-    OWNED(sr_examples) *t;
     sr_examples_opts opts = {.max_len = 44, .nsp = true};
-    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
+    OWN(sr_examples, *t, sr_examples_build(&t, d, &opts, NULL));
     double middle = 0, lost = 0, spread = 0;
     int wrong = 0;
     for (int64_t i = 0; i < t->count; i++) {
@@ -105,8 +102,7 @@ static void cuts_fall_on_either_end(void) {
 /* Whether these options give the same examples. */
 static bool same_examples(const sr_examples *a, const sr_dataset *d, const sr_examples_opts *opts,
                           sr_threads *team) {
-    OWNED(sr_examples) *b;
-    CHECK_OK(sr_examples_build(&b, d, opts, team));
+    OWN(sr_examples, *b, sr_examples_build(&b, d, opts, team));
     return a->count == b->count &&
            memcmp(a->example, b->example, (size_t)a->count * sizeof *a->example) == 0;
 }
@@ -114,12 +110,10 @@ static bool same_examples(const sr_examples *a, const sr_dataset *d, const sr_ex
 static void draws_do_not_depend_on_threads(void) {
     OWNED(sr_dataset) *d = open_text(5000, 6, 3, 0.1);
     for (int nsp = 0; nsp < 2; nsp++) {
-        OWNED(sr_examples) *one;
         sr_examples_opts opts = {.max_len = 64, .nsp = nsp, .short_seq_prob = 0.3, .seed = 5};
-        CHECK_OK(sr_examples_build(&one, d, &opts, NULL));
+        OWN(sr_examples, *one, sr_examples_build(&one, d, &opts, NULL));
         for (int threads = 1; threads <= 8; threads += threads == 1 ? 1 : 5 - threads % 2) {
-            OWNED(sr_threads) *team;
-            CHECK_OK(sr_threads_new(&team, threads));
+            OWN(sr_threads, *team, sr_threads_new(&team, threads));
             CHECK(same_examples(one, d, &opts, team));
         }
         opts.epoch = 1;
@@ -132,9 +126,8 @@ static void draws_do_not_depend_on_threads(void) {
 static void singles_use_every_token_once(void) {
     for (int32_t max_len = 5; max_len < 80; max_len += 14) {
         OWNED(sr_dataset) *d = open_text(400, 9, 30, 0);
-        OWNED(sr_examples) *t;
         sr_examples_opts opts = {.max_len = max_len, .short_seq_prob = 0.2};
-        CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
+        OWN(sr_examples, *t, sr_examples_build(&t, d, &opts, NULL));
         uint64_t at = 0;
         int wrong = 0;
         for (int64_t i = 0; i < t->count; i++) {
@@ -154,9 +147,8 @@ static int length_of(const sr_examples *t, int64_t i) {
  * the drawn length is visible. */
 static void short_lengths_are_uniform(void) {
     OWNED(sr_dataset) *d = open_text(3000, 200, 1, 0);
-    OWNED(sr_examples) *t;
     sr_examples_opts opts = {.max_len = 22, .short_seq_prob = 1};
-    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
+    OWN(sr_examples, *t, sr_examples_build(&t, d, &opts, NULL));
     int64_t i = 0, seen[21] = {0}, drawn = 0;
     for (int64_t u = 0; u < d->units; u++) {
         uint64_t first = d->unit_token[u], tokens = d->unit_token[u + 1] - first;
@@ -201,9 +193,8 @@ static void long_documents_draw_a_length_for_each_example(void) {
 /* A sentence that fills the sequence exactly is included. */
 static void singles_are_filled_to_the_last_token(void) {
     OWNED(sr_dataset) *d = open_text(400, 9, 10, 0);
-    OWNED(sr_examples) *t;
     sr_examples_opts opts = {.max_len = 22};
-    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
+    OWN(sr_examples, *t, sr_examples_build(&t, d, &opts, NULL));
     int64_t i = 0;
     int wrong = 0;
     for (int64_t u = 0; u < d->units; u++) {
@@ -225,10 +216,9 @@ static void parts_do_not_meet(void) {
     CHECK(d->part[SR_PART_HELD].count + d->part[SR_PART_TRAIN].count == d->units);
     uint64_t border = d->unit_token[d->part[SR_PART_HELD].unit[0]];
     for (int part = 0; part < SR_PARTS; part++) {
-        OWNED(sr_examples) *t;
         sr_examples_opts opts = {.part = (sr_data_part)part, .max_len = 32, .nsp = true};
         int wrong = 0;
-        CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
+        OWN(sr_examples, *t, sr_examples_build(&t, d, &opts, NULL));
         for (int64_t i = 0; i < t->count; i++) { /* partners included */
             wrong += (sr_example_a(&t->example[i]) >= border) != (part == SR_PART_HELD);
             wrong += (sr_example_b(&t->example[i]) >= border) != (part == SR_PART_HELD);
@@ -258,8 +248,7 @@ static void one_document_is_cut(void) {
     CHECK_FAILS(sr_examples_build(&t, d, &opts, NULL), SR_EDATA, "the part 'held' is empty");
     sr_dataset_close(d);
 
-    uint32_t documents = 1;
-    d = open_text(documents, 500, 9, 0.1);
+    d = open_text(1, 500, 9, 0.1);
     CHECK(d->cut && d->units == 2);
     CHECK(d->part[SR_PART_HELD].count == 1 && d->part[SR_PART_TRAIN].count == 1);
     double share = (double)d->part[SR_PART_HELD].tokens / (double)d->tokens;
@@ -271,11 +260,9 @@ static void one_document_is_cut(void) {
 
 static void given_examples_by_policy(void) {
     uint32_t a[] = {10, 30, 100, 40, 5}, b[] = {0, 31, 0, 3, 70};
-    sr_dataset *d;
     sr_examples *t;
-    sr_dataset_opts none = {0};
     CHECK_OK(sample_examples(path, a, b, 5));
-    CHECK_OK(sr_dataset_open(&d, path, &none));
+    sr_dataset *d = sample_open(path, 0);
     sr_examples_opts opts = {.max_len = 32};
     CHECK_FAILS(sr_examples_build(&t, d, &opts, NULL), SR_EDATA, "example 1 has 64 tokens");
     opts.too_long = SR_TOO_LONG_SPLIT;
@@ -292,8 +279,7 @@ static void given_examples_by_policy(void) {
     opts.nsp = true;
     CHECK_FAILS(sr_examples_build(&t, d, &opts, NULL), SR_EINVAL, "nsp: false");
     sr_dataset_close(d);
-    sr_dataset_opts some = {.held = 0.4};
-    CHECK_OK(sr_dataset_open(&d, path, &some)); /* held-out examples keep their labels */
+    d = sample_open(path, 0.4); /* held-out examples keep their labels */
     opts = (sr_examples_opts){.part = SR_PART_HELD, .max_len = 200};
     CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     CHECK(t->count > 0 && t->count < 5 && t->unit[t->count - 1] == 4);
@@ -302,7 +288,7 @@ static void given_examples_by_policy(void) {
 
     uint32_t zero[] = {0, 0, 0};
     CHECK_OK(sample_examples(path, (uint32_t[]){10, 95, 30}, zero, 3));
-    CHECK_OK(sr_dataset_open(&d, path, &none));
+    d = sample_open(path, 0);
     opts = (sr_examples_opts){.max_len = 32, .too_long = SR_TOO_LONG_SPLIT};
     CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
     int32_t pieces[] = {10, 30, 30, 30, 5, 30};
@@ -316,9 +302,8 @@ static void given_examples_by_policy(void) {
 
 static void sequences_are_framed(void) {
     OWNED(sr_dataset) *d = open_text(50, 5, 6, 0);
-    OWNED(sr_examples) *t;
     sr_examples_opts opts = {.max_len = 40, .nsp = true};
-    CHECK_OK(sr_examples_build(&t, d, &opts, NULL));
+    OWN(sr_examples, *t, sr_examples_build(&t, d, &opts, NULL));
     int32_t ids[40], types[40];
     int wrong = 0;
     for (uint32_t uid = 0; uid < t->count; uid++) {
@@ -375,20 +360,18 @@ static void contradictions_are_refused(void) {
 
 static void another_vocabulary_is_refused(void) {
     static const char text[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nword\n";
-    OWNED(sr_vocab) *v;
     sr_dataset *d;
-    CHECK_OK(sr_vocab_parse(&v, text, strlen(text), "other.txt"));
+    OWN(sr_vocab, *v, sr_vocab_parse(&v, text, strlen(text), "other.txt"));
     CHECK_OK(sample_text(path, 3, 3, 3, 100));
     sr_dataset_opts opts = {.vocab = v};
     CHECK_FAILS(sr_dataset_open(&d, path, &opts), SR_EDATA, "of 6; prepare it again");
 }
 
 static sr_status open_and_draw(bool nsp) {
-    OWNED(sr_dataset) *d = NULL;
     OWNED(sr_examples) *t = NULL;
     sr_dataset_opts opts = {.held = 0.1};
     sr_examples_opts examples = {.max_len = 32, .nsp = nsp};
-    SR_TRY(sr_dataset_open(&d, path, &opts));
+    TRY_OWN(sr_dataset, *d, sr_dataset_open(&d, path, &opts));
     return sr_examples_build(&t, d, &examples, NULL);
 }
 

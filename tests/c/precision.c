@@ -36,14 +36,14 @@ static sr_status prepare(setup *s, sr_dtype precision) {
 
 /* A micro-batch: x through the fused matrix, its bias and the norm, and all the way back. */
 static sr_status go(setup *s) {
-    OWNED(sr_tensor) *y = NULL, *z = NULL, *sum = NULL;
     sr_dropout none = {.keep = 256};
     sr_backward pass = {0};
     sr_params *p = s->p;
-    SR_TRY(sr_op_linear(&y, s->x, p->fused[0].leaf, p->list[2].leaf, SR_ACT_GELU));
-    SR_TRY(sr_op_residual_norm(&z, NULL, y, NULL, p->list[3].leaf, p->list[3].leaf, NULL,
-                               (sr_norm){1e-5, false}, none));
-    SR_TRY(sr_op_reduce(&sum, z, SR_SUM, SR_ALL_DIMS, false));
+    TRY_OWN(sr_tensor, *y, sr_op_linear(&y, s->x, p->fused[0].leaf, p->list[2].leaf, SR_ACT_GELU));
+    TRY_OWN(sr_tensor, *z,
+            sr_op_residual_norm(&z, NULL, y, NULL, p->list[3].leaf, p->list[3].leaf, NULL,
+                                (sr_norm){1e-5, false}, none));
+    TRY_OWN(sr_tensor, *sum, sr_op_reduce(&sum, z, SR_SUM, SR_ALL_DIMS, false));
     return sr_grad_backward(1, &sum, NULL, &pass);
 }
 
@@ -97,10 +97,9 @@ static void test_bf16(void) {
 }
 
 static void test_refusals(void) {
-    OWNED(sr_device) *ref, *cpu;
     sr_params *p;
-    CHECK_OK(sr_device_open(&ref, &sr_backend_ref, 0, NULL));
-    CHECK_OK(sr_device_open(&cpu, &sr_backend_cpu, 0, NULL));
+    OWN(sr_device, *ref, sr_device_open(&ref, &sr_backend_ref, 0, NULL));
+    OWN(sr_device, *cpu, sr_device_open(&cpu, &sr_backend_cpu, 0, NULL));
     CHECK(sr_params_new(&p, ref, specs, COUNT, SR_BF16) == SR_EINVAL);
     CHECK(sr_params_new(&p, cpu, specs, COUNT, SR_I32) == SR_EINVAL);
     sr_param_spec mixed[2] = {specs[0], specs[1]};

@@ -50,8 +50,7 @@ static inline sr_status fill(sr_saving *saving, int64_t step) {
 }
 
 static inline sr_status save(const char *run, int64_t step) {
-    OWNED(sr_saving) *saving = NULL;
-    SR_TRY(sr_saving_begin(&saving, run, step, 6000));
+    TRY_OWN(sr_saving, *saving, sr_saving_begin(&saving, run, step, 6000));
     return fill(saving, step);
 }
 

@@ -36,8 +36,7 @@ static sr_status write_sample(const char *to, uint64_t n) {
 
 /* Opens and reads everything; returns the first error. */
 static sr_status read_sample(const char *from, uint64_t n) {
-    OWNED(sr_shard) *s = NULL;
-    SR_TRY(sr_shard_open(&s, from, 1));
+    TRY_OWN(sr_shard, *s, sr_shard_open(&s, from, 1));
     const sr_column *ids, *ends;
     sr_status st = sr_shard_verify(s);
     if (st == SR_OK) st = sr_shard_want(&ids, s, "ids", SR_COLUMN_U16);
@@ -58,14 +57,21 @@ static sr_status read_sample(const char *from, uint64_t n) {
     return st;
 }
 
+/* The bytes of a sample, with room for one more, freed by the caller. */
+static unsigned char *whole_sample(size_t *size, uint64_t n) {
+    void *bytes = NULL;
+    CHECK_OK(write_sample(path, n));
+    CHECK_OK(sr_file_read(&bytes, size, path, 1 << 24));
+    return bytes;
+}
+
 static void comes_back(void) {
     for (uint64_t n = 0; n <= 200000; n = n * 3 + 1) {
         CHECK_OK(write_sample(path, n));
         CHECK_OK(read_sample(path, n));
     }
-    OWNED(sr_shard) *s;
     CHECK_OK(write_sample(path, 100));
-    CHECK_OK(sr_shard_open(&s, path, 0));
+    OWN(sr_shard, *s, sr_shard_open(&s, path, 0));
     uint16_t id;
     const sr_column *c;
     CHECK_FAILS(sr_shard_read(s, sr_shard_column(s, "ids"), &id, 100, 1), SR_EINVAL, "outside");
@@ -83,11 +89,8 @@ static void a_missing_file_says_how_to_make_one(void) {
 }
 
 static void damage_is_found(void) {
-    void *whole;
     size_t size;
-    CHECK_OK(write_sample(path, 200));
-    CHECK_OK(sr_file_read(&whole, &size, path, 1 << 20));
-    unsigned char *bytes = whole;
+    unsigned char *bytes = whole_sample(&size, 200);
     int64_t live = sr_mem_live();
     int wrong = 0;
     for (size_t bit = 0; bit < size * 8; bit++) {
@@ -106,7 +109,7 @@ static void damage_is_found(void) {
     CHECK_OK(sr_file_replace(other, bytes, size + 1));
     CHECK(read_sample(other, 200) == SR_EDATA);
     CHECK(sr_mem_live() == live);
-    sr_free(whole);
+    sr_free(bytes);
 }
 
 /* A header that is whole, but of another version, another block size or another byte order. */
@@ -120,12 +123,9 @@ static void other_headers_are_named(void) {
         {0x01000000, 0x00000100, "a big-endian data set; prepare it again"},
         {0x02000000, 0x00000100, "a big-endian data set"},
     };
-    void *whole;
     size_t size;
-    CHECK_OK(write_sample(path, 200));
-    CHECK_OK(sr_file_read(&whole, &size, path, 1 << 20));
+    unsigned char *bytes = whole_sample(&size, 200);
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
-        unsigned char *bytes = whole;
         memcpy(bytes + 8, &headers[i].version, 4);
         memcpy(bytes + 12, &headers[i].block, 4);
         uint64_t hash = sr_shard_hash(bytes, 24, SR_SEED_HEADER);
@@ -134,22 +134,19 @@ static void other_headers_are_named(void) {
         CHECK_FAILS(read_sample(other, 200), SR_EDATA, headers[i].words);
         CHECK(strstr(sr_message(), other) != NULL);
     }
-    sr_free(whole);
+    sr_free(bytes);
 }
 
 static void damage_is_found_in_every_block(void) {
-    void *whole;
     size_t size;
-    CHECK_OK(write_sample(path, 100000));
-    CHECK_OK(sr_file_read(&whole, &size, path, 1 << 24));
-    unsigned char *bytes = whole;
+    unsigned char *bytes = whole_sample(&size, 100000);
     for (size_t at = SR_SHARD_HEADER; at < size; at += SR_SHARD_BLOCK / 3) {
         bytes[at] ^= 1;
         CHECK_OK(sr_file_replace(other, bytes, size));
         CHECK(read_sample(other, 100000) == SR_EDATA);
         bytes[at] ^= 1;
     }
-    sr_free(whole);
+    sr_free(bytes);
 }
 
 static void swap_blocks(unsigned char *bytes, size_t block) {
@@ -163,10 +160,8 @@ static void swap_blocks(unsigned char *bytes, size_t block) {
 
 /* Two swapped blocks of equal size: each has a valid checksum, of another block. */
 static void blocks_keep_their_places(void) {
-    void *whole;
     size_t size;
-    CHECK_OK(write_sample(path, 100000));
-    CHECK_OK(sr_file_read(&whole, &size, path, 1 << 24));
+    unsigned char *whole = whole_sample(&size, 100000);
     for (size_t block = 0; block < 2; block++) {
         swap_blocks(whole, block);
         CHECK_OK(sr_file_replace(other, whole, size));
@@ -177,10 +172,9 @@ static void blocks_keep_their_places(void) {
 }
 
 static void shrinks_while_open(void) {
-    OWNED(sr_shard) *s;
     uint16_t id;
     CHECK_OK(write_sample(other, 200000));
-    CHECK_OK(sr_shard_open(&s, other, 1));
+    OWN(sr_shard, *s, sr_shard_open(&s, other, 1));
     CHECK(truncate(other, 1000) == 0);
     CHECK_FAILS(sr_shard_read(s, sr_shard_column(s, "ids"), &id, 150000, 1), SR_EDATA, "truncated");
 }
@@ -228,10 +222,9 @@ static void *reads(void *shard) {
 }
 
 static void threads_read_one_shard(void) {
-    OWNED(sr_shard) *s;
     pthread_t thread[4];
     CHECK_OK(write_sample(path, 500000));
-    CHECK_OK(sr_shard_open(&s, path, 1)); /* one set, so that frames are contended */
+    OWN(sr_shard, *s, sr_shard_open(&s, path, 1)); /* one set, so that frames are contended */
     for (int i = 0; i < 4; i++) pthread_create(&thread[i], NULL, reads, s);
     for (int i = 0; i < 4; i++) {
         void *wrong;

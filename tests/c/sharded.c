@@ -41,18 +41,15 @@ static sr_status read_all(const sr_params *p, float *values, float *bf16, float 
 /* ---- one optimizer --------------------------------------------------------------------------- */
 
 static void train_whole(sr_device *d, task *t) {
-    OWNED(sr_params) *p;
-    OWNED(sr_optim) *o;
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(t->method);
     fill_segments(segments);
-    CHECK_OK(sr_params_new(&p, d, specs, COUNT, t->precision));
+    OWN(sr_params, *p, sr_params_new(&p, d, specs, COUNT, t->precision));
     CHECK_OK(sr_params_initialise(p, 3));
-    CHECK_OK(sr_optim_new(&o, p, segments, &opts));
+    OWN(sr_optim, *o, sr_optim_new(&o, p, segments, &opts));
     for (int s = 0; s < STEPS; s++) {
-        OWNED(sr_tensor) *loss = NULL;
         CHECK_OK(draw_gradients(p, s, (sr_range){0, p->stored}));
-        CHECK_OK(loss_of(&loss, d, s == BAD));
+        OWN(sr_tensor, *loss, loss_of(&loss, d, s == BAD));
         CHECK_OK(sr_optim_step(o, 0.01, 1.0, loss));
     }
     CHECK_OK(sr_optim_read_results(o));
@@ -123,15 +120,13 @@ static sr_status check_result(const sr_optim *o, const task *t) {
 }
 
 static sr_status train_on(sr_comm *comm, sr_params *p, const task *t, float *buffer) {
-    OWNED(sr_optim) *o = NULL;
-    OWNED(sr_sharded) *s = NULL;
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(t->method);
     fill_segments(segments);
     opts.range = sr_optim_cut(p, comm->rank, comm->ranks);
     SR_TRY(sr_params_initialise(p, 3));
-    SR_TRY(sr_optim_new(&o, p, segments, &opts));
-    SR_TRY(sr_sharded_new(&s, comm, o));
+    TRY_OWN(sr_optim, *o, sr_optim_new(&o, p, segments, &opts));
+    TRY_OWN(sr_sharded, *s, sr_sharded_new(&s, comm, o));
     SR_TRY(steps(s));
     SR_TRY(check_result(o, t));
     return compare(s, t, buffer);
@@ -139,9 +134,8 @@ static sr_status train_on(sr_comm *comm, sr_params *p, const task *t, float *buf
 
 static sr_status train_rank(sr_comm *comm, void *context) {
     const task *t = context;
-    OWNED(sr_params) *p = NULL;
     float *buffer;
-    SR_TRY(sr_params_new(&p, comm->device, specs, COUNT, t->precision));
+    TRY_OWN(sr_params, *p, sr_params_new(&p, comm->device, specs, COUNT, t->precision));
     sr_status st = sr_new(&buffer, 3 * t->stored);
     if (st == SR_OK) st = train_on(comm, p, t, buffer);
     sr_free(buffer);
@@ -153,8 +147,7 @@ static void train_part(sr_comm *comm, void *context) {
 }
 
 static void test_ranks(const sr_backend *backend, bool lamb, bool bf16) {
-    OWNED(sr_device) *d;
-    CHECK_OK(sr_device_open(&d, backend, 0, NULL));
+    OWN(sr_device, *d, sr_device_open(&d, backend, 0, NULL));
     task t = {.method = lamb ? SR_LAMB : SR_ADAMW, .precision = bf16 ? SR_BF16 : d->real};
     if (sr_device_computes(d, t.precision)) {
         train_whole(d, &t);
@@ -169,14 +162,13 @@ static void test_ranks(const sr_backend *backend, bool lamb, bool bf16) {
 /* ---- memory and mistakes --------------------------------------------------------------------- */
 
 static void look_at_memory(sr_comm *comm, void *context) {
-    OWNED(sr_params) *p;
     sr_optim *o;
     sr_sharded *s;
     sr_segment segments[COUNT];
     sr_optim_opts opts = opts_of(SR_LAMB);
     (void)context;
     fill_segments(segments);
-    CHECK_OK(sr_params_new(&p, comm->device, specs, COUNT, comm->device->real));
+    OWN(sr_params, *p, sr_params_new(&p, comm->device, specs, COUNT, comm->device->real));
     CHECK_OK(sr_optim_new(&o, p, segments, &opts));
     CHECK_FAILS(sr_sharded_new(&s, comm, o), SR_EINVAL, "it owns elements");
     sr_optim_free(o);
@@ -207,8 +199,7 @@ static sr_status build_alone(sr_device *d) {
 }
 
 static void test_allocations(void) {
-    OWNED(sr_device) *d;
-    CHECK_OK(sr_device_open(&d, &sr_backend_cpu, 0, NULL));
+    OWN(sr_device, *d, sr_device_open(&d, &sr_backend_cpu, 0, NULL));
     CHECK_OK(build_alone(d));
     sr_device_trim(d);
     sr_status st;

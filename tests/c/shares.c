@@ -44,8 +44,7 @@ static bool grad_is(const sr_params *p, const float wanted[N]) {
 }
 
 static sr_status accumulate(sr_params *p, const float g[N]) {
-    OWNED(sr_tensor) *more = NULL;
-    SR_TRY(sr_tensor_full(&more, p->device, SR_F32, 1, (int64_t[]){N}, 0));
+    TRY_OWN(sr_tensor, *more, sr_tensor_full(&more, p->device, SR_F32, 1, (int64_t[]){N}, 0));
     SR_TRY(sr_tensor_write(more, g, SR_F32));
     return p->device->backend->axpby(p->list[0].leaf->grad, more, 1, 1);
 }
@@ -57,11 +56,9 @@ static sr_status add_share(sr_shares *s, int index) {
 
 static void test_tree(sr_device *d) {
     for (int total = 1; total <= MOST; total++) {
-        OWNED(sr_params) *p;
-        OWNED(sr_shares) *s;
         float wanted[N];
-        CHECK_OK(sr_params_new(&p, d, &spec, 1, d->real));
-        CHECK_OK(sr_shares_new(&s, p));
+        OWN(sr_params, *p, sr_params_new(&p, d, &spec, 1, d->real));
+        OWN(sr_shares, *s, sr_shares_new(&s, p));
         tree(wanted, 0, levels(total), total);
         for (int round = 0; round < 2; round++) {
             CHECK_OK(sr_shares_begin(s, total));
@@ -76,11 +73,9 @@ static void test_tree(sr_device *d) {
 /* A rank that computes shares [first, end) holds the fewest nodes that cover them, with their sums.
  */
 static void check_nodes(sr_device *d, int first, int end, int total) {
-    OWNED(sr_params) *p;
-    OWNED(sr_shares) *s;
     sr_share_node node[SR_MOST_NODES];
-    CHECK_OK(sr_params_new(&p, d, &spec, 1, d->real));
-    CHECK_OK(sr_shares_new(&s, p));
+    OWN(sr_params, *p, sr_params_new(&p, d, &spec, 1, d->real));
+    OWN(sr_shares, *s, sr_shares_new(&s, p));
     CHECK_OK(sr_shares_begin(s, total));
     for (int i = first; i < end; i++) CHECK_OK(add_share(s, i));
     int64_t n = sr_shares_nodes(node, total, first, end);
@@ -103,11 +98,9 @@ static void test_ranks(sr_device *d) {
 }
 
 static void test_unfinished(sr_device *d) {
-    OWNED(sr_params) *p;
-    OWNED(sr_shares) *s;
     float wanted[N];
-    CHECK_OK(sr_params_new(&p, d, &spec, 1, d->real));
-    CHECK_OK(sr_shares_new(&s, p));
+    OWN(sr_params, *p, sr_params_new(&p, d, &spec, 1, d->real));
+    OWN(sr_shares, *s, sr_shares_new(&s, p));
     CHECK_FAILS(sr_shares_end(s, 0), SR_EINVAL, "no update has begun");
     CHECK_FAILS(sr_shares_begin(s, 0), SR_EINVAL, "choose 1 to");
     CHECK_OK(sr_shares_begin(s, 6));
@@ -130,10 +123,8 @@ static void test_unfinished(sr_device *d) {
 }
 
 static sr_status whole_life(sr_device *d) {
-    OWNED(sr_params) *p = NULL;
-    OWNED(sr_shares) *s = NULL;
-    SR_TRY(sr_params_new(&p, d, &spec, 1, d->real));
-    SR_TRY(sr_shares_new(&s, p));
+    TRY_OWN(sr_params, *p, sr_params_new(&p, d, &spec, 1, d->real));
+    TRY_OWN(sr_shares, *s, sr_shares_new(&s, p));
     SR_TRY(sr_shares_begin(s, 8));
     for (int i = 0; i < 8; i++) SR_TRY(add_share(s, i));
     return SR_OK;

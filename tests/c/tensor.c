@@ -124,8 +124,7 @@ done:
 }
 
 static sr_status pass_on_new_device(const sr_backend *backend) {
-    OWNED(sr_device) *d = NULL;
-    SR_TRY(sr_device_open(&d, backend, 0, NULL));
+    TRY_OWN(sr_device, *d, sr_device_open(&d, backend, 0, NULL));
     SR_TRY(pass(d));
     return pass(d); /* again, with memory from the pool */
 }
@@ -159,8 +158,8 @@ static void test_close_under_tensors(void) {
 
 static void test_views_stay_inside(void) {
     OWNED(sr_device) *d = open_ref();
-    OWNED(sr_tensor) *t = NULL, *v = NULL;
-    CHECK_OK(sr_tensor_full(&t, d, SR_F64, 1, (int64_t[]){10}, 0.0));
+    OWNED(sr_tensor) *v = NULL;
+    OWN(sr_tensor, *t, sr_tensor_full(&t, d, SR_F64, 1, (int64_t[]){10}, 0.0));
     CHECK_FAILS(sr_tensor_view(&v, t, 1, (int64_t[]){11}, (int64_t[]){1}, 0), SR_EINVAL, "view");
     CHECK_FAILS(sr_tensor_view(&v, t, 1, (int64_t[]){2}, (int64_t[]){1}, 9), SR_EINVAL, "view");
     CHECK_FAILS(sr_tensor_view(&v, t, 1, (int64_t[]){2}, (int64_t[]){-1}, 0), SR_EINVAL, "view");
@@ -275,18 +274,16 @@ static void test_missing_op(void) {
     poor.name = "poor";
     poor.attention = NULL;
     poor.softmax_backward = NULL;
-    OWNED(sr_device) *d = NULL;
-    OWNED(sr_tensor) *x = NULL, *y = NULL, *sum = NULL;
-    OWNED(sr_layout) *l = NULL;
+    OWNED(sr_tensor) *y = NULL;
     sr_backward how = {.retain = false};
-    CHECK_OK(sr_device_open(&d, &poor, 0, NULL));
-    CHECK_OK(sr_layout_new(&l, 1, NULL, (int32_t[]){2}, NULL, NULL, 0, 0));
-    CHECK_OK(sr_tensor_full(&x, d, SR_F64, 2, (int64_t[]){2, 6}, 1.0));
+    OWN(sr_device, *d, sr_device_open(&d, &poor, 0, NULL));
+    OWN(sr_layout, *l, sr_layout_new(&l, 1, NULL, (int32_t[]){2}, NULL, NULL, 0, 0));
+    OWN(sr_tensor, *x, sr_tensor_full(&x, d, SR_F64, 2, (int64_t[]){2, 6}, 1.0));
     x->requires_grad = true;
     CHECK_FAILS(sr_op_attention(&y, x, NULL, l, (sr_attention_opts){.heads = 1, .drop.keep = 256}),
                 SR_EDEVICE, "attention is not implemented for poor");
     CHECK_OK(sr_op_softmax(&y, x, 1, false));
-    CHECK_OK(sr_op_reduce(&sum, y, SR_SUM, SR_ALL_DIMS, false));
+    OWN(sr_tensor, *sum, sr_op_reduce(&sum, y, SR_SUM, SR_ALL_DIMS, false));
     CHECK_FAILS(sr_grad_backward(1, &sum, NULL, &how), SR_EDEVICE, "softmax_backward");
 }
 
@@ -302,14 +299,12 @@ static void test_stop(const sr_backend *backend) {
 
 /* A world of one rank: sums and gathers are the rank's own. */
 static void test_world_of_one(void) {
-    OWNED(sr_device) *device;
-    OWNED(sr_tensor) *x, *y;
     sr_comm comm;
     int64_t n = 3;
     float values[3] = {1, 2, 3}, back[3];
-    CHECK_OK(sr_device_open(&device, &sr_backend_cpu, 0, NULL));
-    CHECK_OK(sr_tensor_new(&x, device, SR_F32, 1, &n));
-    CHECK_OK(sr_tensor_like(&y, x));
+    OWN(sr_device, *device, sr_device_open(&device, &sr_backend_cpu, 0, NULL));
+    OWN(sr_tensor, *x, sr_tensor_new(&x, device, SR_F32, 1, &n));
+    OWN(sr_tensor, *y, sr_tensor_like(&y, x));
     CHECK_OK(sr_tensor_write(x, values, SR_F32));
     CHECK_OK(sr_comm_open(&comm, sr_comm_at(0), device));
     CHECK(comm.rank == 0 && comm.ranks == 1);

@@ -59,8 +59,7 @@ static void too_many_lines(void) {
 }
 
 static void lookups(void) {
-    OWNED(sr_vocab) *v, *again = NULL;
-    CHECK_OK(sr_vocab_load(&v, GOLDEN "vocab.txt"));
+    OWN(sr_vocab, *v, sr_vocab_load(&v, GOLDEN "vocab.txt"));
     CHECK(sr_vocab_size(v) == 30522);
     long wrong = 0;
     for (int32_t id = 0; id < sr_vocab_size(v); id++) {
@@ -74,7 +73,7 @@ static void lookups(void) {
     char path[] = "/tmp/seqrun-vocab-XXXXXX";
     int fd = mkstemp(path);
     CHECK_OK(sr_vocab_save(v, path));
-    CHECK_OK(sr_vocab_load(&again, path));
+    OWN(sr_vocab, *again, sr_vocab_load(&again, path));
     CHECK(sr_vocab_fingerprint(again) == sr_vocab_fingerprint(v));
     close(fd);
     unlink(path);
@@ -88,9 +87,9 @@ static sr_status tokenize_twice(sr_vocab *v, bool spans) {
         "and one of more than a hundred characters: "
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-    OWNED(sr_tokenizer) *t = NULL;
     sr_tokens k = {.want_spans = spans};
-    SR_TRY(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true, .specials = true}));
+    TRY_OWN(sr_tokenizer, *t,
+            sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true, .specials = true}));
     sr_status st = SR_OK;
     for (int i = 0; i < 100 && st == SR_OK; i++) {
         size_t before = k.count;
@@ -102,8 +101,7 @@ static sr_status tokenize_twice(sr_vocab *v, bool spans) {
 }
 
 static sr_status scenario_vocab(void) {
-    OWNED(sr_vocab) *v;
-    SR_TRY(sr_vocab_load(&v, GOLDEN "vocab.txt"));
+    TRY_OWN(sr_vocab, *v, sr_vocab_load(&v, GOLDEN "vocab.txt"));
     SR_TRY(tokenize_twice(v, false));
     return tokenize_twice(v, true);
 }
@@ -116,18 +114,16 @@ static sr_status open_gz(sr_source **s) {
 }
 
 static sr_status scenario_train(void) {
-    OWNED(sr_source) *s = NULL;
     OWNED(sr_vocab) *v = NULL;
-    SR_TRY(open_gz(&s));
+    TRY_OWN(sr_source, *s, open_gz(&s));
     sr_vocab_train_opts opts = {
         .size = 4000, .lowercase = true, .alphabet = 200, .word_limit = 600};
     return sr_vocab_train(&v, s, &opts, NULL, NULL);
 }
 
 static sr_status scenario_sentences(void) {
-    OWNED(sr_source) *s = NULL;
     sr_sentences *q = NULL;
-    SR_TRY(open_gz(&s));
+    TRY_OWN(sr_source, *s, open_gz(&s));
     sr_sentence one = {.event = SR_TEXT_SENTENCE};
     sr_status st = sr_sentences_new(&q, s, NULL);
     while (st == SR_OK && one.event != SR_TEXT_END) st = sr_sentences_next(q, &one);
@@ -149,10 +145,9 @@ static sr_status scenario_records(void) {
                             .number = 0.5};
     sr_condition both = {.kind = SR_WHERE_AND, .left = &is_english, .right = &is_good};
     sr_source_opts opts = {.line_limit = 16, .records = {.field = "text", .where = &both}};
-    OWNED(sr_source) *s = NULL;
     sr_line line = {.ends = true};
     size_t size = 0;
-    SR_TRY(sr_source_open(&s, &records_path, 1, &opts));
+    TRY_OWN(sr_source, *s, sr_source_open(&s, &records_path, 1, &opts));
     sr_status st;
     do {
         st = sr_source_line(s, &line);
@@ -181,12 +176,10 @@ static sr_status swallow(void *context, const void *bytes, size_t size) {
 }
 
 static sr_status scenario_encode(sr_vocab *v) {
-    OWNED(sr_source) *s = NULL;
-    OWNED(sr_tokenizer) *t = NULL;
     sr_encode_counts counts;
     size_t size = 0;
-    SR_TRY(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true}));
-    SR_TRY(open_gz(&s));
+    TRY_OWN(sr_tokenizer, *t, sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true}));
+    TRY_OWN(sr_source, *s, open_gz(&s));
     sr_encode_opts opts = {.ids = true, .offsets = true, .json = true, .frame = true};
     return sr_encode(s, t, &opts, NULL, swallow, &size, &counts);
 }
@@ -204,12 +197,10 @@ static void every_character(void) {
         if (cp % 50 == 0) fputc('\n', f);
     }
     CHECK(fclose(f) == 0);
-    OWNED(sr_source) *s;
-    OWNED(sr_vocab) *v = NULL;
     sr_vocab_train_counts counts;
     sr_vocab_train_opts opts = {.size = 2100, .alphabet = 1000};
-    CHECK_OK(sr_source_open(&s, (const char *[]){path}, 1, NULL));
-    CHECK_OK(sr_vocab_train(&v, s, &opts, NULL, &counts));
+    OWN(sr_source, *s, sr_source_open(&s, (const char *[]){path}, 1, NULL));
+    OWN(sr_vocab, *v, sr_vocab_train(&v, s, &opts, NULL, &counts));
     CHECK(counts.words > 20000 && counts.out_of_reach > 10000);
     CHECK(sr_vocab_id(v, "!", 1) == SR_TOKEN_SPECIALS && sr_vocab_id(v, "z", 1) > 0);
     CHECK(sr_vocab_id(v, "\xF0\x9F\x98\x80", 4) == -1);
@@ -232,11 +223,9 @@ static void ideographs_stand_alone(void) {
 }
 
 static void unknown_marks_are_counted(void) {
-    OWNED(sr_vocab) *v;
-    OWNED(sr_tokenizer) *t;
     sr_tokens tokens = {0};
-    CHECK_OK(sr_vocab_parse(&v, SPECIALS "a\n!\n", strlen(SPECIALS "a\n!\n"), "v.txt"));
-    CHECK_OK(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true}));
+    OWN(sr_vocab, *v, sr_vocab_parse(&v, SPECIALS "a\n!\n", strlen(SPECIALS "a\n!\n"), "v.txt"));
+    OWN(sr_tokenizer, *t, sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true}));
     CHECK_OK(sr_tokenize(&tokens, t, "a!? b", 5));
     CHECK(tokens.count == 4 && tokens.unknown == 2);
     sr_tokens_free(&tokens);
@@ -269,11 +258,10 @@ static void *read_all(void *context) {
 static void shared_tokenizer(void) {
     void *text;
     size_t size;
-    OWNED(sr_vocab) *v;
-    OWNED(sr_tokenizer) *t;
     CHECK_OK(sr_file_read(&text, &size, GOLDEN "text.txt", 1 << 20));
-    CHECK_OK(sr_vocab_load(&v, GOLDEN "vocab.txt"));
-    CHECK_OK(sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true, .specials = true}));
+    OWN(sr_vocab, *v, sr_vocab_load(&v, GOLDEN "vocab.txt"));
+    OWN(sr_tokenizer, *t,
+        sr_tokenizer_new(&t, v, &(sr_tokenizer_opts){.lowercase = true, .specials = true}));
     reader readers[8];
     pthread_t threads[8];
     for (int i = 0; i < 8; i++) {
@@ -291,12 +279,10 @@ static void shared_tokenizer(void) {
 
 /* A buffer used by two tokenizers in turn has the right ids for each. */
 static void buffer_changes_hands(void) {
-    OWNED(sr_vocab) *v;
-    OWNED(sr_tokenizer) *a, *b;
     sr_tokens k = {0};
-    CHECK_OK(sr_vocab_load(&v, GOLDEN "vocab.txt"));
-    CHECK_OK(sr_tokenizer_new(&a, v, &(sr_tokenizer_opts){.lowercase = true}));
-    CHECK_OK(sr_tokenizer_new(&b, v, &(sr_tokenizer_opts){.lowercase = false}));
+    OWN(sr_vocab, *v, sr_vocab_load(&v, GOLDEN "vocab.txt"));
+    OWN(sr_tokenizer, *a, sr_tokenizer_new(&a, v, &(sr_tokenizer_opts){.lowercase = true}));
+    OWN(sr_tokenizer, *b, sr_tokenizer_new(&b, v, &(sr_tokenizer_opts){.lowercase = false}));
     for (int i = 0; i < 3; i++) {
         CHECK_OK(sr_tokenize(&k, a, "HELLO", 5));
         CHECK_OK(sr_tokenize(&k, b, "hello", 5));

@@ -124,8 +124,7 @@ static bool owners_hold_blocks(const sr_tiles *t) {
 }
 
 static void check_layout(const sr_layout *l) {
-    OWNED(sr_tiles) *t = NULL;
-    CHECK_OK(sr_tiles_new(&t, l));
+    OWN(sr_tiles, *t, sr_tiles_new(&t, l));
     sr_tile_run both[] = {t->wide, t->narrow};
     CHECK(covers(l, t, both, 2, SR_GROUP_LIMIT + 1, INT32_MAX, SR_TILE_WIDE));
     CHECK(covers(l, t, &t->blocks, 1, SR_GROUP_LIMIT + 1, INT32_MAX, SR_TILE_ROWS));
@@ -147,9 +146,8 @@ static void test_random_sets(void) {
 }
 
 static sr_tiles *tiles_of(int32_t n, const int32_t *len) {
-    OWNED(sr_layout) *l = NULL;
     sr_tiles *t = NULL;
-    CHECK_OK(sr_layout_new(&l, n, NULL, len, NULL, NULL, 0, 1));
+    OWN(sr_layout, *l, sr_layout_new(&l, n, NULL, len, NULL, NULL, 0, 1));
     CHECK_OK(sr_tiles_new(&t, l));
     return t;
 }

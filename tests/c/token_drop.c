@@ -57,9 +57,9 @@ static void test_alone(const sr_layout *l) {
     memset(keep, 0, sizeof keep);
     CHECK_OK(sr_token_drop_mark(keep, l, &o));
     for (int s = 0; s < l->sequences; s++) {
-        OWNED(sr_layout) *alone;
         memset(own, 0, sizeof own);
-        CHECK_OK(sr_layout_new(&alone, 1, NULL, &l->len[s], &l->uid[s], &l->epoch[s], 0, l->seed));
+        OWN(sr_layout, *alone,
+            sr_layout_new(&alone, 1, NULL, &l->len[s], &l->uid[s], &l->epoch[s], 0, l->seed));
         CHECK_OK(sr_token_drop_mark(own, alone, &o));
         CHECK(memcmp(own, keep + l->start[s], (size_t)l->len[s]) == 0);
     }
@@ -70,10 +70,9 @@ static void test_even(void) {
     enum { N = 20, DRAWS = 4000 };
     int hits[N] = {0}, same = 0;
     for (uint32_t u = 0; u < DRAWS; u++) {
-        OWNED(sr_layout) *l;
         uint8_t a[N] = {0}, b[N] = {0};
         sr_token_drop_opts o = {0.5, 1, false, false}, other = {0.5, 2, false, false};
-        CHECK_OK(sr_layout_new(&l, 1, NULL, (int32_t[]){N}, &u, NULL, 0, 5));
+        OWN(sr_layout, *l, sr_layout_new(&l, 1, NULL, (int32_t[]){N}, &u, NULL, 0, 5));
         CHECK_OK(sr_token_drop_mark(a, l, &o));
         CHECK_OK(sr_token_drop_mark(b, l, &other));
         for (int i = 0; i < N; i++) hits[i] += a[i], same += a[i] == b[i];

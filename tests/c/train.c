@@ -44,8 +44,6 @@ static sr_status round_trip(sr_params *p, const char *path) {
 }
 
 static sr_status whole_life(sr_device *device, bool lamb) {
-    OWNED(sr_params) *p = NULL;
-    OWNED(sr_optim) *o = NULL;
     sr_segment segments[COUNT] = {{0}};
     for (int i = 0; i < COUNT; i++) segments[i].rate = 1;
     sr_optim_opts opts = {.method = lamb ? SR_LAMB : SR_ADAMW,
@@ -54,9 +52,9 @@ static sr_status whole_life(sr_device *device, bool lamb) {
                           .eps = 1e-6,
                           .power = 1,
                           .max_skipped = 3};
-    SR_TRY(sr_params_new(&p, device, specs, COUNT, device->real));
+    TRY_OWN(sr_params, *p, sr_params_new(&p, device, specs, COUNT, device->real));
     SR_TRY(sr_params_initialise(p, 3));
-    SR_TRY(sr_optim_new(&o, p, segments, &opts));
+    TRY_OWN(sr_optim, *o, sr_optim_new(&o, p, segments, &opts));
     SR_TRY(sr_optim_step(o, 0.1, 1.0, NULL));
     SR_TRY(sr_optim_read_results(o));
     return round_trip(p, at("params"));
@@ -64,17 +62,14 @@ static sr_status whole_life(sr_device *device, bool lamb) {
 
 /* If any allocation fails, there is a clean error, and no memory is leaked. */
 static void test_memory(const sr_backend *backend, bool lamb) {
-    OWNED(sr_device) *device;
-    CHECK_OK(sr_device_open(&device, backend, 0, NULL));
+    OWN(sr_device, *device, sr_device_open(&device, backend, 0, NULL));
     CHECK_OK(whole_life(device, lamb)); /* fills the pool, so that only leaks are counted */
     CHECK_STARVED_BUT(false, whole_life(device, lamb), device->bytes_used);
 }
 
 static void test_layout(void) {
-    OWNED(sr_device) *device;
-    OWNED(sr_params) *p;
-    CHECK_OK(sr_device_open(&device, &sr_backend_ref, 0, NULL));
-    CHECK_OK(sr_params_new(&p, device, specs, COUNT, device->real));
+    OWN(sr_device, *device, sr_device_open(&device, &sr_backend_ref, 0, NULL));
+    OWN(sr_params, *p, sr_params_new(&p, device, specs, COUNT, device->real));
     CHECK(p->list[0].offset == 0 && p->list[0].size == 15 && p->list[0].stored == 24);
     CHECK(p->list[1].offset == 64 && p->list[2].offset == 70); /* fused: no gap */
     CHECK(p->list[3].offset == 128 && p->stored == 192);
@@ -86,18 +81,16 @@ static void test_layout(void) {
 /* An update refreshes the bf16 copies of the masters, if any, but not frozen ones. */
 static void test_bf16(const sr_backend *backend, bool lamb) {
     enum { N = 6 };
-    OWNED(sr_device) *d;
-    OWNED(sr_tensor) *low, *norms;
     sr_tensor *t[5]; /* value, grad, m, v, result */
     double start[N] = {1, -2, 3, 0.1, 5, 6}, gradient[N] = {1, -1, 2, 0.5, 7, 7};
     double result[5] = {1, 1}, value[N], copy[N];
     const sr_segment segments[] = {{.size = 4, .rate = 1, .trust = true},
                                    {.offset = 4, .size = 2, .rate = 1, .frozen = true}};
     const sr_chunk chunk = {.size = 4};
-    CHECK_OK(sr_device_open(&d, backend, 0, NULL));
-    CHECK_OK(sr_tensor_full(&norms, d, SR_F64, 1, (int64_t[]){2}, 0));
+    OWN(sr_device, *d, sr_device_open(&d, backend, 0, NULL));
+    OWN(sr_tensor, *norms, sr_tensor_full(&norms, d, SR_F64, 1, (int64_t[]){2}, 0));
     for (int i = 0; i < 5; i++) CHECK_OK(sr_params_flat(&t[i], d, i < 4 ? N : 5));
-    CHECK_OK(sr_tensor_full(&low, d, SR_BF16, 1, (int64_t[]){N}, 9));
+    OWN(sr_tensor, *low, sr_tensor_full(&low, d, SR_BF16, 1, (int64_t[]){N}, 9));
     CHECK_OK(sr_tensor_write(t[0], start, SR_F64));
     CHECK_OK(sr_tensor_write(t[1], gradient, SR_F64));
     CHECK_OK(sr_tensor_write(t[4], result, SR_F64));

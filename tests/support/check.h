@@ -53,6 +53,15 @@ static int check_passed, check_failed;
     }
 #define OWNED(type) __attribute__((cleanup(type##_owned))) type
 
+/* OWN(sr_dataset, *d, sr_dataset_open(&d, ...)): OWNED(sr_dataset) *d, made by a call that must
+ * succeed; of TRY_OWN, whose failure the function returns. */
+#define OWN(type, object, call)                                                                    \
+    OWNED(type) object = {0};                                                                      \
+    CHECK_OK(call)
+#define TRY_OWN(type, object, call)                                                                \
+    OWNED(type) object = {0};                                                                      \
+    SR_TRY(call)
+
 static inline bool file_exists(const char *path) {
     return access(path, F_OK) == 0;
 }
