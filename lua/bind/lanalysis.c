@@ -59,11 +59,9 @@ static int metric_analysis(lua_State *L) {
     lsr_readexamples(L, 2, &opts);
     int threads = (int)lsr_optrange(L, 3, 0, 0, 1024);
     analysis *a = lsr_newbox_with(L, sizeof *a, ANALYSIS, 1);
-    lua_pushvalue(L, 1);
-    lua_setiuservalue(L, -2, 1);
-    sr_status st = sr_stream_open(&a->stream, d, &opts);
-    if (st == SR_OK) st = sr_threads_new(&a->threads, threads);
-    if (st != SR_OK) return lsr_result(L, st);
+    lsr_keep(L, 1, 1);
+    LSR_TRY(L, sr_stream_open(&a->stream, d, &opts));
+    LSR_TRY(L, sr_threads_new(&a->threads, threads));
     a->d = d;
     return 1;
 }
@@ -71,8 +69,7 @@ static int metric_analysis(lua_State *L) {
 /* analysis:parts() -> integer
  * How many parts the examples have; parts are the unit of progress. */
 static int analysis_parts(lua_State *L) {
-    lua_pushinteger(L, check_analysis(L)->stream.parts);
-    return 1;
+    return lsr_give_integer(L, check_analysis(L)->stream.parts);
 }
 
 /* analysis:subject() -> string
@@ -81,8 +78,7 @@ static int analysis_subject(lua_State *L) {
     const analysis *a = check_analysis(L);
     char subject[SR_METRIC_SUBJECT];
     sr_metric_subject(subject, a->d, &a->stream.opts);
-    lua_pushstring(L, subject);
-    return 1;
+    return lsr_give_string(L, subject);
 }
 
 /* analysis:counts() -> integer[]? counts, integer|string sequences, integer|string tokens
@@ -94,13 +90,8 @@ static int analysis_counts(lua_State *L) {
     int32_t size = sr_tokenizer_size(a->d->tokenizer);
     uint64_t *count = lsr_scratch(L, size, sizeof *count);
     int64_t sequences, tokens;
-    sr_status st = sr_stream_counts(count, &sequences, &tokens, &a->stream, a->threads);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, size, 0);
-    for (int32_t i = 0; i < size; i++) {
-        lua_pushinteger(L, (lua_Integer)count[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_TRY(L, sr_stream_counts(count, &sequences, &tokens, &a->stream, a->threads));
+    LSR_PUSH_LIST(L, size, i, lua_pushinteger(L, (lua_Integer)count[i]));
     lua_pushinteger(L, sequences);
     lua_pushinteger(L, tokens);
     return 3;
@@ -222,8 +213,7 @@ static int analysis_begin(lua_State *L) {
     analysis *a = check_analysis(L);
     sr_progress_close(a->progress);
     a->progress = NULL;
-    sr_status st = sr_progress_open(&a->progress, luaL_checkstring(L, 2), luaL_checkstring(L, 3));
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_progress_open(&a->progress, luaL_checkstring(L, 2), luaL_checkstring(L, 3)));
     lua_pushinteger(L, a->progress->count);
     lua_pushinteger(L, a->progress->next);
     return 2;
@@ -238,8 +228,7 @@ static int analysis_step(lua_State *L) {
     sr_progress *p = check_progress(L);
     bool done;
     if (a->measure.data == NULL) lsr_error(L, "step: call measure() first");
-    sr_status st = sr_measure_step(&done, &a->measure, &a->stream, p, a->threads);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_measure_step(&done, &a->measure, &a->stream, p, a->threads));
     lua_pushboolean(L, done);
     lua_pushinteger(L, p->count);
     lua_pushinteger(L, p->next);
@@ -355,11 +344,7 @@ static int metric_rarity(lua_State *L) {
     int64_t slots = lsr_optrange(L, 2, n, n, INT32_MAX);
     double *weight = lsr_scratch(L, slots, sizeof *weight), denominator, largest;
     sr_rarity_weights(weight, &denominator, &largest, count, n, slots);
-    lua_createtable(L, (int)slots, 0);
-    for (int64_t i = 0; i < slots; i++) {
-        lua_pushnumber(L, weight[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_PUSH_LIST(L, slots, i, lua_pushnumber(L, weight[i]));
     lua_pushnumber(L, denominator);
     lua_pushnumber(L, largest);
     return 3;
@@ -369,8 +354,8 @@ static int metric_rarity(lua_State *L) {
  * The factor of the length in length_rarity, for sequences of at most `most` tokens.
  *   largest  weight of a token */
 static int metric_coefficient(lua_State *L) {
-    lua_pushnumber(L, sr_rarity_coefficient(luaL_checknumber(L, 1), luaL_checkinteger(L, 2)));
-    return 1;
+    return lsr_give_number(L,
+                           sr_rarity_coefficient(luaL_checknumber(L, 1), luaL_checkinteger(L, 2)));
 }
 
 static const luaL_Reg methods[] = {

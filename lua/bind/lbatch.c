@@ -81,11 +81,7 @@ static int update_batch(lua_State *L) {
     lsr_set_integer(L, "masked", b->masked);
     lsr_set_integer(L, "epoch", b->layout->epoch[0]);
     lsr_set_integer(L, "share", b->share + 1);
-    lua_createtable(L, b->targets, 0);
-    for (int i = 0; i < b->targets; i++) {
-        lsr_pushtarget(L, &b->target[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_PUSH_LIST(L, b->targets, i, lsr_pushtarget(L, &b->target[i]));
     lua_setfield(L, -2, "facts");
     return 1;
 }
@@ -138,11 +134,7 @@ static int update_upload(lua_State *L) {
     set_tensor(L, "types", (*box)->types);
     set_tensor(L, "original_ids", (*box)->original_ids);
     set_tensor(L, "last_rows", (*box)->last_rows);
-    lua_createtable(L, (*box)->targets, 0);
-    for (int k = 0; k < (*box)->targets; k++) {
-        push_target(L, &(*box)->target[k]);
-        lua_rawseti(L, -2, k + 1);
-    }
+    LSR_PUSH_LIST(L, (*box)->targets, k, push_target(L, &(*box)->target[k]));
     lua_setfield(L, -2, "targets");
     sr_batch_on_free(*box); /* the tensors have references of their own */
     *box = NULL;
@@ -157,24 +149,18 @@ static int update_set_target(lua_State *L) {
     const sr_update *u = check_update(L, 1);
     sr_batch *b = u->batch[lsr_checkrange(L, 2, 1, u->batches) - 1];
     int number = (int)lsr_checkrange(L, 3, 1, b->targets) - 1;
-    lsr_check(L, lsr_settarget(L, b, number, 4, 5));
-    return 0;
+    return lsr_nothing(L, lsr_settarget(L, b, number, 4, 5));
 }
 
 /* update:finish()
  * Weighs targets that Lua functions made, and finds the rows they need. */
 static int update_finish(lua_State *L) {
     check_update(L, 1);
-    lsr_check(L, sr_update_finish(*(sr_update **)lua_touserdata(L, 1)));
-    return 0;
+    return lsr_nothing(L, sr_update_finish(*(sr_update **)lua_touserdata(L, 1)));
 }
 
 static int push_rows(lua_State *L, const int32_t *list, int64_t count) {
-    lua_createtable(L, (int)count, 0);
-    for (int64_t i = 0; i < count; i++) {
-        lua_pushinteger(L, list[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_PUSH_LIST(L, count, i, lua_pushinteger(L, list[i]));
     return 1;
 }
 

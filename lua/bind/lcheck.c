@@ -1,6 +1,7 @@
 #include "lua/bind/lcheck.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,7 +115,47 @@ int lsr_give(lua_State *L, sr_status status) {
 
 int lsr_done(lua_State *L, sr_status status) {
     if (status != SR_OK) return lsr_result(L, status);
-    lua_pushboolean(L, 1);
+    return lsr_give_bool(L, true);
+}
+
+int lsr_nothing(lua_State *L, sr_status status) {
+    lsr_check(L, status);
+    return 0;
+}
+
+int lsr_give_integer(lua_State *L, int64_t value) {
+    lua_pushinteger(L, value);
+    return 1;
+}
+
+int lsr_give_number(lua_State *L, double value) {
+    lua_pushnumber(L, value);
+    return 1;
+}
+
+int lsr_give_bool(lua_State *L, bool value) {
+    lua_pushboolean(L, value);
+    return 1;
+}
+
+int lsr_give_string(lua_State *L, const char *value) {
+    lua_pushstring(L, value);
+    return 1;
+}
+
+int lsr_give_bytes(lua_State *L, const void *bytes, size_t size) {
+    lua_pushlstring(L, bytes, size);
+    return 1;
+}
+
+int lsr_give_hex(lua_State *L, uint64_t value) {
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, value);
+    return lsr_give_string(L, text);
+}
+
+int lsr_self(lua_State *L) {
+    lua_settop(L, 1);
     return 1;
 }
 
@@ -151,6 +192,11 @@ void *lsr_newbox_with(lua_State *L, size_t size, const char *type, int values) {
 
 void *lsr_newbox(lua_State *L, size_t size, const char *type) {
     return lsr_newbox_with(L, size, type, 0);
+}
+
+void lsr_keep(lua_State *L, int arg, int n) {
+    lua_pushvalue(L, arg);
+    lua_setiuservalue(L, -2, n);
 }
 
 /* Pushes "a tensor" for "seqrun.Tensor". */

@@ -50,6 +50,26 @@ int lsr_made(lua_State *L, sr_status status);
 int lsr_give(lua_State *L, sr_status status);
 int lsr_done(lua_State *L, sr_status status);
 
+/* What a function without results returns: nothing, after lsr_check(). */
+int lsr_nothing(lua_State *L, sr_status status);
+
+/* What a function returns: this value (a string may be NULL: nil), 16 hex digits, or its first
+ * argument. */
+int lsr_give_integer(lua_State *L, int64_t value);
+int lsr_give_number(lua_State *L, double value);
+int lsr_give_bool(lua_State *L, bool value);
+int lsr_give_string(lua_State *L, const char *value);
+int lsr_give_bytes(lua_State *L, const void *bytes, size_t size);
+int lsr_give_hex(lua_State *L, uint64_t value);
+int lsr_self(lua_State *L);
+
+/* Returns lsr_result() from a function when `expr` fails. */
+#define LSR_TRY(L, expr)                                                                           \
+    do {                                                                                           \
+        sr_status lsr_try_status_ = (expr);                                                        \
+        if (lsr_try_status_ != SR_OK) return lsr_result(L, lsr_try_status_);                       \
+    } while (0)
+
 /* ---- classes and boxes -----------------------------------------------------------------------
  *
  * Lua errors jump, so C memory is in a box before anything can raise.  A box is a userdata, all
@@ -64,6 +84,9 @@ void lsr_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFun
 /* Pushes a box of a class, with user values or without. */
 void *lsr_newbox(lua_State *L, size_t size, const char *type);
 void *lsr_newbox_with(lua_State *L, size_t size, const char *type, int values);
+
+/* The box on top of the stack keeps the value at `arg` alive, as its user value number n. */
+void lsr_keep(lua_State *L, int arg, int n);
 
 /* The box of an argument, or an argument error that names the class. */
 void *lsr_checkbox(lua_State *L, int arg, const char *type);
@@ -129,8 +152,20 @@ const char *lsr_field_string(lua_State *L, int table, const char *key, const cha
 /* The place of the string in `names`, 0 when it is absent. */
 int lsr_field_choice(lua_State *L, int table, const char *key, const char *const *names);
 
-/* ---- tables of results: a field of the table on top of the stack ----------------------------- */
+/* ---- tables of results ----------------------------------------------------------------------- */
 
+/* Pushes a list of `count` elements; the call `push` pushes element i, from 0. */
+#define LSR_PUSH_LIST(L, count, i, push)                                                           \
+    do {                                                                                           \
+        int64_t lsr_count_ = (int64_t)(count);                                                     \
+        lua_createtable(L, lsr_count_ < INT32_MAX ? (int)lsr_count_ : 0, 0);                       \
+        for (int64_t i = 0; i < lsr_count_; i++) {                                                 \
+            push;                                                                                  \
+            lua_rawseti(L, -2, i + 1);                                                             \
+        }                                                                                          \
+    } while (0)
+
+/* A field of the table on top of the stack. */
 void lsr_set_integer(lua_State *L, const char *key, int64_t value);
 void lsr_set_number(lua_State *L, const char *key, double value);
 void lsr_set_bool(lua_State *L, const char *key, bool value);

@@ -19,18 +19,15 @@
 static int train_run_dir(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     sr_run_dir **box = lsr_newbox(L, sizeof *box, RUN_DIR);
-    sr_status st = sr_run_dir_open(box, path);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_run_dir_open(box, path));
 }
 
 /* run_held(path: string) -> boolean held | nil, message, code
  * Whether a live process holds the lock of a run's directory. */
 static int train_run_held(lua_State *L) {
     bool held;
-    sr_status st = sr_run_dir_held(&held, luaL_checkstring(L, 1));
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushboolean(L, held);
-    return 1;
+    LSR_TRY(L, sr_run_dir_held(&held, luaL_checkstring(L, 1)));
+    return lsr_give_bool(L, held);
 }
 
 LSR_RELEASE(run_dir_close, RUN_DIR, sr_run_dir, sr_run_dir_close)
@@ -62,8 +59,7 @@ static int train_path(lua_State *L) {
     int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
     char **path = lsr_newbytes(L);
     lsr_check(L, sr_checkpoint_path(path, run, step));
-    lua_pushstring(L, *path);
-    return 1;
+    return lsr_give_string(L, *path);
 }
 
 /* checkpoint_list(run: string) -> integer[] | nil, message, code
@@ -72,13 +68,8 @@ static int train_list(lua_State *L) {
     size_t count;
     const char *run = luaL_checkstring(L, 1);
     int64_t **steps = lsr_newbytes(L);
-    sr_status st = sr_checkpoint_list(steps, &count, run);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, (int)count, 0);
-    for (size_t i = 0; i < count; i++) {
-        lua_pushinteger(L, (*steps)[i]);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    LSR_TRY(L, sr_checkpoint_list(steps, &count, run));
+    LSR_PUSH_LIST(L, count, i, lua_pushinteger(L, (*steps)[i]));
     return 1;
 }
 
@@ -86,10 +77,8 @@ static int train_list(lua_State *L) {
  * Reads a whole checkpoint and compares it with its manifest. */
 static int train_verify(lua_State *L) {
     int64_t step;
-    sr_status st = sr_checkpoint_verify(&step, luaL_checkstring(L, 1));
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushinteger(L, step);
-    return 1;
+    LSR_TRY(L, sr_checkpoint_verify(&step, luaL_checkstring(L, 1)));
+    return lsr_give_integer(L, step);
 }
 
 /* checkpoint_latest(run: string) -> string|nil path, integer|string step, string? code
@@ -100,8 +89,7 @@ static int train_latest(lua_State *L) {
     int64_t step;
     const char *run = luaL_checkstring(L, 1);
     char **path = lsr_newbytes(L);
-    sr_status st = sr_checkpoint_latest(path, &step, run);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_checkpoint_latest(path, &step, run));
     lua_pushstring(L, *path);
     lua_pushinteger(L, step);
     return 2;
@@ -112,10 +100,9 @@ static int train_latest(lua_State *L) {
  * Removes checkpoints older than `newest`, except the newest `keep` and the multiples of `every`.
  *   keep  at least 2 */
 static int train_retain(lua_State *L) {
-    sr_status st =
-        sr_checkpoint_retain(luaL_checkstring(L, 1), lsr_checkrange(L, 2, 0, SR_MAX_STEP),
-                             (int)lsr_checkrange(L, 3, 2, 1 << 30), luaL_optinteger(L, 4, 0));
-    return lsr_done(L, st);
+    return lsr_done(
+        L, sr_checkpoint_retain(luaL_checkstring(L, 1), lsr_checkrange(L, 2, 0, SR_MAX_STEP),
+                                (int)lsr_checkrange(L, 3, 2, 1 << 30), luaL_optinteger(L, 4, 0)));
 }
 
 /* checkpoint_set_aside(run: string, step: integer) -> true | nil, message, code
@@ -139,8 +126,7 @@ static int train_saving(lua_State *L) {
     int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
     int64_t bytes = lsr_checkrange(L, 3, 0, INT64_MAX / 2);
     sr_saving **box = lsr_newbox(L, sizeof *box, SAVING);
-    sr_status st = sr_saving_begin(box, run, step, (uint64_t)bytes);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_saving_begin(box, run, step, (uint64_t)bytes));
 }
 
 /* saving_join(draft: string, step: integer) -> Saving | nil, message, code
@@ -150,8 +136,7 @@ static int train_saving_join(lua_State *L) {
     const char *draft = luaL_checkstring(L, 1);
     int64_t step = lsr_checkrange(L, 2, 0, SR_MAX_STEP);
     sr_saving **box = lsr_newbox(L, sizeof *box, SAVING);
-    sr_status st = sr_saving_join(box, draft, step);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_saving_join(box, draft, step));
 }
 
 LSR_RELEASE(saving_end, SAVING, sr_saving, sr_saving_end)
@@ -175,10 +160,9 @@ static int saving_safetensors(lua_State *L) {
     sr_saving *s = check_saving(L);
     const char *name = luaL_checkstring(L, 2);
     const sr_st_plan *plan = lsr_checkplan(L, 3);
-    sr_status st = sr_saving_open(s, name, plan->total_bytes);
-    if (st == SR_OK) st = sr_st_plan_write(plan, sr_saving_write, s);
-    if (st == SR_OK) st = sr_saving_close(s);
-    return lsr_done(L, st);
+    LSR_TRY(L, sr_saving_open(s, name, plan->total_bytes));
+    LSR_TRY(L, sr_st_plan_write(plan, sr_saving_write, s));
+    return lsr_done(L, sr_saving_close(s));
 }
 
 /* saving:commit() -> true | nil, message, code
@@ -190,8 +174,7 @@ static int saving_commit(lua_State *L) {
 /* saving:draft() -> string
  * The temporary directory of the checkpoint. */
 static int saving_draft(lua_State *L) {
-    lua_pushstring(L, sr_saving_draft(check_saving(L)));
-    return 1;
+    return lsr_give_string(L, sr_saving_draft(check_saving(L)));
 }
 
 /* saving:report() -> string | nil, message, code
@@ -200,10 +183,8 @@ static int saving_report(lua_State *L) {
     size_t size;
     sr_saving *s = check_saving(L);
     char **text = lsr_newbytes(L);
-    sr_status st = sr_saving_report(text, &size, s);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushlstring(L, *text, size);
-    return 1;
+    LSR_TRY(L, sr_saving_report(text, &size, s));
+    return lsr_give_bytes(L, *text, size);
 }
 
 /* saving:adopt(report: string) -> true | nil, message, code
@@ -283,8 +264,7 @@ static int background_start(lua_State *L) {
 /* background:done() -> boolean
  * Whether the thread has ended. */
 static int background_done(lua_State *L) {
-    lua_pushboolean(L, sr_background_done(check_background(L)));
-    return 1;
+    return lsr_give_bool(L, sr_background_done(check_background(L)));
 }
 
 /* background:wait() -> true | nil, message, code
@@ -292,8 +272,7 @@ static int background_done(lua_State *L) {
  *   message  of a failure, or the warning that an older checkpoint could not be removed */
 static int background_wait(lua_State *L) {
     const char *warning;
-    sr_status st = sr_background_wait(check_background(L), &warning);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_background_wait(check_background(L), &warning));
     lua_pushboolean(L, true);
     lua_pushstring(L, warning);
     return 2;

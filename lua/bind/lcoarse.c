@@ -176,8 +176,7 @@ static int op_sample(lua_State *L) {
 /* keep_probability(p: number) -> number
  * The keep probability of dropout with probability p: n/256. */
 static int keep_probability(lua_State *L) {
-    lua_pushnumber(L, check_dropout(L, 1).keep / 256.0);
-    return 1;
+    return lsr_give_number(L, check_dropout(L, 1).keep / 256.0);
 }
 
 static const luaL_Reg functions[] = {
@@ -201,11 +200,7 @@ static const luaL_Reg functions[] = {
 void lsr_open_coarse(lua_State *L) {
     luaL_newlib(L, functions);
     lua_setfield(L, -2, "coarse");
-    lua_newtable(L);
-    for (int i = 1; acts[i] != NULL; i++) {
-        lua_pushstring(L, acts[i]);
-        lua_rawseti(L, -2, i);
-    }
+    LSR_PUSH_LIST(L, sizeof acts / sizeof *acts - 2, i, lua_pushstring(L, acts[i + 1]));
     lua_setfield(L, -2, "activations");
     lua_pushcfunction(L, keep_probability);
     lua_setfield(L, -2, "keep_probability");

@@ -218,16 +218,7 @@ static int32_t *new_buffer(lua_State *L, int64_t words) {
     return lsr_scratch(L, words, sizeof(int32_t));
 }
 
-/* The size of the root's text on every rank. */
-static sr_status broadcast_size(lua_State *L, sr_comm *comm, int32_t *size, int root) {
-    sr_tensor *t;
-    SR_TRY(new_words(L, &t, comm, 1));
-    SR_TRY(sr_tensor_write(t, size, SR_I32));
-    SR_TRY(sr_comm_broadcast(comm, t, root));
-    SR_TRY(sr_comm_wait(comm));
-    return sr_tensor_read(t, size, SR_I32);
-}
-
+/* The root's words on every rank. */
 static sr_status broadcast_words(lua_State *L, sr_comm *comm, int32_t *words, int64_t count,
                                  int root) {
     sr_tensor *t;
@@ -252,7 +243,7 @@ static int world_broadcast_text(lua_State *L) {
     const char *text = check_text(L, 2, &size);
     int root = rank_argument(L, 3);
     int32_t bytes = (int32_t)size;
-    sr_status st = broadcast_size(L, comm, &bytes, root);
+    sr_status st = broadcast_words(L, comm, &bytes, 1, root);
     if (st != SR_OK) return lsr_result(L, st);
     int32_t *words = new_buffer(L, words_of(bytes));
     if (comm->rank == root) memcpy(words, text, size);
@@ -289,11 +280,8 @@ static int world_gather_text(lua_State *L) {
     int32_t *own = new_buffer(L, words), *all = new_buffer(L, words * comm->ranks);
     memcpy(own, text, size);
     if (words > 0) st = gather_words(L, comm, all, own, words);
-    lua_createtable(L, comm->ranks, 0);
-    for (int i = 0; i < comm->ranks; i++) {
-        lua_pushlstring(L, (const char *)(all + i * words), (size_t)sizes[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_PUSH_LIST(L, comm->ranks, i,
+                  lua_pushlstring(L, (const char *)(all + i * words), (size_t)sizes[i]));
     return lsr_give(L, st);
 }
 
@@ -308,8 +296,7 @@ static int world_tell(lua_State *L) {
     int status = SR_EINTERNAL;
     for (int s = 0; s < SR_STATUS_COUNT; s++)
         if (strcmp(code, sr_status_name((sr_status)s)) == 0) status = s;
-    lua_pushboolean(L, comm->engine->tell(comm, (sr_status)status, message));
-    return 1;
+    return lsr_give_bool(L, comm->engine->tell(comm, (sr_status)status, message));
 }
 
 /* world:abort(code: integer)

@@ -31,8 +31,7 @@ static int batch_concepts(lua_State *L) {
         lsr_error(L, "concepts: %I lengths of %I tokens in all, with %I ids and %I stages",
                   (lua_Integer)forms, (lua_Integer)sum, (lua_Integer)tokens, (lua_Integer)stages);
     sr_concepts **box = lsr_newbox(L, sizeof *box, CONCEPTS);
-    sr_status st = sr_concepts_new(box, ids, len, stage, forms, d->tokenizer, 0);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_concepts_new(box, ids, len, stage, forms, d->tokenizer, 0));
 }
 
 /* @class seqrun.core.batch.concepts
@@ -48,13 +47,8 @@ static int concepts_counts(lua_State *L) {
     if (sr_tokenizer_size(d->tokenizer) != c->vocabulary)
         lsr_error(L, "concepts:counts: the concepts are of another vocabulary");
     int64_t *times = lsr_scratch(L, c->count, sizeof *times);
-    sr_status st = sr_concepts_count(times, c, d, (sr_data_part)part);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, (int)(c->count < INT32_MAX ? c->count : 0), 0);
-    for (int64_t i = 0; i < c->count; i++) {
-        lua_pushinteger(L, times[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_TRY(L, sr_concepts_count(times, c, d, (sr_data_part)part));
+    LSR_PUSH_LIST(L, c->count, i, lua_pushinteger(L, times[i]));
     return 1;
 }
 

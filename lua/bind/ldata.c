@@ -1,7 +1,6 @@
 /* ldata.c - seqrun.core.data: data sets; wrapped by lua/seqrun/data. */
 #include "lua/bind/ldata.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/data/scan.h"
@@ -50,8 +49,7 @@ static int data_open(lua_State *L) {
     if (lua_getfield(L, 2, "vocab") != LUA_TNIL) opts.vocab = lsr_checkvocab(L, -1);
     if (lua_getfield(L, 2, "tokenizer") != LUA_TNIL) opts.tokenizer = lsr_checktokenizer(L, -1);
     sr_dataset **box = lsr_newbox(L, sizeof *box, LSR_DATASET);
-    sr_status st = sr_dataset_open(box, path, &opts);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_dataset_open(box, path, &opts));
 }
 
 void lsr_readexamples(lua_State *L, int table, sr_examples_opts *t) {
@@ -81,14 +79,12 @@ static int dataset_info(lua_State *L) {
     lsr_set_string(L, "kind", d->kind == SR_DATA_TEXT ? "text" : "examples");
     lsr_set_bool(L, "lowercase", sr_tokenizer_lowercase(d->tokenizer));
     lsr_set_string(L, "tokenizer", sr_tokenizer_kind_name(d->tokenizer));
-    char print[17];
-    snprintf(print, sizeof print, "%016llx", (unsigned long long)sr_dataset_fingerprint(d));
-    lsr_set_string(L, "fingerprint", print);
+    lsr_give_hex(L, sr_dataset_fingerprint(d));
+    lua_setfield(L, -2, "fingerprint");
     lsr_set_bool(L, "cut", d->cut);
     lsr_set_bool(L, "labelled", sr_fields_find(&d->fields, "label") != NULL);
-    char digest[17];
-    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)sr_dataset_digest(d));
-    lsr_set_string(L, "digest", digest);
+    lsr_give_hex(L, sr_dataset_digest(d));
+    lua_setfield(L, -2, "digest");
     lsr_set_integer(L, "bytes", (int64_t)sr_shard_bytes(d->shard));
     lsr_set_integer(L, "vocab_size", sr_tokenizer_size(d->tokenizer));
     lsr_set_integer(L, "tokens", d->tokens);
@@ -148,13 +144,8 @@ static int dataset_counts(lua_State *L) {
     int part = luaL_checkoption(L, 2, "train", lsr_part_names);
     int32_t size = sr_tokenizer_size(d->tokenizer);
     uint64_t *count = lsr_scratch(L, size, sizeof *count);
-    sr_status st = sr_scan_tokens(count, d, (sr_data_part)part);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, size, 0);
-    for (int32_t i = 0; i < size; i++) {
-        lua_pushinteger(L, (lua_Integer)count[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_TRY(L, sr_scan_tokens(count, d, (sr_data_part)part));
+    LSR_PUSH_LIST(L, size, i, lua_pushinteger(L, (lua_Integer)count[i]));
     return 1;
 }
 
@@ -163,11 +154,7 @@ static int dataset_counts(lua_State *L) {
 static int dataset_units(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     const sr_portion *p = &d->part[luaL_checkoption(L, 2, "train", lsr_part_names)];
-    lua_createtable(L, (int)p->count, 0);
-    for (int64_t i = 0; i < p->count; i++) {
-        lua_pushinteger(L, (lua_Integer)p->unit[i] + 1);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    LSR_PUSH_LIST(L, p->count, i, lua_pushinteger(L, (lua_Integer)p->unit[i] + 1));
     return 1;
 }
 
@@ -176,8 +163,7 @@ static int dataset_units(lua_State *L) {
  *   documents  the message on failure */
 static int dataset_repeats(lua_State *L) {
     sr_repeats r;
-    sr_status st = sr_scan_repeats(&r, lsr_checkdataset(L, 1));
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_scan_repeats(&r, lsr_checkdataset(L, 1)));
     lua_pushinteger(L, r.sentences);
     lua_pushinteger(L, r.documents);
     return 2;
@@ -198,8 +184,7 @@ static void push_unit(lua_State *L, int64_t unit) {
  *   first  the message on failure */
 static int dataset_overlap(lua_State *L) {
     sr_overlap o;
-    sr_status st = sr_scan_overlap(&o, lsr_checkdataset(L, 1), lsr_checkdataset(L, 2));
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_scan_overlap(&o, lsr_checkdataset(L, 1), lsr_checkdataset(L, 2)));
     lua_pushinteger(L, o.count);
     push_unit(L, o.first);
     push_unit(L, o.twin);
@@ -221,8 +206,7 @@ static int dataset_longer(lua_State *L) {
 /* dataset:verify() -> true good | nil, message, code
  * Reads every block and checks it. */
 static int dataset_verify(lua_State *L) {
-    sr_status st = sr_shard_verify(lsr_checkdataset(L, 1)->shard);
-    return lsr_done(L, st);
+    return lsr_done(L, sr_shard_verify(lsr_checkdataset(L, 1)->shard));
 }
 
 /* dataset:tokenizer() -> Tokenizer
@@ -240,25 +224,15 @@ static int dataset_unit(lua_State *L) {
     int64_t i = lsr_checkrange(L, 2, 1, d->units) - 1;
     uint64_t first = d->unit_token[i], n = d->unit_token[i + 1] - first;
     int32_t *ids = lsr_scratch(L, (int64_t)n, sizeof *ids);
-    sr_status st = sr_dataset_ids(d, ids, first, n);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, (int)n, 0);
-    for (uint64_t k = 0; k < n; k++) {
-        lua_pushinteger(L, ids[k]);
-        lua_rawseti(L, -2, (lua_Integer)k + 1);
-    }
-    lua_newtable(L);
+    LSR_TRY(L, sr_dataset_ids(d, ids, first, n));
+    LSR_PUSH_LIST(L, n, k, lua_pushinteger(L, ids[k]));
     if (d->kind == SR_DATA_EXAMPLES) {
-        lua_pushinteger(L, d->a_tokens[i]);
-        lua_rawseti(L, -2, 1);
-        lua_pushinteger(L, (lua_Integer)n - d->a_tokens[i]);
-        lua_rawseti(L, -2, 2);
+        int64_t lengths[] = {d->a_tokens[i], (int64_t)n - d->a_tokens[i]};
+        LSR_PUSH_LIST(L, 2, k, lua_pushinteger(L, lengths[k]));
         return 2;
     }
-    for (uint64_t s = d->unit_sentence[i]; s < d->unit_sentence[i + 1]; s++) {
-        lua_pushinteger(L, d->sentence_tokens[s]);
-        lua_rawseti(L, -2, (lua_Integer)(s - d->unit_sentence[i]) + 1);
-    }
+    const uint64_t *s = &d->unit_sentence[i];
+    LSR_PUSH_LIST(L, s[1] - s[0], k, lua_pushinteger(L, d->sentence_tokens[*s + (uint64_t)k]));
     return 2;
 }
 
@@ -292,21 +266,12 @@ static int dataset_value(lua_State *L) {
     uint64_t first, count;
     sr_dataset_values(&first, &count, d, f, i);
     char *values = lsr_scratch(L, (int64_t)count, f->column->size);
-    sr_status st = sr_shard_read(d->shard, f->column, values, first, count);
-    if (st != SR_OK) return lsr_result(L, st);
-    if (f->column->type == SR_COLUMN_BYTES) {
-        lua_pushlstring(L, values, (size_t)count);
-        return 1;
-    }
-    if (f->size == 1 && !f->per_token) {
+    LSR_TRY(L, sr_shard_read(d->shard, f->column, values, first, count));
+    if (f->column->type == SR_COLUMN_BYTES) return lsr_give_bytes(L, values, (size_t)count);
+    if (f->size == 1 && !f->per_token)
         push_number(L, f, values);
-        return 1;
-    }
-    lua_createtable(L, (int)(count < INT32_MAX ? count : 0), 0);
-    for (uint64_t k = 0; k < count; k++) {
-        push_number(L, f, values + k * f->column->size);
-        lua_rawseti(L, -2, (lua_Integer)k + 1);
-    }
+    else
+        LSR_PUSH_LIST(L, count, k, push_number(L, f, values + (size_t)k * f->column->size));
     return 1;
 }
 

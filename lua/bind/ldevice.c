@@ -111,11 +111,10 @@ static int use(lua_State *L) {
 /* device() -> string
  * The current device. */
 static int current(lua_State *L) {
-    lua_pushstring(L, lsr_device(L)->name);
-    return 1;
+    return lsr_give_string(L, lsr_device(L)->name);
 }
 
-static sr_device *opt_device(lua_State *L, int arg) {
+sr_device *lsr_optdevice(lua_State *L, int arg) {
     return lua_isnoneornil(L, arg) ? lsr_device(L) : lsr_device_named(L, luaL_checkstring(L, arg));
 }
 
@@ -123,8 +122,7 @@ static sr_device *opt_device(lua_State *L, int arg) {
  * Bytes of an element in the dtype that the device computes in: of f64 on ref, of f32 on the
  * others. */
 static int element_size(lua_State *L) {
-    lua_pushinteger(L, (lua_Integer)sr_dtype_size(opt_device(L, 1)->real));
-    return 1;
+    return lsr_give_integer(L, (lua_Integer)sr_dtype_size(lsr_optdevice(L, 1)->real));
 }
 
 /* layout_bytes(rows: integer, columns: integer) -> integer
@@ -134,15 +132,14 @@ static int layout_bytes(lua_State *L) {
     lua_Integer rows = luaL_checkinteger(L, 1), columns = luaL_checkinteger(L, 2);
     const sr_device *device = lsr_device(L);
     bool cpu = device->backend == &sr_backend_cpu;
-    lua_pushinteger(L, cpu ? sr_cpu_weight_bytes(device->state, rows, columns) : 0);
-    return 1;
+    return lsr_give_integer(L, cpu ? sr_cpu_weight_bytes(device->state, rows, columns) : 0);
 }
 
 /* memory(device?: string) -> { used: integer, held: integer, peak: integer, allocations: integer }
  * Bytes in live tensors (used), with the pool (held), and at the peak; blocks allocated from the
  * system. */
 static int memory(lua_State *L) {
-    const sr_device *device = opt_device(L, 1);
+    const sr_device *device = lsr_optdevice(L, 1);
     lua_createtable(L, 0, 4);
     lsr_set_integer(L, "used", (int64_t)device->bytes_used);
     lsr_set_integer(L, "held", (int64_t)device->bytes_held);
@@ -154,23 +151,22 @@ static int memory(lua_State *L) {
 /* trim(device?: string)
  * Returns the pool's free blocks to the system. */
 static int trim(lua_State *L) {
-    sr_device_trim(opt_device(L, 1));
+    sr_device_trim(lsr_optdevice(L, 1));
     return 0;
 }
 
 /* poison(on: boolean, device?: string)
  * For tests: new tensors are full of NaN. */
 static int poison(lua_State *L) {
-    opt_device(L, 2)->poison = lua_toboolean(L, 1);
+    lsr_optdevice(L, 2)->poison = lua_toboolean(L, 1);
     return 0;
 }
 
 /* threads(device?: string) -> integer
  * The number of threads of the device. */
 static int threads(lua_State *L) {
-    sr_threads *threads = opt_device(L, 1)->threads;
-    lua_pushinteger(L, threads != NULL ? sr_threads_count(threads) : 1);
-    return 1;
+    sr_threads *threads = lsr_optdevice(L, 1)->threads;
+    return lsr_give_integer(L, threads != NULL ? sr_threads_count(threads) : 1);
 }
 
 /* synchronize(device?: string)
@@ -178,20 +174,17 @@ static int threads(lua_State *L) {
  * such as an index out of range.
  *   device  default: the current device */
 static int synchronize(lua_State *L) {
-    lsr_check(L, sr_device_wait(opt_device(L, 1)));
-    return 0;
+    return lsr_nothing(L, sr_device_wait(lsr_optdevice(L, 1)));
 }
 
 /* transfers(device?: string) -> { waits: integer, uploads: integer }
  * How often the host waited for the device so far (to read from it, or by `synchronize`), and sent
  * memory to it. */
 static int transfers(lua_State *L) {
-    const sr_device *device = opt_device(L, 1);
+    const sr_device *device = lsr_optdevice(L, 1);
     lua_createtable(L, 0, 2);
-    lua_pushinteger(L, device->waits);
-    lua_setfield(L, -2, "waits");
-    lua_pushinteger(L, device->uploads);
-    lua_setfield(L, -2, "uploads");
+    lsr_set_integer(L, "waits", device->waits);
+    lsr_set_integer(L, "uploads", device->uploads);
     return 1;
 }
 
@@ -211,24 +204,16 @@ static int option(lua_State *L) {
  *   devices  that it added */
 static int plugin(lua_State *L) {
     int before = sr_backend_count();
-    sr_status st = sr_plugin_load(luaL_checkstring(L, 1));
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_newtable(L);
-    for (int i = before; i < sr_backend_count(); i++) {
-        lua_pushstring(L, sr_backend_at(i)->name);
-        lua_rawseti(L, -2, i - before + 1);
-    }
+    LSR_TRY(L, sr_plugin_load(luaL_checkstring(L, 1)));
+    LSR_PUSH_LIST(L, sr_backend_count() - before, i,
+                  lua_pushstring(L, sr_backend_at(before + (int)i)->name));
     return 1;
 }
 
 /* comms() -> string[]
  * The engines of ranks: "self", a world of one, then those of plug-ins. */
 static int comms(lua_State *L) {
-    lua_newtable(L);
-    for (int i = 0; i < sr_comm_count(); i++) {
-        lua_pushstring(L, sr_comm_at(i)->name);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_PUSH_LIST(L, sr_comm_count(), i, lua_pushstring(L, sr_comm_at(i)->name));
     return 1;
 }
 
@@ -246,8 +231,7 @@ static sr_device *open_cpu(lua_State *L) {
  *   message  why each higher one is not used; or why `set` cannot be */
 static int instructions(lua_State *L) {
     if (!lua_isnoneornil(L, 1)) {
-        sr_status st = sr_cpu_use(lsr_device_named(L, "cpu"), luaL_checkstring(L, 1));
-        if (st != SR_OK) return lsr_result(L, st);
+        LSR_TRY(L, sr_cpu_use(lsr_device_named(L, "cpu"), luaL_checkstring(L, 1)));
     }
     const sr_device *device = open_cpu(L);
     const sr_simd *used = device != NULL ? ((sr_cpu_state *)device->state)->simd : sr_cpu_simd();
@@ -274,27 +258,21 @@ static int burst(lua_State *L) {
         return lsr_result(
             L, sr_fail(SR_EDEVICE, "burst: the current device is %s, not cpu", device->name));
     lsr_check(L, sr_cpu_burst(device, rounds, bf16 == 1, &flops));
-    lua_pushnumber(L, flops);
-    return 1;
+    return lsr_give_number(L, flops);
 }
 
-/* Pushes a list of lists of seconds; `whole` is the time of a job with that of the recording. */
-static void push_jobs(lua_State *L, const sr_cpu_jobs *jobs) {
+/* Pushes a list of lists of seconds, of the jobs at 1; `whole` is the time of a job with that of the
+ * recording. */
+static int push_jobs(lua_State *L) {
+    const sr_cpu_jobs *jobs = lua_touserdata(L, 1);
     lua_createtable(L, (int)jobs->job_count, 0);
     for (int64_t j = 0, t = 0; j < jobs->job_count; j++) {
-        lua_createtable(L, (int)(jobs->ends[j] - t), 0);
-        for (int i = 1; t < jobs->ends[j]; t++, i++) {
-            lua_pushnumber(L, jobs->tasks[t]);
-            lua_rawseti(L, -2, i);
-        }
+        LSR_PUSH_LIST(L, jobs->ends[j] - t, i, lua_pushnumber(L, jobs->tasks[t + i]));
+        t = jobs->ends[j];
         lua_pushnumber(L, jobs->whole[j]);
         lua_setfield(L, -2, "whole");
         lua_rawseti(L, -2, j + 1);
     }
-}
-
-static int pushed_jobs(lua_State *L) {
-    push_jobs(L, lua_touserdata(L, 1));
     return 1;
 }
 
@@ -308,13 +286,12 @@ static int jobs(lua_State *L) {
     if (device->backend != &sr_backend_cpu)
         return lsr_result(
             L, sr_fail(SR_EDEVICE, "jobs: the current device is %s, not cpu", device->name));
-    sr_status st = sr_cpu_record_jobs(device, &record);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_cpu_record_jobs(device, &record));
     lua_settop(L, 1);
     int failed = lua_pcall(L, 0, 0, 0);
     (void)sr_cpu_record_jobs(device, NULL);
     if (!failed) {
-        lua_pushcfunction(L, pushed_jobs);
+        lua_pushcfunction(L, push_jobs);
         lua_pushlightuserdata(L, &record);
         failed = lua_pcall(L, 1, 1, 0);
     }
@@ -327,7 +304,7 @@ static int jobs(lua_State *L) {
 /* scope(device?: string) -> Scope
  * Opens a scope inside the innermost one. */
 static int scope_open(lua_State *L) {
-    sr_device *device = opt_device(L, 1);
+    sr_device *device = lsr_optdevice(L, 1);
     sr_scope **box = lsr_newbox(L, sizeof *box, LSR_SCOPE);
     return lsr_made(L, sr_scope_open(box, device));
 }
@@ -354,16 +331,14 @@ static const luaL_Reg scope_methods[] = {
 /* recording() -> boolean
  * Whether ops are recorded. */
 static int recording(lua_State *L) {
-    lua_pushboolean(L, sr_grad_recording());
-    return 1;
+    return lsr_give_bool(L, sr_grad_recording());
 }
 
 /* set_recording(on: boolean) -> boolean before
  * Turns recording on or off; returns the previous state. */
 static int set_recording(lua_State *L) {
     luaL_checktype(L, 1, LUA_TBOOLEAN);
-    lua_pushboolean(L, sr_grad_set_recording(lua_toboolean(L, 1)));
-    return 1;
+    return lsr_give_bool(L, sr_grad_set_recording(lua_toboolean(L, 1)));
 }
 
 /* describe(name: string) -> { model?: string, arch?: string, driver?: string, runtime?: string,

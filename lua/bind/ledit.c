@@ -241,8 +241,7 @@ static bool set_up(editor *e) {
 static int edit_open(lua_State *L) {
     luaL_checktype(L, 1, LUA_TFUNCTION);
     editor *e = lsr_newbox_with(L, sizeof *e, EDITOR, 1);
-    lua_pushvalue(L, 1);
-    lua_setiuservalue(L, -2, 1);
+    lsr_keep(L, 1, 1);
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !set_up(e)) lua_pushnil(L);
     return 1;
 }

@@ -33,10 +33,8 @@ static int train_exchange(lua_State *L) {
         .bucket = lsr_field_integer(L, 3, "bucket", 1),
     };
     sr_exchange **box = lsr_newbox_with(L, sizeof *box, EXCHANGE, 2);
-    for (int i = 1; i <= 2; i++) { /* both live as long as the exchange */
-        lua_pushvalue(L, i);
-        lua_setiuservalue(L, -2, i);
-    }
+    lsr_keep(L, 1, 1); /* both live as long as the exchange */
+    lsr_keep(L, 2, 2);
     return lsr_made(L, sr_exchange_new(box, shares, comm, &opts));
 }
 

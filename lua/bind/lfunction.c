@@ -25,8 +25,8 @@ static int call(lua_State *L) {
         number[i] = luaL_checknumber(L, -1);
         lua_pop(L, 1);
     }
-    lsr_check(L, sr_function_call(name, y, (int)outputs, x, (int)inputs, number, (int)numbers));
-    return 0;
+    return lsr_nothing(
+        L, sr_function_call(name, y, (int)outputs, x, (int)inputs, number, (int)numbers));
 }
 
 void lsr_open_functions(lua_State *L) {

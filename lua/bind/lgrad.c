@@ -22,8 +22,7 @@ static int tensor_backward(lua_State *L) {
     bool options_first = lua_istable(L, 2);
     if (!options_first) seed = lsr_opttensor(L, 2);
     sr_backward pass = {.retain = retain_option(L, options_first ? 2 : 3), .host = L};
-    lsr_check(L, sr_grad_backward(1, &root, &seed, &pass));
-    return 0;
+    return lsr_nothing(L, sr_grad_backward(1, &root, &seed, &pass));
 }
 
 /* backward(roots: Tensor[], gradients: Tensor[], options?: { retain?: boolean })
@@ -36,8 +35,7 @@ static int backward(lua_State *L) {
         return lsr_error(L, "backward: %I tensors but %I gradients", (lua_Integer)roots,
                          (lua_Integer)seeds);
     sr_backward pass = {.retain = retain_option(L, 3), .host = L};
-    lsr_check(L, sr_grad_backward((int)roots, root, seed, &pass));
-    return 0;
+    return lsr_nothing(L, sr_grad_backward((int)roots, root, seed, &pass));
 }
 
 /* ---- rules in Lua ---------------------------------------------------------------------------- */

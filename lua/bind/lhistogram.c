@@ -49,15 +49,6 @@ static int pack_count(lua_State *L) {
     return lsr_give(L, sr_histogram_count(h, &lengths, capacity, policy));
 }
 
-static void push_piece_field(lua_State *L, const sr_split_piece *piece, int64_t n, int field) {
-    lua_createtable(L, n < INT32_MAX ? (int)n : 0, 0);
-    for (int64_t i = 0; i < n; i++) {
-        const sr_split_piece *p = &piece[i];
-        lua_pushinteger(L, field == 0 ? p->length : field == 1 ? p->uid : p->start);
-        lua_rawseti(L, -2, i + 1);
-    }
-}
-
 /* split(lengths: integer[]|string, max_len: integer) -> integer[]? pieces, integer[]|string uids,
  *     integer[]|string starts
  * The pieces that too_long = "split" makes of these lengths, in the order of the sequences: for
@@ -66,9 +57,10 @@ static int pack_split(lua_State *L) {
     int64_t n, capacity = lsr_checkrange(L, 2, 1, SR_MAX_LENGTH);
     sr_lengths lengths = lsr_pack_lengths(L, 1);
     sr_split_piece **box = lsr_newbytes(L);
-    sr_status st = sr_lengths_split(box, &n, &lengths, capacity);
-    if (st != SR_OK) return lsr_result(L, st);
-    for (int field = 0; field < 3; field++) push_piece_field(L, *box, n, field);
+    LSR_TRY(L, sr_lengths_split(box, &n, &lengths, capacity));
+    LSR_PUSH_LIST(L, n, i, lua_pushinteger(L, (*box)[i].length));
+    LSR_PUSH_LIST(L, n, i, lua_pushinteger(L, (*box)[i].uid));
+    LSR_PUSH_LIST(L, n, i, lua_pushinteger(L, (*box)[i].start));
     return 3;
 }
 
@@ -120,26 +112,20 @@ static int histogram_shuffled(lua_State *L) {
     uint64_t seed = (uint64_t)luaL_optinteger(L, 2, 0);
     uint16_t **box = lsr_newbytes(L);
     lsr_check(L, sr_histogram_shuffled(box, h, seed));
-    lua_pushlstring(L, *box != NULL ? (char *)*box : "", (size_t)h->sequences * 2);
-    return 1;
+    return lsr_give_bytes(L, *box != NULL ? (char *)*box : "", (size_t)h->sequences * 2);
 }
 
 /* histogram:save(path: string) -> true done | nil, message, code
  * Writes a .hist file. */
 static int histogram_save(lua_State *L) {
-    sr_status st = sr_histogram_save(lsr_pack_histogram(L, 1), luaL_checkstring(L, 2));
-    return lsr_done(L, st);
+    return lsr_done(L, sr_histogram_save(lsr_pack_histogram(L, 1), luaL_checkstring(L, 2)));
 }
 
 /* histogram:counts() -> integer[]
  * The counts, by length. */
 static int histogram_counts(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
-    lua_createtable(L, h->capacity, 0);
-    for (int32_t l = 1; l <= h->capacity; l++) {
-        lua_pushinteger(L, h->count[l]);
-        lua_rawseti(L, -2, l);
-    }
+    LSR_PUSH_LIST(L, h->capacity, i, lua_pushinteger(L, h->count[i + 1]));
     return 1;
 }
 

@@ -41,11 +41,7 @@ static void push_object(lua_State *L, json_t *object, int depth) {
 }
 
 static void push_array(lua_State *L, json_t *array, int depth) {
-    lua_createtable(L, (int)json_array_size(array), 0);
-    for (size_t i = 0; i < json_array_size(array); i++) {
-        push_value(L, json_array_get(array, i), depth + 1);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    LSR_PUSH_LIST(L, json_array_size(array), i, push_value(L, json_array_get(array, i), depth + 1));
     luaL_setmetatable(L, ARRAY);
 }
 

@@ -57,8 +57,7 @@ static int keys_read(lua_State *L) {
     char bytes[64];
     ssize_t n = read(STDIN_FILENO, bytes, sizeof bytes);
     if (n == 0 || (n < 0 && errno != EINTR)) return 0;
-    lua_pushlstring(L, bytes, n > 0 ? (size_t)n : 0);
-    return 1;
+    return lsr_give_bytes(L, bytes, n > 0 ? (size_t)n : 0);
 }
 
 /* keys:pause()

@@ -9,24 +9,11 @@ sr_layout *lsr_checklayout(lua_State *L, int arg) {
     return lsr_checkobject(L, arg, LSR_LAYOUT, "the layout was released");
 }
 
-static int push_box(lua_State *L) {
-    lsr_newbox(L, sizeof(sr_layout *), LSR_LAYOUT);
-    return 1;
+static sr_layout **new_layout(lua_State *L) {
+    return lsr_newbox(L, sizeof(sr_layout *), LSR_LAYOUT);
 }
 
-void lsr_pushlayout(lua_State *L, sr_layout *layout) {
-    if (!lua_checkstack(L, 2)) {
-        sr_layout_release(layout);
-        lsr_error(L, "too many layouts on the stack");
-    }
-    lua_pushcfunction(L, push_box); /* creating a box may run out of memory */
-    if (lua_pcall(L, 0, 1, 0) != LUA_OK) {
-        sr_layout_release(layout);
-        lua_error(L);
-    }
-    sr_layout **box = lua_touserdata(L, -1);
-    *box = layout;
-}
+LSR_PUSH(lsr_pushlayout, sr_layout, new_layout, sr_layout_release, "layouts")
 
 /* The list of integers in field `name` of the table at 1, as a userdata left on the stack (nil
  * if the field is absent); *count is its length. */
@@ -65,11 +52,9 @@ static int layout_new(lua_State *L) {
     uint32_t *epoch = (uint32_t *)list_of(L, "epochs", n);
     int64_t rows = lsr_field_integer(L, 1, "rows", 0);
     uint64_t seed = (uint64_t)lsr_field_integer(L, 1, "seed", 0);
-    sr_layout **box = lsr_newbox(L, sizeof *box, LSR_LAYOUT);
+    sr_layout **box = new_layout(L);
     return lsr_made(L, sr_layout_new(box, (int32_t)n, start, len, uid, epoch, rows, seed));
 }
-
-static int push_list(lua_State *L, const int32_t *list, int64_t count);
 
 /* Marks the rows of the list at `at` in `keep`. */
 static void mark_rows(lua_State *L, int at, uint8_t *keep, const sr_layout *whole) {
@@ -92,7 +77,7 @@ static int draw_rows(lua_State *L, const sr_layout *whole, uint8_t *forced) {
     int64_t unit = lsr_field_range(L, 2, "unit", 1, 1, 1 << 20);
     if (lua_getfield(L, 2, "rows") != LUA_TNIL) mark_rows(L, lua_gettop(L), forced, whole);
     int32_t **rows = lsr_newbytes(L);
-    sr_layout **box = lsr_newbox(L, sizeof *box, LSR_LAYOUT);
+    sr_layout **box = new_layout(L);
     uint32_t drawn = layers > 0 ? (uint32_t)layers : 1;
     lsr_check(L, sr_token_drop_layers(box, rows, whole, forced, &opts, drawn, unit));
     int64_t shape[] = {layers, (*box)->tokens};
@@ -126,9 +111,10 @@ static int layout_shorten(lua_State *L) {
     if (drawn) return draw_rows(L, whole, keep);
     mark_rows(L, 2, keep, whole);
     int32_t **rows = lsr_newbytes(L);
-    sr_layout **box = lsr_newbox(L, sizeof *box, LSR_LAYOUT);
+    sr_layout **box = new_layout(L);
     lsr_check(L, sr_layout_shorten(box, rows, whole, keep));
-    return push_list(L, *rows, (*box)->rows) + 1;
+    LSR_PUSH_LIST(L, (*box)->rows, i, lua_pushinteger(L, (*rows)[i]));
+    return 2;
 }
 
 LSR_RELEASE(layout_release, LSR_LAYOUT, sr_layout, sr_layout_release)
@@ -136,29 +122,25 @@ LSR_RELEASE(layout_release, LSR_LAYOUT, sr_layout, sr_layout_release)
 /* layout:rows() -> integer
  * T, slack included. */
 static int layout_rows(lua_State *L) {
-    lua_pushinteger(L, lsr_checklayout(L, 1)->rows);
-    return 1;
+    return lsr_give_integer(L, lsr_checklayout(L, 1)->rows);
 }
 
 /* layout:sequences() -> integer
  * N. */
 static int layout_sequences(lua_State *L) {
-    lua_pushinteger(L, lsr_checklayout(L, 1)->sequences);
-    return 1;
+    return lsr_give_integer(L, lsr_checklayout(L, 1)->sequences);
 }
 
 /* layout:tokens() -> integer
  * Sum of the lengths. */
 static int layout_tokens(lua_State *L) {
-    lua_pushinteger(L, lsr_checklayout(L, 1)->tokens);
-    return 1;
+    return lsr_give_integer(L, lsr_checklayout(L, 1)->tokens);
 }
 
 /* layout:squares() -> integer
  * Sum of the squared lengths, the cost of attention at any distance. */
 static int layout_squares(lua_State *L) {
-    lua_pushinteger(L, lsr_checklayout(L, 1)->squares);
-    return 1;
+    return lsr_give_integer(L, lsr_checklayout(L, 1)->squares);
 }
 
 /* layout:scores(window?: integer, causal?: boolean) -> integer
@@ -168,76 +150,46 @@ static int layout_squares(lua_State *L) {
  *   causal  only j <= i */
 static int layout_scores(lua_State *L) {
     int64_t window = lsr_optrange(L, 2, -1, 0, INT64_MAX);
-    lua_pushinteger(L, sr_layout_scores(lsr_checklayout(L, 1), window, lua_toboolean(L, 3)));
-    return 1;
+    return lsr_give_integer(L,
+                            sr_layout_scores(lsr_checklayout(L, 1), window, lua_toboolean(L, 3)));
 }
 
 /* layout:seed() -> integer
  * Seed of the random decisions about these rows. */
 static int layout_seed(lua_State *L) {
-    lua_pushinteger(L, (lua_Integer)lsr_checklayout(L, 1)->seed);
-    return 1;
+    return lsr_give_integer(L, (lua_Integer)lsr_checklayout(L, 1)->seed);
 }
 
-static int push_list(lua_State *L, const int32_t *list, int64_t count) {
-    lua_createtable(L, (int)count, 0);
-    for (int64_t i = 0; i < count; i++) {
-        lua_pushinteger(L, list[i]);
-        lua_rawseti(L, -2, i + 1);
+#define LAYOUT_LIST(name, field, size)                                                             \
+    static int layout_##name(lua_State *L) {                                                       \
+        const sr_layout *l = lsr_checklayout(L, 1);                                                \
+        LSR_PUSH_LIST(L, l->size, i, lua_pushinteger(L, l->field[i]));                             \
+        return 1;                                                                                  \
     }
-    return 1;
-}
-
-static int push_keys(lua_State *L, const uint32_t *list, int64_t count) {
-    lua_createtable(L, (int)count, 0);
-    for (int64_t i = 0; i < count; i++) {
-        lua_pushinteger(L, list[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
-    return 1;
-}
 
 /* layout:lengths() -> integer[]
  * Length of each sequence. */
-static int layout_lengths(lua_State *L) {
-    const sr_layout *l = lsr_checklayout(L, 1);
-    return push_list(L, l->len, l->sequences);
-}
+LAYOUT_LIST(lengths, len, sequences)
 
 /* layout:starts() -> integer[]
  * First row of each sequence, from 0: a value inside tensors. */
-static int layout_starts(lua_State *L) {
-    const sr_layout *l = lsr_checklayout(L, 1);
-    return push_list(L, l->start, l->sequences);
-}
+LAYOUT_LIST(starts, start, sequences)
 
 /* layout:uids() -> integer[]
  * Example number of each sequence. */
-static int layout_uids(lua_State *L) {
-    const sr_layout *l = lsr_checklayout(L, 1);
-    return push_keys(L, l->uid, l->sequences);
-}
+LAYOUT_LIST(uids, uid, sequences)
 
 /* layout:epochs() -> integer[]
  * Epoch of each sequence. */
-static int layout_epochs(lua_State *L) {
-    const sr_layout *l = lsr_checklayout(L, 1);
-    return push_keys(L, l->epoch, l->sequences);
-}
+LAYOUT_LIST(epochs, epoch, sequences)
 
 /* layout:positions() -> integer[]
  * Position of every row in its sequence, from 0; 0 for slack. */
-static int layout_positions(lua_State *L) {
-    const sr_layout *l = lsr_checklayout(L, 1);
-    return push_list(L, l->position, l->rows);
-}
+LAYOUT_LIST(positions, position, rows)
 
 /* layout:owners() -> integer[]
  * Sequence of every row, from 0; -1 for slack. */
-static int layout_owners(lua_State *L) {
-    const sr_layout *l = lsr_checklayout(L, 1);
-    return push_list(L, l->owner, l->rows);
-}
+LAYOUT_LIST(owners, owner, rows)
 
 static int layout_tostring(lua_State *L) {
     const sr_layout *l = lsr_checklayout(L, 1);

@@ -9,6 +9,7 @@
 #include "lua/bind/ldata.h"
 #include "lua/bind/lcheck.h"
 #include "lua/bind/lconcepts.h"
+#include "lua/bind/lpack.h"
 #include "lua/bind/lsolver.h"
 #include "lua/bind/ltargets.h"
 
@@ -183,15 +184,12 @@ static int batch_loader(lua_State *L) {
     lua_getfield(L, 2, "plan");
     const char *plan = lua_isnil(L, -1) ? NULL : luaL_checklstring(L, -1, &size);
     sr_loader **box = lsr_newbox_with(L, sizeof *box, LSR_LOADER, 3);
-    lua_pushvalue(L, 1);
-    lua_setiuservalue(L, -2, 1); /* the data set lives at least as long */
-    lua_pushvalue(L, concepts);
-    lua_setiuservalue(L, -2, 3); /* and so do the concepts */
+    lsr_keep(L, 1, 1);        /* the data set lives at least as long */
+    lsr_keep(L, concepts, 3); /* and so do the concepts */
     lsr_push_solver(L, 2, &o.solve);
     lua_setiuservalue(L, -2, 2);
     if (o.solve.own != NULL) o.threads = 0; /* Lua runs on this thread only */
-    sr_status st = open_loader(box, d, &o, plan, size);
-    return lsr_give(L, st);
+    return lsr_give(L, open_loader(box, d, &o, plan, size));
 }
 
 LSR_RELEASE(loader_close, LSR_LOADER, sr_loader, sr_loader_close)
@@ -204,8 +202,7 @@ LSR_RELEASE(loader_close, LSR_LOADER, sr_loader, sr_loader_close)
 static int loader_next(lua_State *L) {
     sr_loader *l = lsr_checkloader(L, 1);
     sr_update **box = lsr_newupdate(L);
-    sr_status st = sr_loader_next(box, l);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_loader_next(box, l));
     if (*box == NULL)
         lua_pushnil(L);
     else
@@ -257,40 +254,20 @@ static sr_status push_epoch(lua_State *L, sr_epoch **out, sr_loader *l, int arg)
     return st;
 }
 
-static void set_plan(lua_State *L, const sr_plan *p) {
-    lsr_set_string(L, "solver", p->solver);
-    lsr_set_string(L, "bound_kind", sr_bound_name(p->bound.kind));
-    lsr_set_integer(L, "sequences", p->histogram.sequences);
-    lsr_set_integer(L, "tokens", p->histogram.tokens);
-    lsr_set_integer(L, "packs", p->packs);
-    lsr_set_integer(L, "max_len", p->capacity);
-    lsr_set_integer(L, "max_seqs", p->max_seqs);
-    lsr_set_integer(L, "strategies", (int64_t)p->strategies);
-    lsr_set_integer(L, "deepest", p->deepest);
-    lsr_set_integer(L, "padding_tokens", sr_plan_padding(p));
-    lsr_set_integer(L, "lower_bound", p->bound.packs);
-    lsr_set_integer(L, "gap_packs", sr_plan_gap(p));
-    lsr_set_number(L, "efficiency", sr_plan_efficiency(p));
-    lsr_set_number(L, "factor", sr_plan_factor(p));
-    lsr_set_number(L, "milliseconds", p->milliseconds);
-}
-
 /* loader:plan(epoch?: integer) -> table figures | nil, message, code
  * The figures of an epoch's plan and examples. */
 static int loader_plan(lua_State *L) {
     sr_epoch *e;
-    sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 2);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, push_epoch(L, &e, lsr_checkloader(L, 1), 2));
     lua_newtable(L);
-    set_plan(L, e->plan);
+    lsr_set_plan(L, e->plan);
+    lsr_set_integer(L, "max_seqs", e->plan->max_seqs);
     lsr_set_integer(L, "random_next", e->examples->random_next);
     lsr_set_integer(L, "cut", e->examples->cut);
     lsr_set_integer(L, "lost_tokens", e->examples->lost);
     lsr_set_integer(L, "split", e->examples->split);
     lsr_set_number(L, "seconds", e->seconds);
-    if (e->reason[0] != '\0') {
-        lsr_set_string(L, "reason", e->reason);
-    }
+    if (e->reason[0] != '\0') lsr_set_string(L, "reason", e->reason);
     return 1;
 }
 
@@ -300,11 +277,9 @@ static int loader_plan_text(lua_State *L) {
     sr_epoch *e;
     size_t size;
     char **text = lsr_newbytes(L);
-    sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 2);
-    if (st == SR_OK) st = sr_plan_print(text, &size, e->plan);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushlstring(L, *text, size);
-    return 1;
+    LSR_TRY(L, push_epoch(L, &e, lsr_checkloader(L, 1), 2));
+    LSR_TRY(L, sr_plan_print(text, &size, e->plan));
+    return lsr_give_bytes(L, *text, size);
 }
 
 /* loader:distinct(epoch?: integer) -> integer count | nil, message, code
@@ -316,21 +291,16 @@ static int loader_distinct(lua_State *L) {
     lua_getiuservalue(L, 1, 1);
     if (st == SR_OK) st = sr_examples_distinct(&count, e->examples, lsr_checkdataset(L, -1));
     if (st != SR_OK) return lsr_result(L, st);
-    lua_pushinteger(L, count);
-    return 1;
+    return lsr_give_integer(L, count);
 }
 
 /* loader:lengths(epoch?: integer) -> integer[] lengths | nil, message, code
  * Tokens of each example of an epoch, by uid + 1. */
 static int loader_lengths(lua_State *L) {
     sr_epoch *e;
-    sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 2);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, (int)(e->examples->count < INT32_MAX ? e->examples->count : 0), 0);
-    for (int64_t i = 0; i < e->examples->count; i++) {
-        lua_pushinteger(L, sr_example_length(&e->examples->example[i]));
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_TRY(L, push_epoch(L, &e, lsr_checkloader(L, 1), 2));
+    LSR_PUSH_LIST(L, e->examples->count, i,
+                  lua_pushinteger(L, sr_example_length(&e->examples->example[i])));
     return 1;
 }
 
@@ -351,8 +321,7 @@ static void set_value(lua_State *L, const char *key, const sr_dataset *d, const 
  * its tokens before this piece, and with such columns its source and its offset there. */
 static int loader_origin(lua_State *L) {
     sr_epoch *e;
-    sr_status st = push_epoch(L, &e, lsr_checkloader(L, 1), 3);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, push_epoch(L, &e, lsr_checkloader(L, 1), 3));
     int64_t uid = lsr_checkrange(L, 2, 0, e->examples->count - 1);
     if (e->examples->unit == NULL)
         lsr_error(L, "loader: only fixed examples have an origin; these are drawn from text");
@@ -371,8 +340,7 @@ static int loader_origin(lua_State *L) {
 /* loader:waited() -> number
  * Seconds that next() waited, in all. */
 static int loader_waited(lua_State *L) {
-    lua_pushnumber(L, sr_loader_waited(lsr_checkloader(L, 1)));
-    return 1;
+    return lsr_give_number(L, sr_loader_waited(lsr_checkloader(L, 1)));
 }
 
 /* The ends of groups as an array in a userdata; nil: every sequence is a group. */
@@ -410,8 +378,7 @@ static int loader_update_of(lua_State *L) {
     int64_t n;
     uint32_t *uids = lsr_checklist(L, 2, &n, "uids", 0, UINT32_MAX, 4);
     sr_update **box = lsr_newupdate(L);
-    sr_status st = sr_loader_update_of(box, l, uids, n, epoch, (sr_arrange)arrange);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_loader_update_of(box, l, uids, n, epoch, (sr_arrange)arrange));
 }
 
 /* loader:close()
@@ -442,8 +409,8 @@ static int batch_permuted(lua_State *L) {
     uint64_t seed = (uint64_t)luaL_checkinteger(L, 3);
     uint32_t epoch = (uint32_t)lsr_checkrange(L, 4, 0, UINT32_MAX);
     sr_domain all = sr_domain_of((uint32_t)count);
-    lua_pushinteger(L, sr_permute(&all, (uint32_t)i, seed, SR_PURPOSE_SEQUENCE_ORDER, 0, epoch));
-    return 1;
+    return lsr_give_integer(
+        L, sr_permute(&all, (uint32_t)i, seed, SR_PURPOSE_SEQUENCE_ORDER, 0, epoch));
 }
 
 static const luaL_Reg batch_functions[] = {

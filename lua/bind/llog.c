@@ -21,8 +21,7 @@ static int train_append(lua_State *L) {
     uint64_t size = UINT64_MAX;
     if (!lua_isnoneornil(L, 2)) size = (uint64_t)lsr_checkrange(L, 2, 0, INT64_MAX);
     sr_append **box = lsr_newbox_with(L, sizeof *box, APPEND, 1); /* its alarm */
-    sr_status st = sr_append_open(box, path, size);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_append_open(box, path, size));
 }
 
 /* @class seqrun.core.Append
@@ -45,8 +44,7 @@ static int append_sync(lua_State *L) {
 /* append:size() -> integer bytes
  * The length of the whole records. */
 static int append_size(lua_State *L) {
-    lua_pushinteger(L, (lua_Integer)check_append(L)->size);
-    return 1;
+    return lsr_give_integer(L, (lua_Integer)check_append(L)->size);
 }
 
 /* @class seqrun.core.Alarm
@@ -83,8 +81,7 @@ static int train_alarm(lua_State *L) {
     if (lua_getiuservalue(L, 1, 1) == LUA_TUSERDATA && *(sr_alarm **)lua_touserdata(L, 2) != NULL)
         lsr_argerror(L, 1, "the file has an alarm already");
     sr_alarm **box = lsr_newbox_with(L, sizeof *box, ALARM, 1);
-    lua_pushvalue(L, 1);
-    lua_setiuservalue(L, -2, 1); /* the file lives as long, */
+    lsr_keep(L, 1, 1); /* the file lives as long, */
     lua_pushvalue(L, -1);
     lua_setiuservalue(L, 1, 1); /* and knows what is to be closed before it */
     return lsr_give(L, sr_alarm_new(box, file));
@@ -109,8 +106,7 @@ static int alarm_arm(lua_State *L) {
 /* alarm:disarm() -> boolean
  * Whether it has told since it was armed; it is armed no more. */
 static int alarm_disarm(lua_State *L) {
-    lua_pushboolean(L, sr_alarm_disarm(check_alarm(L)));
-    return 1;
+    return lsr_give_bool(L, sr_alarm_disarm(check_alarm(L)));
 }
 
 LSR_RELEASE(alarm_close, ALARM, sr_alarm, sr_alarm_free)
@@ -142,8 +138,7 @@ static int train_events(lua_State *L) {
     double wall = luaL_checknumber(L, 2);
     int64_t first = luaL_optinteger(L, 3, -1);
     sr_events **box = lsr_newbox(L, sizeof *box, EVENTS);
-    sr_status st = sr_events_open(box, folder, wall, first);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_events_open(box, folder, wall, first));
 }
 
 /* @class seqrun.core.Events
@@ -194,8 +189,7 @@ static const luaL_Reg events_methods[] = {
 static int train_crc32c(lua_State *L) {
     size_t size;
     const char *bytes = luaL_checklstring(L, 1, &size);
-    lua_pushinteger(L, sr_crc32c(bytes, size));
-    return 1;
+    return lsr_give_integer(L, sr_crc32c(bytes, size));
 }
 
 static const luaL_Reg functions[] = {

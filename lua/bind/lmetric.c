@@ -74,8 +74,7 @@ static int metric_info(lua_State *L) {
 static int metric_value(lua_State *L) {
     const sr_metric *m = lsr_checkmetric(L, 1);
     double value;
-    sr_status st = sr_metric_values(&value, m, lsr_checkrange(L, 2, 0, m->count - 1), 1);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_metric_values(&value, m, lsr_checkrange(L, 2, 0, m->count - 1), 1));
     push_value(L, m, value);
     return 1;
 }
@@ -94,13 +93,8 @@ static int metric_values(lua_State *L) {
     const sr_metric *m = lsr_checkmetric(L, 1);
     int64_t n, first = check_span(L, &n, m->count);
     double *value = lsr_scratch(L, n, sizeof *value);
-    sr_status st = sr_metric_values(value, m, first, n);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, n < INT32_MAX ? (int)n : 0, 0);
-    for (int64_t i = 0; i < n; i++) {
-        push_value(L, m, value[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_TRY(L, sr_metric_values(value, m, first, n));
+    LSR_PUSH_LIST(L, n, i, push_value(L, m, value[i]));
     return 1;
 }
 
@@ -111,13 +105,8 @@ static int metric_order(lua_State *L) {
     const sr_metric *m = lsr_checkmetric(L, 1);
     int64_t n, first = check_span(L, &n, m->count);
     uint32_t *uid = lsr_scratch(L, n, sizeof *uid);
-    sr_status st = sr_metric_order(uid, m, first, n);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, n < INT32_MAX ? (int)n : 0, 0);
-    for (int64_t i = 0; i < n; i++) {
-        lua_pushinteger(L, uid[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_TRY(L, sr_metric_order(uid, m, first, n));
+    LSR_PUSH_LIST(L, n, i, lua_pushinteger(L, uid[i]));
     return 1;
 }
 
@@ -127,8 +116,7 @@ static int metric_order(lua_State *L) {
 static int metric_at(lua_State *L) {
     const sr_metric *m = lsr_checkmetric(L, 1);
     double value;
-    sr_status st = sr_metric_at(&value, m, lsr_checkrange(L, 2, 0, m->count - 1));
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_metric_at(&value, m, lsr_checkrange(L, 2, 0, m->count - 1)));
     push_value(L, m, value);
     return 1;
 }
@@ -137,10 +125,8 @@ static int metric_at(lua_State *L) {
  * The number of sequences whose value is at most `value`; they come first in the order. */
 static int metric_upto(lua_State *L) {
     int64_t count;
-    sr_status st = sr_metric_upto(&count, lsr_checkmetric(L, 1), luaL_checknumber(L, 2));
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushinteger(L, count);
-    return 1;
+    LSR_TRY(L, sr_metric_upto(&count, lsr_checkmetric(L, 1), luaL_checknumber(L, 2)));
+    return lsr_give_integer(L, count);
 }
 
 /* metric:check(dataset: Dataset, options?: table, examples?: integer) -> true done | nil, message,
@@ -169,8 +155,7 @@ static int metric_arguments(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     lsr_readexamples(L, 2, &opts);
     sr_metric_arguments(out, d, &opts);
-    lua_pushstring(L, out);
-    return 1;
+    return lsr_give_string(L, out);
 }
 
 /* metric:close()

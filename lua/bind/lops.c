@@ -37,9 +37,8 @@ static int is_sigmoid(lua_State *L) {
     const sr_node *n = lsr_checktensor(L, 1)->node;
     while (n != NULL && (strcmp(n->rule->name, "reshape") == 0 || strcmp(n->rule->name, "to") == 0))
         n = n->edge[0].node;
-    lua_pushboolean(L, n != NULL && n->op == SR_SIGMOID &&
-                           strcmp(n->rule->name, "an elementwise op") == 0);
-    return 1;
+    return lsr_give_bool(L, n != NULL && n->op == SR_SIGMOID &&
+                                strcmp(n->rule->name, "an elementwise op") == 0);
 }
 
 /* Whether a is (N, 1) and b (N). */
@@ -79,17 +78,12 @@ static int op_where(lua_State *L) {
 
 /* ---- in place -------------------------------------------------------------------------------- */
 
-static int return_self(lua_State *L) {
-    lua_settop(L, 1);
-    return 1;
-}
-
 static int in_place(lua_State *L, sr_binary op) {
     lua_settop(L, 2);
     sr_tensor *y = lsr_checktensor(L, 1), *given = lsr_totensor(L, 2);
     lsr_check(L, sr_op_binary_in_place(y, lsr_checkoperand(L, 2, y), op));
     drop_number(L, 2, given != NULL);
-    return return_self(L);
+    return lsr_self(L);
 }
 
 #define IN_PLACE(name, op)                                                                         \
@@ -108,14 +102,14 @@ static int op_fill_(lua_State *L) {
     double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : luaL_checknumber(L, 2);
     lsr_checkfits(L, y->dtype, value, "fill_: the value");
     lsr_check(L, sr_op_fill_in_place(y, value));
-    return return_self(L);
+    return lsr_self(L);
 }
 
 /* tensor:zero_() -> Tensor
  * Sets every element to 0; returns self. */
 static int op_zero_(lua_State *L) {
     lsr_check(L, sr_op_fill_in_place(lsr_checktensor(L, 1), 0.0));
-    return return_self(L);
+    return lsr_self(L);
 }
 
 /* tensor:copy_(other: Tensor|number) -> Tensor
@@ -126,7 +120,7 @@ static int op_copy_(lua_State *L) {
     if (lua_type(L, 2) == LUA_TNUMBER)
         lsr_checkfits(L, y->dtype, lua_tonumber(L, 2), "copy_: the value");
     lsr_check(L, sr_op_copy_in_place(y, lsr_checkoperand(L, 2, y)));
-    return return_self(L);
+    return lsr_self(L);
 }
 
 /* ---- views and copies ------------------------------------------------------------------------ */

@@ -55,8 +55,7 @@ static int pack_solve(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     sr_pack_opts o = lsr_pack_options(L, 2);
     sr_plan **box = lsr_newbox(L, sizeof *box, PLAN);
-    sr_status st = sr_pack_solve(box, h, &o);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_pack_solve(box, h, &o));
 }
 
 /* online(lengths: integer[]|string, max_len: integer, options?: seqrun.PackOptions, too_long?:
@@ -138,8 +137,7 @@ static int pack_parse(lua_State *L) {
 /* plan:save(path: string) -> true done | nil, message, code
  * Writes the plan file. */
 static int plan_save(lua_State *L) {
-    sr_status st = sr_plan_save(lsr_pack_plan(L, 1), luaL_checkstring(L, 2));
-    return lsr_done(L, st);
+    return lsr_done(L, sr_plan_save(lsr_pack_plan(L, 1), luaL_checkstring(L, 2)));
 }
 
 /* plan:text() -> string
@@ -149,20 +147,14 @@ static int plan_text(lua_State *L) {
     const sr_plan *p = lsr_pack_plan(L, 1);
     char **box = lsr_newbytes(L);
     lsr_check(L, sr_plan_print(box, &size, p));
-    lua_pushlstring(L, *box, size);
-    return 1;
+    return lsr_give_bytes(L, *box, size);
 }
 
-/* plan:info() -> table<string, number|string>
- * The figures of the plan; max_seqs is nil if unlimited. */
-static int plan_info(lua_State *L) {
-    const sr_plan *p = lsr_pack_plan(L, 1);
-    lua_createtable(L, 0, 20);
+void lsr_set_plan(lua_State *L, const sr_plan *p) {
     lsr_set_string(L, "solver", p->solver);
     lsr_set_integer(L, "sequences", p->histogram.sequences);
     lsr_set_integer(L, "tokens", p->histogram.tokens);
     lsr_set_integer(L, "max_len", p->capacity);
-    if (p->max_seqs > 0) lsr_set_integer(L, "max_seqs", p->max_seqs);
     lsr_set_integer(L, "packs", p->packs);
     lsr_set_integer(L, "strategies", (int64_t)p->strategies);
     lsr_set_number(L, "efficiency", sr_plan_efficiency(p));
@@ -172,10 +164,19 @@ static int plan_info(lua_State *L) {
     lsr_set_string(L, "bound_kind", sr_bound_name(p->bound.kind));
     lsr_set_integer(L, "gap_packs", sr_plan_gap(p));
     lsr_set_integer(L, "deepest", p->deepest);
+    lsr_set_number(L, "milliseconds", p->milliseconds);
+}
+
+/* plan:info() -> table<string, number|string>
+ * The figures of the plan; max_seqs is nil if unlimited. */
+static int plan_info(lua_State *L) {
+    const sr_plan *p = lsr_pack_plan(L, 1);
+    lua_createtable(L, 0, 20);
+    lsr_set_plan(L, p);
+    if (p->max_seqs > 0) lsr_set_integer(L, "max_seqs", p->max_seqs);
     lsr_set_integer(L, "unfilled", p->unfilled);
     lsr_set_integer(L, "longer", p->histogram.longer);
     lsr_set_integer(L, "lost", p->histogram.lost);
-    lsr_set_number(L, "milliseconds", p->milliseconds);
     return 1;
 }
 
@@ -213,8 +214,7 @@ static int pack_choose_depth(lua_State *L) {
     const sr_histogram *h = lsr_pack_histogram(L, 1);
     double tolerance = luaL_optnumber(L, 3, SR_DEPTH_TOLERANCE);
     sr_pack_opts o = lsr_pack_options(L, 2);
-    sr_status st = sr_pack_choose_depth(&c, h, &o, tolerance);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_pack_choose_depth(&c, h, &o, tolerance));
     lua_pushinteger(L, c.max_seqs);
     lua_pushstring(L, c.reason);
     lua_pushinteger(L, c.packs);

@@ -48,15 +48,13 @@ static int pack_load_certificate(lua_State *L) {
 static int certificate_save(lua_State *L) {
     const sr_certificate *c = check_certificate(L, 1);
     const char *path = luaL_checkstring(L, 2);
-    sr_status st = sr_certificate_save(c, lsr_pack_histogram(L, 3), path);
-    return lsr_done(L, st);
+    return lsr_done(L, sr_certificate_save(c, lsr_pack_histogram(L, 3), path));
 }
 
 /* certificate:check(histogram: Histogram) -> true holds | nil, message, code
  * Checks the proof for these lengths by an exact knapsack. */
 static int certificate_check(lua_State *L) {
-    sr_status st = sr_certificate_check(check_certificate(L, 1), lsr_pack_histogram(L, 2));
-    return lsr_done(L, st);
+    return lsr_done(L, sr_certificate_check(check_certificate(L, 1), lsr_pack_histogram(L, 2)));
 }
 
 /* certificate:info() -> table<string, integer>
@@ -105,11 +103,7 @@ static int packing_at(lua_State *L) {
     uint32_t *uids = lsr_scratch(L, sr_packing_deepest(k), sizeof *uids);
     int32_t n;
     lsr_check(L, sr_packing_at(k, epoch, i, uids, &n));
-    lua_createtable(L, n, 0);
-    for (int32_t j = 0; j < n; j++) {
-        lua_pushinteger(L, uids[j]);
-        lua_rawseti(L, -2, j + 1);
-    }
+    LSR_PUSH_LIST(L, n, j, lua_pushinteger(L, uids[j]));
     lua_pushinteger(L, sr_packing_pattern(k, epoch, i) + 1);
     return 2;
 }
@@ -137,8 +131,7 @@ static int packing_tally(lua_State *L) {
 }
 
 static int packing_length(lua_State *L) {
-    lua_pushinteger(L, sr_packing_packs(check_packing(L, 1)));
-    return 1;
+    return lsr_give_integer(L, sr_packing_packs(check_packing(L, 1)));
 }
 
 /* assign(costs: number[], groups: integer, balance?: "cost"|"random") -> integer[] group, number
@@ -159,11 +152,7 @@ static int pack_assign(lua_State *L) {
         lua_pop(L, 1);
     }
     lsr_check(L, sr_assign_packs(group, &imbalance, cost, n, groups, how));
-    lua_createtable(L, n, 0);
-    for (int32_t i = 0; i < n; i++) {
-        lua_pushinteger(L, group[i] + 1);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_PUSH_LIST(L, n, i, lua_pushinteger(L, group[i] + 1));
     lua_pushnumber(L, imbalance);
     return 2;
 }

@@ -66,18 +66,15 @@ static int data_ingest(lua_State *L) {
     ingest *i = lsr_newbox_with(L, sizeof *i, INGEST, 1);
     sr_records records = lsr_pushrecords(L, 4);
     lua_setiuservalue(L, -2, 1);
-    sr_status st = start(i, path, paths, count, &records, &opts, threads);
-    return lsr_give(L, st);
+    return lsr_give(L, start(i, path, paths, count, &records, &opts, threads));
 }
 
 /* ingest:step() -> boolean done | nil, message, code
  * Works on the next megabyte of text; true at the end. */
 static int ingest_step(lua_State *L) {
     bool done;
-    sr_status st = sr_ingest_step(check_ingest(L)->in, &done);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushboolean(L, done);
-    return 1;
+    LSR_TRY(L, sr_ingest_step(check_ingest(L)->in, &done));
+    return lsr_give_bool(L, done);
 }
 
 /* ingest:counts() -> table<string, integer>
@@ -109,12 +106,8 @@ static int ingest_counts(lua_State *L) {
  * Completes the file, after the last step: the digest that the data set will have. */
 static int ingest_digest(lua_State *L) {
     uint64_t digest;
-    char text[17];
-    sr_status st = sr_ingest_finish(&digest, check_ingest(L)->in);
-    if (st != SR_OK) return lsr_result(L, st);
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)digest);
-    lua_pushstring(L, text);
-    return 1;
+    LSR_TRY(L, sr_ingest_finish(&digest, check_ingest(L)->in));
+    return lsr_give_hex(L, digest);
 }
 
 /* ingest:commit() -> true done | nil, message, code

@@ -12,8 +12,7 @@
 /* pid() -> integer
  * The process id. */
 static int sys_pid(lua_State *L) {
-    lua_pushinteger(L, getpid());
-    return 1;
+    return lsr_give_integer(L, getpid());
 }
 
 /* memory() -> integer resident, integer peak
@@ -31,11 +30,7 @@ static int sys_memory(lua_State *L) {
 static int sys_affinity(lua_State *L) {
     int cpus[SR_MOST_PROCESSORS];
     int count = sr_affinity_get(cpus);
-    lua_createtable(L, count, 0);
-    for (int i = 0; i < count; i++) {
-        lua_pushinteger(L, cpus[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_PUSH_LIST(L, count, i, lua_pushinteger(L, cpus[i]));
     return 1;
 }
 
@@ -68,8 +63,7 @@ bool lsr_reader_left(void) {
 /* reader_left() -> boolean
  * Whether standard output is a pipe or terminal without a reader. */
 static int sys_reader_left(lua_State *L) {
-    lua_pushboolean(L, lsr_reader_left());
-    return 1;
+    return lsr_give_bool(L, lsr_reader_left());
 }
 
 static const luaL_Reg functions[] = {

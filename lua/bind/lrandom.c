@@ -97,8 +97,7 @@ static int fill(lua_State *L, sr_random kind, int arg) {
     double a = luaL_optnumber(L, arg, 0), b = luaL_optnumber(L, arg + 1, 1);
     key k = next_key(L, arg + 2);
     lsr_check(L, sr_op_random_in_place(y, kind, k.seed, SR_PURPOSE_TENSOR, k.uid, k.epoch, a, b));
-    lua_settop(L, 1);
-    return 1;
+    return lsr_self(L);
 }
 
 /* random_(t: Tensor, kind: "uniform"|"normal"|"truncated_normal", a?: number, b?: number,

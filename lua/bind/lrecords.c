@@ -54,8 +54,7 @@ static int text_compares(lua_State *L) {
     c.number = luaL_optnumber(L, 4, 0);
     c.text = (char *)luaL_checkstring(L, 3);
     const char *text = scalar ? luaL_tolstring(L, 1, NULL) : NULL;
-    lua_pushboolean(L, sr_condition_compares(&c, text, type == LUA_TNUMBER ? &number : NULL));
-    return 1;
+    return lsr_give_bool(L, sr_condition_compares(&c, text, type == LUA_TNUMBER ? &number : NULL));
 }
 
 /* Builds the tree at the top of the stack, into a place that its box owns. */

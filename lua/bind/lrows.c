@@ -30,8 +30,7 @@ static int text_rows(lua_State *L) {
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 1, &count);
     sr_rows **box = lsr_newbox(L, sizeof *box, ROWS);
-    sr_status st = sr_rows_open(box, paths, count, &opts);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_rows_open(box, paths, count, &opts));
 }
 
 /* @class seqrun.core.text.rows
@@ -48,8 +47,7 @@ static int rows_next(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 2);
     sr_row row;
-    sr_status st = sr_rows_next(r, &row);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_rows_next(r, &row));
     if (row.file == NULL) return 0;
     for (lua_Integer i = (lua_Integer)lua_rawlen(L, 2); i > (lua_Integer)row.count; i--) {
         lua_pushnil(L);

@@ -36,8 +36,7 @@ static int train_safetensors(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     size_t limit = (size_t)lsr_optrange(L, 2, 0, 1, SR_ST_HEADER_MOST);
     sr_safetensors **box = lsr_newbox(L, sizeof *box, FILE_CLASS);
-    sr_status st = sr_safetensors_open(box, path, limit);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_safetensors_open(box, path, limit));
 }
 
 LSR_RELEASE(file_close, FILE_CLASS, sr_safetensors, sr_safetensors_close)
@@ -58,11 +57,7 @@ static int file_entries(lua_State *L) {
         lsr_set_string(L, "dtype", sr_st_dtype_name(e->dtype));
         lsr_set_integer(L, "count", e->count);
         lsr_set_integer(L, "bytes", e->bytes);
-        lua_createtable(L, e->ndim, 0);
-        for (int d = 0; d < e->ndim; d++) {
-            lua_pushinteger(L, e->shape[d]);
-            lua_rawseti(L, -2, d + 1);
-        }
+        LSR_PUSH_LIST(L, e->ndim, d, lua_pushinteger(L, e->shape[d]));
         lua_setfield(L, -2, "shape");
         lua_rawseti(L, -2, i + 1);
     }
@@ -196,8 +191,7 @@ const sr_st_plan *lsr_checkplan(lua_State *L, int arg) {
 /* safetensorsPlan:bytes() -> integer
  * The size of the file to be written. */
 static int plan_bytes(lua_State *L) {
-    lua_pushinteger(L, (lua_Integer)lsr_checkplan(L, 1)->total_bytes);
-    return 1;
+    return lsr_give_integer(L, (lua_Integer)lsr_checkplan(L, 1)->total_bytes);
 }
 
 typedef struct target {

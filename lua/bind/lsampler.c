@@ -40,8 +40,7 @@ static int loader_sampler(lua_State *L) {
     if (n > SR_SAMPLER_METRICS) return lsr_argerror(L, 2, "a sampler has at most 16 metrics");
     for (int i = 0; i < (int)n; i++) metric[i] = check_metric(L, 2, i);
     sr_sampler **box = lsr_newbox_with(L, sizeof *box, SAMPLER, 1);
-    lua_pushvalue(L, 2);
-    lua_setiuservalue(L, -2, 1); /* the metrics live at least as long */
+    lsr_keep(L, 2, 1); /* the metrics live at least as long */
     sr_epoch *e;
     sr_status st = sr_loader_epoch(&e, l, epoch);
     if (st == SR_OK) {
@@ -64,24 +63,20 @@ static int sampler_unlock(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     for (int i = 0; i < SR_SAMPLER_METRICS && i < (int)lua_rawlen(L, 2); i++)
         prefix[i] = lsr_checkelement(L, 2, i + 1, "prefixes", 0, sr_sampler_examples(s));
-    sr_status st = sr_sampler_unlock(s, prefix);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushinteger(L, sr_sampler_unlocked(s));
-    return 1;
+    LSR_TRY(L, sr_sampler_unlock(s, prefix));
+    return lsr_give_integer(L, sr_sampler_unlocked(s));
 }
 
 /* sampler:unlocked() -> integer
  * How many examples all metrics have unlocked. */
 static int sampler_unlocked(lua_State *L) {
-    lua_pushinteger(L, sr_sampler_unlocked(check_sampler(L, 1)));
-    return 1;
+    return lsr_give_integer(L, sr_sampler_unlocked(check_sampler(L, 1)));
 }
 
 /* sampler:examples() -> integer
  * How many examples there are. */
 static int sampler_examples(lua_State *L) {
-    lua_pushinteger(L, sr_sampler_examples(check_sampler(L, 1)));
-    return 1;
+    return lsr_give_integer(L, sr_sampler_examples(check_sampler(L, 1)));
 }
 
 /* sampler:tokens(limit: integer, pieces?: boolean) -> integer
@@ -90,8 +85,7 @@ static int sampler_tokens(lua_State *L) {
     sr_sampler *s = check_sampler(L, 1);
     int32_t limit = (int32_t)lsr_checkrange(L, 2, 0, SR_EXAMPLES_MOST);
     if (limit != 0 && limit < SR_EXAMPLES_LEAST) return lsr_argerror(L, 2, "at least 5 tokens");
-    lua_pushinteger(L, sr_sampler_tokens(s, limit, lua_toboolean(L, 3)));
-    return 1;
+    return lsr_give_integer(L, sr_sampler_tokens(s, limit, lua_toboolean(L, 3)));
 }
 
 /* sampler:run(from: integer, n: integer) -> integer
@@ -100,8 +94,7 @@ static int sampler_tokens(lua_State *L) {
 static int sampler_run(lua_State *L) {
     sr_sampler *s = check_sampler(L, 1);
     int64_t update = lsr_checkrange(L, 2, 0, INT64_MAX);
-    lua_pushinteger(L, sr_sampler_run(s, update, lsr_checkrange(L, 3, 1, UINT32_MAX)));
-    return 1;
+    return lsr_give_integer(L, sr_sampler_run(s, update, lsr_checkrange(L, 3, 1, UINT32_MAX)));
 }
 
 /* The uids of `updates` updates of n each, in a userdata on the stack. */
@@ -126,11 +119,7 @@ static int sampler_draw(lua_State *L) {
     int64_t update = lsr_checkrange(L, 2, 0, INT64_MAX), n = lsr_checkrange(L, 3, 1, UINT32_MAX);
     int64_t updates = lsr_optrange(L, 4, 1, 1, INT32_MAX);
     const uint32_t *uid = draw(L, s, update, n, updates);
-    lua_createtable(L, n * updates < INT32_MAX ? (int)(n * updates) : 0, 0);
-    for (int64_t i = 0; i < n * updates; i++) {
-        lua_pushinteger(L, uid[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_PUSH_LIST(L, n * updates, i, lua_pushinteger(L, uid[i]));
     return 1;
 }
 

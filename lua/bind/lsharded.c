@@ -41,10 +41,8 @@ static int train_sharded(lua_State *L) {
     sr_optim *optim = lsr_checkoptim(L, 1);
     sr_comm *comm = lsr_checkworld(L, 2);
     sr_sharded **box = lsr_newbox_with(L, sizeof *box, SHARDED, 2);
-    for (int i = 1; i <= 2; i++) {
-        lua_pushvalue(L, i);
-        lua_setiuservalue(L, -2, i);
-    }
+    lsr_keep(L, 1, 1);
+    lsr_keep(L, 2, 2);
     return lsr_made(L, sr_sharded_new(box, comm, optim));
 }
 

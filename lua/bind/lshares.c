@@ -20,8 +20,7 @@ sr_shares *lsr_checkshares(lua_State *L, int arg) {
 static int train_shares(lua_State *L) {
     sr_params *params = lsr_checkparams(L, 1);
     sr_shares **box = lsr_newbox_with(L, sizeof *box, SHARES, 1);
-    lua_pushvalue(L, 1); /* the parameters live as long as their shares */
-    lua_setiuservalue(L, -2, 1);
+    lsr_keep(L, 1, 1); /* the parameters live as long as their shares */
     return lsr_made(L, sr_shares_new(box, params));
 }
 
@@ -53,23 +52,20 @@ LSR_RELEASE(shares_release, SHARES, sr_shares, sr_shares_free)
 /* shares:begin(total: integer)
  * Begins an update of `total` shares. */
 static int shares_begin(lua_State *L) {
-    lsr_check(L, sr_shares_begin(lsr_checkshares(L, 1), luaL_checkinteger(L, 2)));
-    return 0;
+    return lsr_nothing(L, sr_shares_begin(lsr_checkshares(L, 1), luaL_checkinteger(L, 2)));
 }
 
 /* shares:end_share(i: integer)
  * Completes share number i, whose gradient is in the gradient store.
  *   i  from 1 */
 static int shares_end_share(lua_State *L) {
-    lsr_check(L, sr_shares_end(lsr_checkshares(L, 1), luaL_checkinteger(L, 2) - 1));
-    return 0;
+    return lsr_nothing(L, sr_shares_end(lsr_checkshares(L, 1), luaL_checkinteger(L, 2) - 1));
 }
 
 /* shares:finish()
  * Adds up the remaining partial sums and ends the update. */
 static int shares_finish(lua_State *L) {
-    lsr_check(L, sr_shares_finish(lsr_checkshares(L, 1)));
-    return 0;
+    return lsr_nothing(L, sr_shares_finish(lsr_checkshares(L, 1)));
 }
 
 /* shares:drop()

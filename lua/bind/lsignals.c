@@ -194,11 +194,10 @@ static int sys_caught(lua_State *L) {
         lua_sethook(L, NULL, 0, 0);
     }
     if (number == 0) return 0;
-    lua_pushstring(L, number == SIGINT    ? "INT"
-                      : number == SIGTERM ? "TERM"
-                      : number == SIGHUP  ? "HUP"
-                                          : "USR1");
-    return 1;
+    return lsr_give_string(L, number == SIGINT    ? "INT"
+                              : number == SIGTERM ? "TERM"
+                              : number == SIGHUP  ? "HUP"
+                                                  : "USR1");
 }
 
 /* interruptible(fn: function, ...: any) -> boolean interrupted, boolean ok, any ...

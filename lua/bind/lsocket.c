@@ -105,11 +105,9 @@ static int socket_read(lua_State *L) {
     char bytes[16384];
     size_t got;
     bool open;
-    sr_status st = sr_socket_read(&got, &open, check_open(L, SOCKET), bytes, sizeof bytes);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_socket_read(&got, &open, check_open(L, SOCKET), bytes, sizeof bytes));
     if (!open) return 0;
-    lua_pushlstring(L, bytes, got);
-    return 1;
+    return lsr_give_bytes(L, bytes, got);
 }
 
 /* socket:write(bytes: string, from?: integer) -> integer count | nil, message, code
@@ -121,18 +119,15 @@ static int socket_write(lua_State *L) {
     int fd = check_open(L, SOCKET);
     const char *bytes = luaL_checklstring(L, 2, &size);
     size_t from = (size_t)lsr_optrange(L, 3, 1, 1, (int64_t)size + 1) - 1;
-    sr_status st = sr_socket_write(&sent, fd, bytes + from, size - from);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushinteger(L, (lua_Integer)sent);
-    return 1;
+    LSR_TRY(L, sr_socket_write(&sent, fd, bytes + from, size - from));
+    return lsr_give_integer(L, (lua_Integer)sent);
 }
 
 /* socket:wait(seconds: number, writes?: boolean) -> boolean ready
  * Waits until the socket can be read, or written; a signal ends the wait. */
 static int socket_wait(lua_State *L) {
     int fd = check_open(L, SOCKET);
-    lua_pushboolean(L, sr_socket_wait(fd, lua_toboolean(L, 3), luaL_checknumber(L, 2)));
-    return 1;
+    return lsr_give_bool(L, sr_socket_wait(fd, lua_toboolean(L, 3), luaL_checknumber(L, 2)));
 }
 
 /* ---- limited work ---------------------------------------------------------------------------- */

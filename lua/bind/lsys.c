@@ -34,15 +34,13 @@
 /* now() -> number
  * Seconds of a monotonic clock. */
 static int sys_now(lua_State *L) {
-    lua_pushnumber(L, sr_time_monotonic());
-    return 1;
+    return lsr_give_number(L, sr_time_monotonic());
 }
 
 /* time() -> number
  * Seconds since 1970, with fractions; for logs only. */
 static int sys_time(lua_State *L) {
-    lua_pushnumber(L, sr_time_wall());
-    return 1;
+    return lsr_give_number(L, sr_time_wall());
 }
 
 /* sleep(seconds: number)
@@ -60,8 +58,7 @@ static int sys_sleep(lua_State *L) {
 /* is_terminal(fd: integer) -> boolean
  * Whether a file descriptor (1 is standard output) is a terminal. */
 static int sys_is_terminal(lua_State *L) {
-    lua_pushboolean(L, isatty((int)lsr_checkrange(L, 1, 0, 1023)));
-    return 1;
+    return lsr_give_bool(L, isatty((int)lsr_checkrange(L, 1, 0, 1023)));
 }
 
 static int assumed_columns; /* 0: the width of the terminal */
@@ -78,8 +75,7 @@ static int sys_where(lua_State *L) {
  * Whether the function at a level of the stack, 1 being the caller, is of a file outside the
  * library. */
 static int sys_is_outside(lua_State *L) {
-    lua_pushboolean(L, lsr_is_outside(L, (int)lsr_checkrange(L, 1, 1, 1000)));
-    return 1;
+    return lsr_give_bool(L, lsr_is_outside(L, (int)lsr_checkrange(L, 1, 1, 1000)));
 }
 
 /* columns(fd: integer) -> integer
@@ -87,12 +83,8 @@ static int sys_is_outside(lua_State *L) {
 static int sys_columns(lua_State *L) {
     struct winsize w = {0};
     int fd = (int)lsr_checkrange(L, 1, 0, 1023);
-    if (assumed_columns > 0) {
-        lua_pushinteger(L, assumed_columns);
-        return 1;
-    }
-    lua_pushinteger(L, ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80);
-    return 1;
+    if (assumed_columns > 0) return lsr_give_integer(L, assumed_columns);
+    return lsr_give_integer(L, ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80);
 }
 
 /* rows(fd: integer) -> integer
@@ -100,8 +92,7 @@ static int sys_columns(lua_State *L) {
 static int sys_rows(lua_State *L) {
     struct winsize w = {0};
     int fd = (int)lsr_checkrange(L, 1, 0, 1023);
-    lua_pushinteger(L, ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_row > 0 ? w.ws_row : 24);
-    return 1;
+    return lsr_give_integer(L, ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_row > 0 ? w.ws_row : 24);
 }
 
 /* assume_columns(columns?: integer)
@@ -135,8 +126,7 @@ static int sys_read_file(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     size_t size, limit = (size_t)lsr_optrange(L, 2, 1 << 30, 0, INT64_MAX);
     void **bytes = lsr_newbytes(L);
-    sr_status st = sr_file_read(bytes, &size, path, limit);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_file_read(bytes, &size, path, limit));
     lua_pushlstring(L, *bytes, size);
     sr_free(*bytes); /* freed at once, not by the collector: files are large */
     *bytes = NULL;
@@ -170,20 +160,16 @@ static int sys_make_dirs(lua_State *L) {
  * Makes a directory of a new name in TMPDIR, or /tmp, for this user alone. */
 static int sys_temporary_dir(lua_State *L) {
     char **path = lsr_newbytes(L);
-    sr_status st = sr_file_make_temporary(path);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushstring(L, *path);
-    return 1;
+    LSR_TRY(L, sr_file_make_temporary(path));
+    return lsr_give_string(L, *path);
 }
 
 /* tree_size(path: string) -> integer bytes | nil, message, code
  * The bytes of a file, or of all files in a directory; 0 of what is not there. */
 static int sys_tree_size(lua_State *L) {
     uint64_t bytes;
-    sr_status st = sr_file_tree_size(&bytes, luaL_checkstring(L, 1));
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushinteger(L, (lua_Integer)bytes);
-    return 1;
+    LSR_TRY(L, sr_file_tree_size(&bytes, luaL_checkstring(L, 1)));
+    return lsr_give_integer(L, (lua_Integer)bytes);
 }
 
 /* remove(path: string) -> true done | nil, message, code
@@ -205,16 +191,14 @@ static bool examine(lua_State *L, struct stat *st) {
  * Whether the path exists. */
 static int sys_exists(lua_State *L) {
     struct stat st;
-    lua_pushboolean(L, examine(L, &st));
-    return 1;
+    return lsr_give_bool(L, examine(L, &st));
 }
 
 /* is_dir(path: string) -> boolean
  * Whether the path is a directory. */
 static int sys_is_dir(lua_State *L) {
     struct stat st;
-    lua_pushboolean(L, examine(L, &st) && S_ISDIR(st.st_mode));
-    return 1;
+    return lsr_give_bool(L, examine(L, &st) && S_ISDIR(st.st_mode));
 }
 
 /* list(path: string) -> string[] names | nil, message, code
@@ -222,13 +206,8 @@ static int sys_is_dir(lua_State *L) {
 static int sys_list(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     names *n = lsr_newbox(L, sizeof *n, NAMES);
-    sr_status st = sr_file_list(&n->name, &n->count, path);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, (int)n->count, 0);
-    for (size_t i = 0; i < n->count; i++) {
-        lua_pushstring(L, n->name[i]);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    LSR_TRY(L, sr_file_list(&n->name, &n->count, path));
+    LSR_PUSH_LIST(L, n->count, i, lua_pushstring(L, n->name[i]));
     return 1;
 }
 
@@ -258,8 +237,7 @@ static int sys_real_path(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     char whole[PATH_MAX];
     if (realpath(path, whole) == NULL) return not_there(L, path);
-    lua_pushstring(L, whole);
-    return 1;
+    return lsr_give_string(L, whole);
 }
 
 /* sync_dir(path: string) -> true done | nil, message, code
@@ -275,8 +253,7 @@ static int sys_hash(lua_State *L) {
     char hex[33];
     const char *bytes = luaL_checklstring(L, 1, &size);
     sr_hash_bytes(hex, bytes, size);
-    lua_pushstring(L, hex);
-    return 1;
+    return lsr_give_string(L, hex);
 }
 
 /* key(bytes: string, seed?: integer) -> integer
@@ -285,18 +262,16 @@ static int sys_hash(lua_State *L) {
 static int sys_key(lua_State *L) {
     size_t size;
     const char *bytes = luaL_checklstring(L, 1, &size);
-    lua_pushinteger(L, (lua_Integer)sr_hash_key(bytes, size, (uint64_t)luaL_optinteger(L, 2, 0)));
-    return 1;
+    return lsr_give_integer(
+        L, (lua_Integer)sr_hash_key(bytes, size, (uint64_t)luaL_optinteger(L, 2, 0)));
 }
 
 /* hash_file(path: string) -> string digits | nil, message, code
  * XXH3-128 of a file, as 32 hexadecimal digits. */
 static int sys_hash_file(lua_State *L) {
     char hex[33];
-    sr_status st = sr_hash_file(hex, luaL_checkstring(L, 1));
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushstring(L, hex);
-    return 1;
+    LSR_TRY(L, sr_hash_file(hex, luaL_checkstring(L, 1)));
+    return lsr_give_string(L, hex);
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */
@@ -354,10 +329,8 @@ static int sys_build(lua_State *L) {
  * Free bytes on the file system of `path`. */
 static int sys_free_space(lua_State *L) {
     int64_t bytes;
-    sr_status st = sr_disk_free(&bytes, luaL_checkstring(L, 1));
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_pushinteger(L, bytes);
-    return 1;
+    LSR_TRY(L, sr_disk_free(&bytes, luaL_checkstring(L, 1)));
+    return lsr_give_integer(L, bytes);
 }
 
 /* exit_code(code: string) -> integer?
@@ -366,8 +339,7 @@ static int sys_exit_code(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     for (int s = 0; s < SR_STATUS_COUNT; s++) {
         if (strcmp(name, sr_status_name((sr_status)s)) != 0) continue;
-        lua_pushinteger(L, sr_exit_code((sr_status)s));
-        return 1;
+        return lsr_give_integer(L, sr_exit_code((sr_status)s));
     }
     return 0;
 }

@@ -46,28 +46,10 @@ static void press_collector(lua_State *L) {
 
 sr_tensor **lsr_newtensor(lua_State *L) {
     press_collector(L);
-    sr_tensor **box = lsr_newbox(L, sizeof *box, LSR_TENSOR);
-    return box;
+    return lsr_newbox(L, sizeof(sr_tensor *), LSR_TENSOR);
 }
 
-static int push_box(lua_State *L) {
-    lsr_newtensor(L);
-    return 1;
-}
-
-void lsr_pushtensor(lua_State *L, sr_tensor *t) {
-    if (!lua_checkstack(L, 2)) {
-        sr_tensor_release(t);
-        lsr_error(L, "too many tensors on the stack");
-    }
-    lua_pushcfunction(L, push_box); /* making a box may run out of memory */
-    if (lua_pcall(L, 0, 1, 0) != LUA_OK) {
-        sr_tensor_release(t);
-        lua_error(L);
-    }
-    sr_tensor **box = lua_touserdata(L, -1);
-    *box = t;
-}
+LSR_PUSH(lsr_pushtensor, sr_tensor, lsr_newtensor, sr_tensor_release, "tensors")
 
 /* The dtype of a number beside a tensor: whole numbers stay whole beside whole tensors. */
 static sr_dtype number_dtype(lua_State *L, int arg, const sr_tensor *like, sr_dtype real) {
@@ -185,11 +167,7 @@ sr_dtype lsr_checkdtype(lua_State *L, int arg) {
  * The sizes as a list. */
 static int tensor_shape(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
-    lua_createtable(L, t->ndim, 0);
-    for (int i = 0; i < t->ndim; i++) {
-        lua_pushinteger(L, t->shape[i]);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_PUSH_LIST(L, t->ndim, i, lua_pushinteger(L, t->shape[i]));
     return 1;
 }
 
@@ -197,10 +175,7 @@ static int tensor_shape(lua_State *L) {
  * The size of one dimension, or all sizes. */
 static int tensor_size(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
-    if (!lua_isnoneornil(L, 2)) {
-        lua_pushinteger(L, t->shape[lsr_checkdim(L, 2, t->ndim)]);
-        return 1;
-    }
+    if (!lua_isnoneornil(L, 2)) return lsr_give_integer(L, t->shape[lsr_checkdim(L, 2, t->ndim)]);
     for (int i = 0; i < t->ndim; i++) lua_pushinteger(L, t->shape[i]);
     return t->ndim;
 }
@@ -208,58 +183,50 @@ static int tensor_size(lua_State *L) {
 /* tensor:dim() -> integer
  * The number of dimensions. */
 static int tensor_dim(lua_State *L) {
-    lua_pushinteger(L, lsr_checktensor(L, 1)->ndim);
-    return 1;
+    return lsr_give_integer(L, lsr_checktensor(L, 1)->ndim);
 }
 
 /* tensor:numel() -> integer
  * The number of elements. */
 static int tensor_numel(lua_State *L) {
-    lua_pushinteger(L, sr_tensor_elements(lsr_checktensor(L, 1)));
-    return 1;
+    return lsr_give_integer(L, sr_tensor_elements(lsr_checktensor(L, 1)));
 }
 
 /* tensor:dtype() -> string
  * Its dtype: f64, f32, bf16, i32 or bool. */
 static int tensor_dtype(lua_State *L) {
-    lua_pushstring(L, sr_dtype_name(lsr_checktensor(L, 1)->dtype));
-    return 1;
+    return lsr_give_string(L, sr_dtype_name(lsr_checktensor(L, 1)->dtype));
 }
 
 /* tensor:device() -> string
  * Its device. */
 static int tensor_device(lua_State *L) {
-    lua_pushstring(L, lsr_checktensor(L, 1)->storage->device->name);
-    return 1;
+    return lsr_give_string(L, lsr_checktensor(L, 1)->storage->device->name);
 }
 
 /* tensor:is_live() -> boolean
  * False once its scope was closed or it was released. */
 static int tensor_is_live(lua_State *L) {
     sr_tensor **box = lsr_checkbox(L, 1, LSR_TENSOR);
-    lua_pushboolean(L, *box != NULL && (*box)->storage->data != NULL);
-    return 1;
+    return lsr_give_bool(L, *box != NULL && (*box)->storage->data != NULL);
 }
 
 /* tensor:is_contiguous() -> boolean
  * Whether the elements are stored row-major without gaps. */
 static int tensor_is_contiguous(lua_State *L) {
-    lua_pushboolean(L, sr_tensor_is_contiguous(lsr_checktensor(L, 1)));
-    return 1;
+    return lsr_give_bool(L, sr_tensor_is_contiguous(lsr_checktensor(L, 1)));
 }
 
 /* tensor:version() -> integer
  * A counter that every write to its storage increments. */
 static int tensor_version(lua_State *L) {
-    lua_pushinteger(L, (lua_Integer)lsr_checktensor(L, 1)->storage->version);
-    return 1;
+    return lsr_give_integer(L, (lua_Integer)lsr_checktensor(L, 1)->storage->version);
 }
 
 /* tensor:same_storage(other: Tensor) -> boolean
  * Whether both are views of the same storage. */
 static int tensor_same_storage(lua_State *L) {
-    lua_pushboolean(L, lsr_checktensor(L, 1)->storage == lsr_checktensor(L, 2)->storage);
-    return 1;
+    return lsr_give_bool(L, lsr_checktensor(L, 1)->storage == lsr_checktensor(L, 2)->storage);
 }
 
 /* tensor:describe() -> string
@@ -267,8 +234,8 @@ static int tensor_same_storage(lua_State *L) {
 static int tensor_describe(lua_State *L) {
     char text[200];
     sr_tensor **box = lsr_checkbox(L, 1, LSR_TENSOR);
-    lua_pushstring(L, *box != NULL ? sr_tensor_describe(*box, text, sizeof text) : "released");
-    return 1;
+    return lsr_give_string(L,
+                           *box != NULL ? sr_tensor_describe(*box, text, sizeof text) : "released");
 }
 
 /* ---- lifetime -------------------------------------------------------------------------------- */
@@ -279,8 +246,7 @@ static int tensor_keep(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     lsr_check(L, sr_tensor_check("keep", t));
     sr_storage_move(t->storage, t->storage->device->outside);
-    lua_settop(L, 1);
-    return 1;
+    return lsr_self(L);
 }
 
 /* tensor:hand_up() -> Tensor
@@ -291,27 +257,19 @@ static int tensor_hand_up(lua_State *L) {
     sr_device *device = t->storage->device;
     if (t->storage->scope == device->scope && device->scope->parent != NULL)
         sr_storage_move(t->storage, device->scope->parent);
-    lua_settop(L, 1);
-    return 1;
+    return lsr_self(L);
 }
 
 /* tensor:release()
  * Releases the tensor at once, without waiting for the collector; twice is allowed. */
-static int tensor_release(lua_State *L) {
-    sr_tensor **box = lsr_checkbox(L, 1, LSR_TENSOR);
-    sr_tensor *t = *box;
-    *box = NULL;
-    sr_tensor_release(t);
-    return 0;
-}
+LSR_RELEASE(tensor_release, LSR_TENSOR, sr_tensor, sr_tensor_release)
 
 /* ---- gradients ------------------------------------------------------------------------------- */
 
 /* tensor:requires_grad() -> boolean
  * Whether ops on this tensor are recorded. */
 static int tensor_requires_grad(lua_State *L) {
-    lua_pushboolean(L, sr_grad_tracks(lsr_checktensor(L, 1)));
-    return 1;
+    return lsr_give_bool(L, sr_grad_tracks(lsr_checktensor(L, 1)));
 }
 
 /* tensor:requires_grad_(on?: boolean) -> Tensor
@@ -326,8 +284,7 @@ static int tensor_set_requires_grad(lua_State *L) {
     if (t->node != NULL)
         return lsr_error(L, "requires_grad_: only leaf tensors can be changed; detach() it first");
     t->requires_grad = on;
-    lua_settop(L, 1);
-    return 1;
+    return lsr_self(L);
 }
 
 /* tensor:grad() -> Tensor|nil
@@ -347,8 +304,7 @@ static int tensor_grad(lua_State *L) {
  * Makes a tensor of this shape the accumulator of the gradient; nil drops it. */
 static int tensor_set_grad(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1), *g = lsr_opttensor(L, 2);
-    lsr_check(L, sr_grad_set(t, g));
-    return 0;
+    return lsr_nothing(L, sr_grad_set(t, g));
 }
 
 /* tensor:zero_grad() -> Tensor
@@ -356,8 +312,7 @@ static int tensor_set_grad(lua_State *L) {
 static int tensor_zero_grad(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     if (t->grad != NULL) lsr_check(L, sr_op_fill_in_place(t->grad, 0.0));
-    lua_settop(L, 1);
-    return 1;
+    return lsr_self(L);
 }
 
 /* ---- module ---------------------------------------------------------------------------------- */

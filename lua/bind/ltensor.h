@@ -25,6 +25,25 @@ sr_tensor *lsr_opttensor(lua_State *L, int arg); /* NULL for nil and none */
  * keeps them alive. */
 sr_tensor **lsr_checktensors(lua_State *L, int arg, int64_t *count);
 
+/* Defines a function that pushes a box for an object, taking over one reference; `make` pushes an
+ * empty box, which may run out of memory. */
+#define LSR_PUSH(name, type, make, release, plural)                                                \
+    static int name##_box(lua_State *L) {                                                          \
+        make(L);                                                                                   \
+        return 1;                                                                                  \
+    }                                                                                              \
+    void name(lua_State *L, type *object) {                                                        \
+        bool room = lua_checkstack(L, 2);                                                          \
+        if (room) lua_pushcfunction(L, name##_box);                                                \
+        if (room && lua_pcall(L, 0, 1, 0) == LUA_OK) {                                             \
+            *(type **)lua_touserdata(L, -1) = object;                                              \
+            return;                                                                                \
+        }                                                                                          \
+        release(object);                                                                           \
+        if (!room) lsr_error(L, "too many " plural " on the stack");                               \
+        lua_error(L);                                                                              \
+    }
+
 /* Pushes an empty box; whoever fills it gives it one reference.  May run the collector. */
 sr_tensor **lsr_newtensor(lua_State *L);
 /* Pushes a box for `t`, taking over one reference (released if out of memory). */
@@ -56,6 +75,8 @@ sr_device *const *lsr_devices(lua_State *L);
 sr_device *lsr_device(lua_State *L);
 /* The device of this name, such as "cuda:1", opened on first use; raises if it is not available. */
 sr_device *lsr_device_named(lua_State *L, const char *name);
+/* The device that an argument names, the current one for nil and none. */
+sr_device *lsr_optdevice(lua_State *L, int arg);
 /* Whether there are devices of this kind, usable or not. */
 bool lsr_has_device(const char *name);
 

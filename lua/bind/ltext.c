@@ -1,8 +1,6 @@
 /* ltext.c - seqrun.core.text: vocabularies. */
 #include "lua/bind/ltext.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <utf8proc.h>
 
 #include "core/text/answer.h"
@@ -21,8 +19,7 @@ LSR_RELEASE(vocab_release, LSR_VOCAB, sr_vocab, sr_vocab_release)
 static int text_vocab(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), LSR_VOCAB);
-    sr_status st = sr_vocab_load(box, path);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_vocab_load(box, path));
 }
 
 /* parse_vocab(lines: string, name?: string) -> Vocab vocab | nil, message, code
@@ -31,13 +28,11 @@ static int text_parse_vocab(lua_State *L) {
     size_t size;
     const char *text = luaL_checklstring(L, 1, &size), *name = luaL_optstring(L, 2, "vocabulary");
     sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), LSR_VOCAB);
-    sr_status st = sr_vocab_parse(box, text, size, name);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_vocab_parse(box, text, size, name));
 }
 
 static int vocab_len(lua_State *L) {
-    lua_pushinteger(L, sr_vocab_size(lsr_checkvocab(L, 1)));
-    return 1;
+    return lsr_give_integer(L, sr_vocab_size(lsr_checkvocab(L, 1)));
 }
 
 /* @class seqrun.core.text.vocab
@@ -51,8 +46,7 @@ static int vocab_id(lua_State *L) {
     const char *token = luaL_checklstring(L, 2, &size);
     int32_t id = sr_vocab_id(lsr_checkvocab(L, 1), token, size);
     if (id < 0) return 0;
-    lua_pushinteger(L, id);
-    return 1;
+    return lsr_give_integer(L, id);
 }
 
 /* vocab:token(id: integer) -> string?
@@ -63,8 +57,7 @@ static int vocab_token(lua_State *L) {
     if (id < 0 || id >= sr_vocab_size(v)) return 0;
     size_t size;
     const char *token = sr_vocab_token(v, (int32_t)id, &size);
-    lua_pushlstring(L, token, size);
-    return 1;
+    return lsr_give_bytes(L, token, size);
 }
 
 const char *const lsr_special_names[] = {"pad", "unk", "cls", "sep", "mask", NULL};
@@ -74,24 +67,19 @@ const char *const lsr_special_names[] = {"pad", "unk", "cls", "sep", "mask", NUL
 static int vocab_special(lua_State *L) {
     const sr_vocab *v = lsr_checkvocab(L, 1);
     int which = luaL_checkoption(L, 2, NULL, lsr_special_names);
-    lua_pushinteger(L, sr_vocab_special(v, (sr_special)which));
-    return 1;
+    return lsr_give_integer(L, sr_vocab_special(v, (sr_special)which));
 }
 
 /* vocab:save(path: string) -> true done | nil, message, code
  * Writes a vocabulary file, replacing an existing one. */
 static int vocab_save(lua_State *L) {
-    sr_status st = sr_vocab_save(lsr_checkvocab(L, 1), luaL_checkstring(L, 2));
-    return lsr_done(L, st);
+    return lsr_done(L, sr_vocab_save(lsr_checkvocab(L, 1), luaL_checkstring(L, 2)));
 }
 
 /* vocab:fingerprint() -> string
  * A fingerprint of the contents: 16 hex digits. */
 static int vocab_fingerprint(lua_State *L) {
-    char text[17];
-    snprintf(text, sizeof text, "%016" PRIx64, sr_vocab_fingerprint(lsr_checkvocab(L, 1)));
-    lua_pushstring(L, text);
-    return 1;
+    return lsr_give_hex(L, sr_vocab_fingerprint(lsr_checkvocab(L, 1)));
 }
 
 static int vocab_tostring(lua_State *L) {
@@ -127,8 +115,7 @@ static int text_fold(lua_State *L) {
     utf8proc_int32_t *points = lua_newuserdatauv(L, ((size_t)count + 1) * sizeof *points, 0);
     count = utf8proc_decompose(bytes, (utf8proc_ssize_t)size, points, count, how);
     count = utf8proc_reencode(points, count, how);
-    lua_pushlstring(L, (const char *)points, count > 0 ? (size_t)count : 0);
-    return 1;
+    return lsr_give_bytes(L, (const char *)points, count > 0 ? (size_t)count : 0);
 }
 
 /* ---- the module ------------------------------------------------------------------------------ */

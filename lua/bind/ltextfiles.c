@@ -83,9 +83,8 @@ static int text_sentences(lua_State *L) {
     opts.format = (sr_text_format)luaL_checkoption(L, -1, "prose", formats);
     const char *const *paths = lsr_checkpaths(L, 1, &count);
     sentences_box *box = lsr_newbox(L, sizeof *box, SENTENCES);
-    sr_status st = sr_source_open(&box->source, paths, count, &source);
-    if (st == SR_OK) st = sr_sentences_new(&box->s, box->source, &opts);
-    return lsr_give(L, st);
+    LSR_TRY(L, sr_source_open(&box->source, paths, count, &source));
+    return lsr_give(L, sr_sentences_new(&box->s, box->source, &opts));
 }
 
 /* @class seqrun.core.text.sentences
@@ -99,8 +98,7 @@ static int sentences_next(lua_State *L) {
     if (box->s == NULL) lsr_argerror(L, 1, "the sentences are closed");
     sr_sentence s;
     do {
-        sr_status st = sr_sentences_next(box->s, &s);
-        if (st != SR_OK) return lsr_result(L, st);
+        LSR_TRY(L, sr_sentences_next(box->s, &s));
     } while (s.event == SR_TEXT_DOCUMENT);
     if (s.event == SR_TEXT_END) return 0;
     lua_pushlstring(L, (const char *)s.bytes, s.size);
@@ -170,10 +168,9 @@ static int text_train_bpe(lua_State *L) {
     sr_source_opts how = {.records = lsr_pushrecords(L, 2)};
     char **text = lsr_newbytes(L);
     sr_vocab_train_counts counts = {0};
-    sr_status st = sr_source_open(source, paths, count, &how);
-    if (st == SR_OK) st = sr_threads_new(team, threads);
-    if (st == SR_OK) st = sr_bpe_train(text, &size, *source, &opts, *team, &counts);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_source_open(source, paths, count, &how));
+    LSR_TRY(L, sr_threads_new(team, threads));
+    LSR_TRY(L, sr_bpe_train(text, &size, *source, &opts, *team, &counts));
     lua_pushlstring(L, *text, size);
     push_train_counts(L, &counts, *source);
     return 2;
@@ -196,10 +193,9 @@ static int text_train(lua_State *L) {
     sr_source_opts how = {.records = lsr_pushrecords(L, 2)};
     sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), LSR_VOCAB);
     sr_vocab_train_counts counts = {0};
-    sr_status st = sr_source_open(source, paths, count, &how);
-    if (st == SR_OK) st = sr_threads_new(team, threads);
-    if (st == SR_OK) st = sr_vocab_train(box, *source, &opts, *team, &counts);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_source_open(source, paths, count, &how));
+    LSR_TRY(L, sr_threads_new(team, threads));
+    LSR_TRY(L, sr_vocab_train(box, *source, &opts, *team, &counts));
     push_train_counts(L, &counts, *source);
     return 2;
 }
@@ -211,13 +207,8 @@ static int text_files(lua_State *L) {
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 1, &count);
     sr_source **source = lsr_newsource(L);
-    sr_status st = sr_source_open(source, paths, count, NULL);
-    if (st != SR_OK) return lsr_result(L, st);
-    lua_createtable(L, (int)sr_source_files(*source), 0);
-    for (size_t i = 0; i < sr_source_files(*source); i++) {
-        lua_pushstring(L, sr_source_file(*source, i));
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    LSR_TRY(L, sr_source_open(source, paths, count, NULL));
+    LSR_PUSH_LIST(L, sr_source_files(*source), i, lua_pushstring(L, sr_source_file(*source, i)));
     return 1;
 }
 

@@ -1,6 +1,4 @@
 /* ltokenizer.c - seqrun.core.text: tokenizers. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -81,8 +79,7 @@ static int text_parse_tokenizer(lua_State *L) {
 /* ---- what it consists of --------------------------------------------------------------------- */
 
 static int tokenizer_len(lua_State *L) {
-    lua_pushinteger(L, sr_tokenizer_size(lsr_checktokenizer(L, 1)));
-    return 1;
+    return lsr_give_integer(L, sr_tokenizer_size(lsr_checktokenizer(L, 1)));
 }
 
 static int tokenizer_tostring(lua_State *L) {
@@ -102,15 +99,13 @@ static int tokenizer_tostring(lua_State *L) {
 /* tokenizer:kind() -> "WordPiece"|"BPE"|"Unigram"
  * The model. */
 static int tokenizer_kind(lua_State *L) {
-    lua_pushstring(L, sr_tokenizer_kind_name(lsr_checktokenizer(L, 1)));
-    return 1;
+    return lsr_give_string(L, sr_tokenizer_kind_name(lsr_checktokenizer(L, 1)));
 }
 
 /* tokenizer:lowercase() -> boolean
  * Whether texts are lower-cased as BERT's uncased vocabularies need it. */
 static int tokenizer_lowercase(lua_State *L) {
-    lua_pushboolean(L, sr_tokenizer_lowercase(lsr_checktokenizer(L, 1)));
-    return 1;
+    return lsr_give_bool(L, sr_tokenizer_lowercase(lsr_checktokenizer(L, 1)));
 }
 
 /* tokenizer:id(token: string) -> integer?
@@ -120,8 +115,7 @@ static int tokenizer_id(lua_State *L) {
     const char *token = luaL_checklstring(L, 2, &size);
     int32_t id = sr_tokenizer_id(lsr_checktokenizer(L, 1), token, size);
     if (id < 0) return 0;
-    lua_pushinteger(L, id);
-    return 1;
+    return lsr_give_integer(L, id);
 }
 
 /* tokenizer:token(id: integer) -> string?
@@ -133,8 +127,7 @@ static int tokenizer_token(lua_State *L) {
     if (id < 0 || id >= sr_tokenizer_size(t)) return 0;
     const char *token = sr_tokenizer_token(t, (int32_t)id, &size);
     if (token == NULL) return 0;
-    lua_pushlstring(L, token, size);
-    return 1;
+    return lsr_give_bytes(L, token, size);
 }
 
 /* tokenizer:special(role: "pad"|"unk"|"cls"|"sep"|"mask") -> integer?
@@ -143,16 +136,11 @@ static int tokenizer_special(lua_State *L) {
     int role = luaL_checkoption(L, 2, NULL, lsr_special_names);
     int32_t id = sr_tokenizer_special(lsr_checktokenizer(L, 1), (sr_special)role);
     if (id < 0) return 0;
-    lua_pushinteger(L, id);
-    return 1;
+    return lsr_give_integer(L, id);
 }
 
 static void push_list(lua_State *L, const int32_t *list, size_t count) {
-    lua_createtable(L, (int)count, 0);
-    for (size_t i = 0; i < count; i++) {
-        lua_pushinteger(L, list[i]);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    LSR_PUSH_LIST(L, count, i, lua_pushinteger(L, list[i]));
 }
 
 /* tokenizer:specials() -> integer[]
@@ -166,12 +154,10 @@ static int tokenizer_specials(lua_State *L) {
 
 /* Sets `name` of the table on top: { ids = { .. }, types = { .. } }. */
 static void set_frame_part(lua_State *L, const char *name, const sr_frame_part *p) {
-    int32_t types[SR_FRAME_LIMIT];
-    for (int i = 0; i < p->count; i++) types[i] = p->types[i];
     lua_createtable(L, 0, 2);
     push_list(L, p->ids, (size_t)p->count);
     lua_setfield(L, -2, "ids");
-    push_list(L, types, (size_t)p->count);
+    LSR_PUSH_LIST(L, p->count, i, lua_pushinteger(L, p->types[i]));
     lua_setfield(L, -2, "types");
     lua_setfield(L, -2, name);
 }
@@ -187,7 +173,7 @@ static int tokenizer_frame(lua_State *L) {
     set_frame_part(L, "lead", &f->lead);
     set_frame_part(L, "middle", &f->middle);
     set_frame_part(L, "tail", &f->tail);
-    push_list(L, (int32_t[]){f->types[0], f->types[1]}, 2);
+    LSR_PUSH_LIST(L, 2, i, lua_pushinteger(L, f->types[i]));
     lua_setfield(L, -2, "types");
     return 1;
 }
@@ -195,10 +181,7 @@ static int tokenizer_frame(lua_State *L) {
 /* tokenizer:fingerprint() -> string
  * A fingerprint of all that changes ids: 16 hex digits. */
 static int tokenizer_fingerprint(lua_State *L) {
-    char text[17];
-    snprintf(text, sizeof text, "%016" PRIx64, sr_tokenizer_fingerprint(lsr_checktokenizer(L, 1)));
-    lua_pushstring(L, text);
-    return 1;
+    return lsr_give_hex(L, sr_tokenizer_fingerprint(lsr_checktokenizer(L, 1)));
 }
 
 /* tokenizer:text() -> string content, boolean json, string config
@@ -249,28 +232,20 @@ static void push_ids(lua_State *L, const sr_tokens *k) {
     push_list(L, k->ids, k->count);
 }
 
+static void push_span(lua_State *L, const sr_text_span *s) {
+    LSR_PUSH_LIST(L, 2, i, lua_pushinteger(L, i == 0 ? s->char_first : s->char_last));
+}
+
 /* Pushes { { first, last }, ... } in code points. */
 static void push_spans(lua_State *L, const sr_tokens *k) {
-    lua_createtable(L, (int)k->count, 0);
-    for (size_t i = 0; i < k->count; i++) {
-        lua_createtable(L, 2, 0);
-        lua_pushinteger(L, k->spans[i].char_first);
-        lua_rawseti(L, -2, 1);
-        lua_pushinteger(L, k->spans[i].char_last);
-        lua_rawseti(L, -2, 2);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    LSR_PUSH_LIST(L, k->count, i, push_span(L, &k->spans[i]));
 }
 
 /* Pushes { first, last, first, last, ... } in bytes. */
 static void push_bytes(lua_State *L, const sr_tokens *k) {
-    lua_createtable(L, (int)k->count * 2, 0);
-    for (size_t i = 0; i < k->count; i++) {
-        lua_pushinteger(L, k->spans[i].byte_first);
-        lua_rawseti(L, -2, (lua_Integer)i * 2 + 1);
-        lua_pushinteger(L, k->spans[i].byte_last);
-        lua_rawseti(L, -2, (lua_Integer)i * 2 + 2);
-    }
+    const sr_text_span *s = k->spans;
+    LSR_PUSH_LIST(L, 2 * k->count, i,
+                  lua_pushinteger(L, i % 2 == 0 ? s[i / 2].byte_first : s[i / 2].byte_last));
 }
 
 /* Tokenizes argument 2. */
@@ -337,11 +312,7 @@ static int tokenizer_starts(lua_State *L) {
     k->count = 0;
     lsr_check(L, sr_tokenize(k, box->t, text, size));
     push_ids(L, k);
-    lua_createtable(L, (int)k->count, 0);
-    for (size_t i = 0; i < k->count; i++) {
-        lua_pushboolean(L, k->starts[i]);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
+    LSR_PUSH_LIST(L, k->count, i, lua_pushboolean(L, k->starts[i]));
     return 2;
 }
 
@@ -403,8 +374,7 @@ static int tokenizer_decode(lua_State *L) {
     char **text = lsr_newbytes(L);
     size_t size;
     lsr_check(L, sr_detokenize(text, &size, t, ids, (size_t)count, specials));
-    lua_pushlstring(L, *text, size);
-    return 1;
+    return lsr_give_bytes(L, *text, size);
 }
 
 static const luaL_Reg methods[] = {

@@ -83,8 +83,7 @@ static int params_master(lua_State *L) {
 /* params:refresh()
  * After writes to masters: updates the copies that ops read. */
 static int params_refresh(lua_State *L) {
-    lsr_check(L, sr_params_refresh(lsr_checkparams(L, 1)));
-    return 0;
+    return lsr_nothing(L, sr_params_refresh(lsr_checkparams(L, 1)));
 }
 
 /* params:fused(name: string) -> Tensor
@@ -136,9 +135,9 @@ static int params_elements(lua_State *L) {
 static int params_initialise(lua_State *L) {
     sr_params *p = lsr_checkparams(L, 1);
     uint64_t seed = (uint64_t)luaL_checkinteger(L, 2);
-    lsr_check(L, lua_isnoneornil(L, 3) ? sr_params_initialise(p, seed)
-                                       : sr_params_initialise_one(p, check_param(L, 3), seed));
-    return 0;
+    return lsr_nothing(L, lua_isnoneornil(L, 3)
+                              ? sr_params_initialise(p, seed)
+                              : sr_params_initialise_one(p, check_param(L, 3), seed));
 }
 
 /* params:keep_whole(i: integer)
@@ -152,21 +151,18 @@ static int params_keep_whole(lua_State *L) {
 /* params:zero_grad()
  * Clears all gradients. */
 static int params_zero_grad(lua_State *L) {
-    lsr_check(L, sr_params_zero_grad(lsr_checkparams(L, 1)));
-    return 0;
+    return lsr_nothing(L, sr_params_zero_grad(lsr_checkparams(L, 1)));
+}
+
+static bool is_reached(const sr_params *p, const sr_param *param) {
+    return param->leaf->reached || (param->fused >= 0 && p->fused[param->fused].leaf->reached);
 }
 
 /* params:reached() -> boolean[]
  * Whether backward passes have come to each parameter since the last call. */
 static int params_reached(lua_State *L) {
     const sr_params *p = lsr_checkparams(L, 1);
-    lua_createtable(L, (int)p->count, 0);
-    for (int64_t i = 0; i < p->count; i++) {
-        const sr_param *param = &p->list[i];
-        bool fused = param->fused >= 0 && p->fused[param->fused].leaf->reached;
-        lua_pushboolean(L, param->leaf->reached || fused);
-        lua_rawseti(L, -2, i + 1);
-    }
+    LSR_PUSH_LIST(L, p->count, i, lua_pushboolean(L, is_reached(p, &p->list[i])));
     for (int64_t i = 0; i < p->count + p->fused_count; i++) p->read[i]->reached = false;
     return 1;
 }
@@ -262,8 +258,7 @@ static int train_optim(lua_State *L) {
         lua_pop(L, 1);
     }
     sr_optim **box = lsr_newbox_with(L, sizeof *box, OPTIM, 1);
-    lua_pushvalue(L, 1); /* the parameters live as long as their optimizer */
-    lua_setiuservalue(L, -2, 1);
+    lsr_keep(L, 1, 1); /* the parameters live as long as their optimizer */
     return lsr_made(L, sr_optim_new(box, p, segments, &opts));
 }
 

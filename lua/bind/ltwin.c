@@ -23,8 +23,7 @@ static sr_twin *check_twin(lua_State *L) {
 static int train_twin(lua_State *L) {
     sr_optim *optim = lsr_checkoptim(L, 1);
     sr_twin **box = lsr_newbox_with(L, sizeof *box, TWIN, 1);
-    lua_pushvalue(L, 1);
-    lua_setiuservalue(L, -2, 1);
+    lsr_keep(L, 1, 1);
     return lsr_give(L, sr_twin_new(box, optim));
 }
 
@@ -37,15 +36,13 @@ LSR_RELEASE(twin_release, TWIN, sr_twin, sr_twin_free)
 /* twin:take()
  * The twin becomes a copy of the state. */
 static int twin_take(lua_State *L) {
-    lsr_check(L, sr_twin_take(check_twin(L)));
-    return 0;
+    return lsr_nothing(L, sr_twin_take(check_twin(L)));
 }
 
 /* twin:swap()
  * The twin and the state change places. */
 static int twin_swap(lua_State *L) {
-    lsr_check(L, sr_twin_swap(check_twin(L)));
-    return 0;
+    return lsr_nothing(L, sr_twin_swap(check_twin(L)));
 }
 
 /* twin:compare() -> { what: string, param: integer, element: integer, elements: integer }|nil
@@ -55,8 +52,7 @@ static int twin_compare(lua_State *L) {
     lsr_check(L, sr_twin_compare(&d, check_twin(L)));
     if (d.param < 0) return 0;
     lua_createtable(L, 0, 4);
-    lua_pushstring(L, kinds[d.what]);
-    lua_setfield(L, -2, "what");
+    lsr_set_string(L, "what", kinds[d.what]);
     lsr_set_integer(L, "param", d.param + 1);
     lsr_set_integer(L, "element", d.element);
     lsr_set_integer(L, "elements", d.elements);
@@ -76,16 +72,14 @@ static int train_state_hashes(lua_State *L) {
     int64_t count, room = sr_hash_count(o->params);
     uint64_t *hashes = lsr_scratch(L, room, sizeof *hashes);
     lsr_check(L, sr_hash_state(hashes, &count, o, what, range));
-    lua_pushlstring(L, (const char *)hashes, (size_t)count * sizeof *hashes);
-    return 1;
+    return lsr_give_bytes(L, (const char *)hashes, (size_t)count * sizeof *hashes);
 }
 
 /* hash_before(params: Params, i: integer) -> integer
  * Chunks of the parameters before number i; of all with i = count + 1. */
 static int train_hash_before(lua_State *L) {
     const sr_params *p = lsr_checkparams(L, 1);
-    lua_pushinteger(L, sr_hash_before(p, lsr_checkrange(L, 2, 1, p->count + 1) - 1));
-    return 1;
+    return lsr_give_integer(L, sr_hash_before(p, lsr_checkrange(L, 2, 1, p->count + 1) - 1));
 }
 
 /* twin:release()

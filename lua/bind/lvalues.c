@@ -6,11 +6,6 @@
 #include "core/tensor/ops.h"
 #include "lua/bind/ltensor.h"
 
-/* The device named by an argument, or the current one. */
-static sr_device *opt_device(lua_State *L, int arg) {
-    return lua_isnoneornil(L, arg) ? lsr_device(L) : lsr_device_named(L, luaL_checkstring(L, arg));
-}
-
 static sr_dtype opt_dtype(lua_State *L, int arg, sr_dtype otherwise) {
     return lua_isnoneornil(L, arg) ? otherwise : lsr_checkdtype(L, arg);
 }
@@ -21,7 +16,7 @@ static int empty(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
     luaL_checktype(L, 1, LUA_TTABLE);
     int ndim = lsr_checksizes(L, 1, shape);
-    sr_device *device = opt_device(L, 3);
+    sr_device *device = lsr_optdevice(L, 3);
     sr_dtype dtype = opt_dtype(L, 2, device->real);
     sr_tensor **out = lsr_newtensor(L);
     return lsr_made(L, sr_tensor_new(out, device, dtype, ndim, shape));
@@ -34,7 +29,7 @@ static int full(lua_State *L) {
     luaL_checktype(L, 1, LUA_TTABLE);
     int ndim = lsr_checksizes(L, 1, shape);
     double value = lua_isboolean(L, 2) ? lua_toboolean(L, 2) : luaL_checknumber(L, 2);
-    sr_device *device = opt_device(L, 4);
+    sr_device *device = lsr_optdevice(L, 4);
     sr_dtype dtype = opt_dtype(L, 3, device->real);
     lsr_checkfits(L, dtype, value, "full: the value");
     sr_tensor **out = lsr_newtensor(L);
@@ -119,7 +114,7 @@ static int from_table(lua_State *L) {
     int64_t shape[SR_MAX_DIMS];
     luaL_checkany(L, 1);
     lua_settop(L, 3);
-    sr_device *device = opt_device(L, 3);
+    sr_device *device = lsr_optdevice(L, 3);
     int ndim = shape_of_table(L, 1, shape);
     size_t n = 1, bytes;
     for (int i = 0; i < ndim; i++) lsr_check(L, sr_mul_size(&n, n, (size_t)shape[i]));
@@ -144,7 +139,7 @@ static int from_string(lua_State *L) {
     luaL_checktype(L, 2, LUA_TTABLE);
     int ndim = lsr_checksizes(L, 2, shape);
     sr_dtype dtype = lsr_checkdtype(L, 3);
-    sr_device *device = opt_device(L, 4);
+    sr_device *device = lsr_optdevice(L, 4);
     sr_tensor **out = lsr_newtensor(L);
     lsr_check(L, sr_tensor_new(out, device, dtype, ndim, shape));
     wanted = (*out)->storage->bytes;
@@ -217,8 +212,7 @@ static int tostring_bytes(lua_State *L) {
     sr_tensor *t = lsr_checktensor(L, 1);
     size_t bytes = (size_t)sr_tensor_elements(t) * sr_dtype_size(t->dtype);
     const char *host = read_all(L, 1, t->dtype);
-    lua_pushlstring(L, host, bytes);
-    return 1;
+    return lsr_give_bytes(L, host, bytes);
 }
 
 /* summary(t: Tensor) -> { mean?: number, deviation?: number, min?: number, max?: number, nan:

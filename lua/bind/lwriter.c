@@ -22,8 +22,7 @@ LSR_RELEASE(writer_close, WRITER, sr_shard_writer, sr_shard_abort)
 static int data_writer(lua_State *L) {
     const char *path = luaL_checkstring(L, 1);
     sr_shard_writer **box = lsr_newbox(L, sizeof *box, WRITER);
-    sr_status st = sr_shard_create(box, path);
-    return lsr_give(L, st);
+    return lsr_give(L, sr_shard_create(box, path));
 }
 
 /* @class seqrun.core.data.writer
@@ -38,8 +37,7 @@ static int writer_column(lua_State *L) {
     sr_shard_writer *w = check_writer(L);
     int number, type = luaL_checkoption(L, 3, NULL, types) + SR_COLUMN_BYTES;
     lsr_check(L, sr_shard_add_column(w, &number, luaL_checkstring(L, 2), (sr_column_type)type));
-    lua_pushinteger(L, number);
-    return 1;
+    return lsr_give_integer(L, number);
 }
 
 /* writer:field(name: string, type: "i32"|"i64"|"f32"|"bytes", per: "example"|"token", size:
@@ -196,8 +194,7 @@ static int writer_import(lua_State *L) {
     const sr_tokenizer *t = lsr_checktokenizer(L, 3);
     const char *const *paths = lsr_checkpaths(L, 2, &count);
     sr_ids_counts c;
-    sr_status st = sr_indexed_import(&c, w, paths, count, t);
-    if (st != SR_OK) return lsr_result(L, st);
+    LSR_TRY(L, sr_indexed_import(&c, w, paths, count, t));
     lua_createtable(L, 0, 5);
     lsr_set_integer(L, "files", (int64_t)c.files);
     lsr_set_integer(L, "documents", (int64_t)c.documents);
