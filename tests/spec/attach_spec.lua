@@ -9,8 +9,7 @@ local socket = require("seqrun.core.socket")
 local sys = require("seqrun.core.sys")
 local terminal = require("tests.support.terminal")
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 local run
 local started = {}
 

@@ -171,8 +171,7 @@ end)
 local STEPS = 12
 
 describe("a run with an average", function()
-  local folder = program.folder()
-  local corpus = small.corpus(folder)
+  local folder, corpus = small.folder()
   local wanted
   local words = {
     "optimizer.average=0.8", "optimizer.average_from=4", "eval.every=6", "eval.average=true", "save.best=mlm_loss",

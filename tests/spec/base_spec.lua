@@ -49,8 +49,7 @@ end)
 
 describe("the program", function()
   local function run(script, before)
-    local code, out, err = program.run({ program.write(scratch, "script.lua", script) }, { before = before })
-    return code, out .. err
+    return program.all({ program.write(scratch, "script.lua", script) }, { before = before })
   end
 
   it("ignores search paths and start-up code in the environment", function()

@@ -6,30 +6,14 @@ require("tests.support.devices").late()
 
 local folder = require("tests.support.program").folder()
 
-local corpus = require("tests.support.numbers").corpus(folder, 900, 0.1)
+local numbers = require("tests.support.numbers")
+local corpus, contents = numbers.corpus(folder, 900, 0.1), numbers.contents
 local with = require("tests.support.with")
 
 local function open(options)
   local given = with({ data = corpus, max_len = 64, packs = 8, micro_packs = 3, seed = 3 }, options)
   given.packs = given.packs or nil -- false removes the default
   return assert(sr.data.loader(given))
-end
-
----Everything a model sees of an update, as one string.
-local function contents(update)
-  local parts = {}
-  for batch in update:batches() do
-    local scope <close> = sr.scope()
-    parts[#parts + 1] = batch.ids:tostring_bytes() .. batch.types:tostring_bytes()
-    for _, head in ipairs { "mlm", "nsp" } do
-      local target = batch.targets[head]
-      for _, tensor in ipairs { target.rows, target.labels, target.weights } do
-        parts[#parts + 1] = tensor:tostring_bytes()
-      end
-    end
-    parts[#parts + 1] = table.concat(batch.layout:uids(), " ")
-  end
-  return table.concat(parts, "|")
 end
 
 for _, device in ipairs(sr.devices()) do

@@ -23,7 +23,7 @@ end
 local function measure()
   local bert = sr.nn.bert(json.decode(assert(sys.read_file(TINY .. "config.json"))), { precision = "bf16" })
   assert(sr.checkpoint.load(TINY, { model = bert.params }))
-  local batch = support.batch(json.decode(assert(sys.read_file(TINY .. "input.json"))).sequences, {})
+  local batch = support.batch(support.input(), {})
   bert.params:zero_grad()
   local found, hidden = {}, bert:encode(batch)
   found.hidden = hidden

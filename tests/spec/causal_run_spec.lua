@@ -9,8 +9,7 @@ local with = require("tests.support.with")
 
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 local vocab = folder .. "/fim.txt"
 
 setup(function()

@@ -11,8 +11,7 @@ local sys = require("seqrun.core.sys")
 
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 -- Sets of synonyms: a number, nouns, and the sets that they are related to.  An animal is related to cat, dog and
 -- horse, a cat to a song; nothing leads to a window; a letter is one with the phrase "great care".

@@ -8,8 +8,7 @@ local NAMES = {
   "sequences", "raw_tokens", "real_tokens", "masked_tokens", "layer_tokens", "effective_tokens", "flops",
 }
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 local function run(out, ...)
   program.ok(small.words(corpus, "--out", folder .. "/" .. out, ...))

@@ -13,8 +13,7 @@ local sys = require("seqrun.core.sys")
 
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 local function words(out, ...)
   return small.recipe("cramming", corpus, "model.hidden_size=32", "model.num_hidden_layers=1",

@@ -9,8 +9,7 @@ local sys = require("seqrun.core.sys")
 
 local STEPS = 10
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 local straight = folder .. "/straight"
 
 local COURSE = {

@@ -21,7 +21,8 @@ local function write_examples(path, vocab)
     columns = { tags = { type = "i32", per = "token" } } })
 end
 
-local corpus = require("tests.support.numbers").corpus(folder, 900, 0)
+local numbers = require("tests.support.numbers")
+local corpus, contents = numbers.corpus(folder, 900, 0), numbers.contents
 write_examples(folder .. "/fixed.sqr", corpus:tokenizer())
 local fixed = assert(sr.data.open(folder .. "/fixed.sqr", { held = 0 }))
 
@@ -39,17 +40,6 @@ local function uids(update)
   end
   table.sort(all)
   return all, lengths
-end
-
----All that a model sees of an update.
-local function contents(update)
-  local parts = {}
-  for batch in update:batches() do
-    local scope <close> = sr.scope()
-    parts[#parts + 1] = batch.ids:tostring_bytes() .. batch.targets.mlm.labels:tostring_bytes()
-      .. ("%d %.17g"):format(batch.share, batch.targets.mlm.denominator)
-  end
-  return table.concat(parts, "|")
 end
 
 ---Tokens of an example.

@@ -1,32 +1,26 @@
 -- One edit of recipes/pretrain.lua each, as a researcher makes it by mistake: refused at its line, or said.
 
 local program = require("tests.support.program")
+local recipes = require("tests.support.recipes")
 local small = require("tests.support.small")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
-local folder, corpus, number = nil, nil, 0
+local folder, corpus = small.folder()
+local number = 0
 
 ---Runs a copy of recipes/pretrain.lua in which one line is another.
 local function run_edited(line, replacement, ...)
-  local recipe = assert(sys.read_file("recipes/pretrain.lua"))
-  local first, last = recipe:find(line, 1, true)
-  assert.is_truthy(first, line)
+  local recipe = recipes.changed(assert(sys.read_file("recipes/pretrain.lua")), line, replacement)
   number = number + 1
   local out = ("%s/run-%d"):format(folder, number)
   local words = small.words(corpus, "config=recipes/pretrain.yaml", "--out", out, "--max-steps", "2", ...)
-  words[1] = program.write(folder, ("edited-%d.lua"):format(number),
-    recipe:sub(1, first - 1) .. replacement .. recipe:sub(last + 1))
+  words[1] = program.write(folder, ("edited-%d.lua"):format(number), recipe)
   return out, program.run(words)
 end
 
 local START = "local held = cfg.data.held > 0 and loader(\"held\") or nil\n"
 local LOG = "  run:log(step, optimizer)"
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
 
 describe("what a recipe sets", function()
   for _, case in ipairs {

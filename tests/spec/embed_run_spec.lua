@@ -1,5 +1,6 @@
 -- recipes/embed.lua on small files: what it learns, what it refuses, what it leaves for other programs.
 
+local draws = require("tests.support.draws")
 local fails = require("tests.support.fails")
 local files = require("tests.support.task_files")
 local json = require("seqrun.core.json")
@@ -21,11 +22,8 @@ end
 
 ---Pairs that share a rare word, among common ones.
 local function pairs_file(name, count, negative)
-  local lines, state = { negative and "anchor,positive,negative_1" or "anchor,positive" }, 11
-  local function word(first, range)
-    state = (state * 1103515245 + 12345) & 0x7fffffff
-    return "w" .. first + (state >> 16) % range
-  end
+  local lines, draw = { negative and "anchor,positive,negative_1" or "anchor,positive" }, draws(11)
+  local function word(first, range) return "w" .. first + draw(range) end
   for i = 0, count - 1 do
     local key = "w" .. 20 + i % 40
     local row = { ("%s %s"):format(key, word(0, 10)), ("%s %s %s"):format(word(10, 10), key, word(10, 10)) }

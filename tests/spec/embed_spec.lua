@@ -149,15 +149,11 @@ end)
 
 ---A file of pairs and hard negatives of random words, and its data set.
 local function corpus(count)
-  local words, lines, state = {}, { "anchor,positive,negative" }, 7
+  local words, lines, draw = {}, { "anchor,positive,negative" }, require("tests.support.draws")(7)
   for line in io.lines(VOCAB) do words[#words + 1] = not line:find("^[%[#]") and line or nil end
   local function text()
     local list = {}
-    state = (state * 1103515245 + 12345) & 0x7fffffff
-    for i = 1, 2 + (state >> 16) % 9 do
-      state = (state * 1103515245 + 12345) & 0x7fffffff
-      list[i] = words[(state >> 16) % #words + 1]
-    end
+    for i = 1, 2 + draw(9) do list[i] = words[draw(#words) + 1] end
     return table.concat(list, " ")
   end
   for _ = 1, count do lines[#lines + 1] = ("%s,%s,%s"):format(text(), text(), text()) end

@@ -12,8 +12,7 @@ local with = require("tests.support.with")
 
 local on_ranks = mpi.tests(it, function(why) pending(why) end)
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 local function words(out, ...) return small.words(corpus, "--out", folder .. "/" .. out, ...) end
 

@@ -7,14 +7,13 @@ local it_on = require("tests.support.devices").it_on(it)
 local sr = require("seqrun")
 require("tests.support.devices").late()
 local support = require("tests.support.bert")
-local sys = require("seqrun.core.sys")
 
 local each_device = require("tests.support.devices").each(it)
 local with = require("tests.support.with")
 
 local TOLERANCE = 1e-5 -- f32 against the reference, and packed against alone
 
-local input = json.decode(assert(sys.read_file("tests/data/model/tiny/input.json"))).sequences
+local input = support.input()
 
 local CONFIG = {
   vocab_size = 120, hidden_size = 32, num_hidden_layers = 3, num_attention_heads = 2, intermediate_size = 48,

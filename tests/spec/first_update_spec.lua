@@ -8,21 +8,11 @@ local exits, works = program.exits, program.works
 
 local RECIPE = recipes.text.head:gsub("held = held,", "held = false,")
 
-local folder, corpus
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
+local folder, corpus = small.folder()
 
 ---Runs two steps of the recipe with these changes: pairs of a text in it and another.
 local function run(changes, ...)
-  local text = RECIPE
-  for i = 1, #changes, 2 do
-    local from, upto = text:find(changes[i], 1, true)
-    assert(from, changes[i])
-    text = text:sub(1, from - 1) .. changes[i + 1] .. text:sub(upto + 1)
-  end
+  local text = recipes.changed(RECIPE, table.unpack(changes))
   local words = small.words(corpus, "--max-steps", "2", "--out", folder .. "/out", "--force", ...)
   words[1] = program.write(folder, "own.lua", text)
   return program.run(words)

@@ -8,8 +8,7 @@ local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local with = require("tests.support.with")
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 local canary = folder .. "/executed"
 local csv = program.write(folder, "train.csv", "text,label\nthe cat,yes\nthe dog,no\na song,yes\nhorse,no\n")
 

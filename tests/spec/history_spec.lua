@@ -7,8 +7,7 @@ local small = require("tests.support.small")
 local sys = require("seqrun.core.sys")
 local train = require("seqrun.core.train")
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 local function run(...) return program.run(small.words(corpus, ...)) end
 

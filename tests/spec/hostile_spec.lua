@@ -185,11 +185,7 @@ end)
 
 describe("the socket of a run", function()
   it("ends the connection of whoever sends something else, and reads no more than an expression", function()
-    local state = 7
-    local function random(most)
-      state = (state * 1103515245 + 12345) & 0x7fffffff
-      return (state >> 8) % most
-    end
+    local random = require("tests.support.draws")(7)
     local function garbage(size)
       local bytes = {}
       for i = 1, size do bytes[i] = string.char(random(256)) end

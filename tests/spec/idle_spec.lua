@@ -7,8 +7,7 @@ local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
 local it_on_simt = require("tests.support.devices").on_simt(it, function(reason) pending(reason) end)
-local folder = program.folder()
-local corpus = small.corpus(folder, 30)
+local folder, corpus = small.folder(30)
 
 describe("a step on simt", function()
   it_on_simt("waits for nothing", function()

@@ -11,12 +11,10 @@ local works = program.works
 
 local STEPS = 12
 
-local folder, corpus
+local folder, corpus = small.folder()
 
 setup(function()
   devices.late()
-  folder = program.folder()
-  corpus = small.corpus(folder)
 end)
 
 describe("a run on the late device", function()

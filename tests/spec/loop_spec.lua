@@ -12,19 +12,10 @@ local LOOP = RECIPE:match("for step.*$")
 local STEP = "optimizer:step { rate = rate(update.counters), clip = 1 }\n"
 local BODY = RECIPE:match("    local losses.-losses%)\n")
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 ---Replaces texts that are there once, as { old, new, old, new }.
-local function edited(edits)
-  local text = RECIPE
-  for i = 1, #edits, 2 do
-    local at, last = text:find(edits[i], 1, true)
-    assert(at, edits[i])
-    text = text:sub(1, at - 1) .. edits[i + 1] .. text:sub(last + 1)
-  end
-  return text
-end
+local function edited(edits) return recipes.changed(RECIPE, table.unpack(edits)) end
 
 ---Trains three steps in this process: the error, if there is one, and the warnings.
 local function trained(edits, ...)

@@ -15,8 +15,7 @@ local unknown = require("seqrun.run.checks.sanity").unknown
 
 local works = program.works
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 ---Runs a command that is to be refused with these words.
 local function refused(code, words, ...)

@@ -10,7 +10,8 @@ local sys = require("seqrun.core.sys")
 
 local exits, works = program.exits, program.works
 
-local folder, corpus, first
+local folder, corpus = small.folder()
+local first = folder .. "/first"
 
 local function words(...)
   local list = small.words(corpus, "init.from=" .. first, "mlperf.eval_sequences=8", "eval.samples=100",
@@ -19,10 +20,7 @@ local function words(...)
   return list
 end
 
-local function run(...)
-  local code, out, err = program.run(words(...))
-  return code, out .. err
-end
+local function run(...) return program.all(words(...)) end
 
 ---The events of a log, and those of each key.
 local function events_of(out)
@@ -70,9 +68,6 @@ local function check_log(list, by_key)
 end
 
 setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-  first = folder .. "/first"
   works(program.run(small.words(corpus, "--out", first, "--max-steps", "3", "eval.updates=0")))
 end)
 

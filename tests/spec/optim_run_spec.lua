@@ -10,8 +10,7 @@ local exits = program.exits
 
 local STEPS = 12
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 ---A run of this many ranks; the words after its own.
 local function run(ranks, out, ...)

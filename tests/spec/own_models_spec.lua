@@ -188,12 +188,11 @@ local folder, text_corpus, scored
 
 ---Examples whose score is twice the share of one token among theirs: a mean that an encoder can learn.
 local function scored_examples()
-  local examples, state = {}, 7
+  local examples, draw = {}, require("tests.support.draws")(7)
   for i = 1, 400 do
     local a, hits = {}, 0
     for j = 1, 6 + i % 9 do
-      state = (state * 1103515245 + 12345) & 0x7fffffff
-      local hit = (state >> 16) % 9 < i % 9
+      local hit = draw(9) < i % 9
       a[j], hits = hit and 20 or 30 + j, hits + (hit and 1 or 0)
     end
     examples[i] = { a = a, score = 2 * hits / #a }

@@ -166,7 +166,7 @@ end)
 
 describe("a BERT in bf16", function()
   on_cpu()
-  local input = json.decode(assert(sys.read_file(TINY .. "input.json"))).sequences
+  local input = support.input()
   local function tiny(precision, dropout)
     local config = json.decode(assert(sys.read_file(TINY .. "config.json")))
     config.hidden_dropout_prob, config.attention_probs_dropout_prob = dropout or 0, dropout or 0

@@ -10,14 +10,7 @@ local truncate = require("seqrun.data.truncate")
 local exits, refuses, works = program.exits, program.refuses, program.works
 
 local heads = sr.nn.heads
-local WORDS = task_model.words()
-
----A deterministic text of n words.
-local function text(n, seed)
-  local words = {}
-  for i = 1, n do words[i] = WORDS[(i * 7 + seed * 13 + i * i) % #WORDS + 1] end
-  return table.concat(words, " ")
-end
+local text = task_model.text
 
 local function items(make)
   local list = {}

@@ -90,8 +90,7 @@ it("long work shows nothing in its first second, then lines at growing intervals
 end)
 
 describe("a run #slow", function()
-  local folder = program.folder()
-  local corpus = small.corpus(folder)
+  local folder, corpus = small.folder()
 
   local function words_of(name, ...)
     local words = small.words(corpus, "--out", folder .. "/" .. name, "rate.total=100", ...)

@@ -12,7 +12,7 @@ local exits, works = program.exits, program.works
 
 local STEPS = 200
 
-local folder, corpus
+local folder, corpus = small.folder()
 
 ---Runs a command line on `ranks` ranks.
 local function command(ranks, words)
@@ -50,11 +50,6 @@ local function facts(out, step)
     loaders = state.loaders, window = state.window,
   }
 end
-
-setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-end)
 
 local function words(out, ...)
   return small.words(corpus, "--out", folder .. "/" .. out, "rate.total=300", "log.every=10", "batch.shares=none", ...)

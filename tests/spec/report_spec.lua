@@ -10,14 +10,12 @@ local sys = require("seqrun.core.sys")
 
 local refuses, works = program.refuses, program.works
 
-local folder, corpus, first, second
+local folder, corpus = small.folder()
+local first, second = folder .. "/runs/first", folder .. "/runs/second"
 
 local function report(...) return program.run { "report", ... } end
 
 setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-  first, second = folder .. "/runs/first", folder .. "/runs/second"
   local function train(...) assert.equal(0, (program.run(small.words(corpus, ...)))) end
   train("--out", first, "--max-steps", "4", "eval.every=1")
   train("--out", first, "--max-steps", "6", "--resume")

@@ -10,13 +10,9 @@ local sys = require("seqrun.core.sys")
 
 local works = program.works
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
-local function run(...)
-  local code, out, err = program.run(small.words(corpus, ...))
-  return code, out .. err
-end
+local function run(...) return program.all(small.words(corpus, ...)) end
 
 local function config_of(sequences, more)
   return require("tests.support.with")({

@@ -9,14 +9,14 @@ local tensor = require("seqrun.tensor")
 
 local exits = program.exits
 
-local folder, corpus, own, lower
+local folder, corpus = small.folder()
+local own, lower
 local many = mpi.tests(it, function(reason) pending(reason) end)
 
 ---@return integer code
 ---@return string said standard output and error
 local function run(before, ...)
-  local code, out, err = program.run(small.words(corpus, ...), { before = before and "SEQRUN_ISA=" .. before })
-  return code, out .. err
+  return program.all(small.words(corpus, ...), { before = before and "SEQRUN_ISA=" .. before })
 end
 
 local function warnings(text)
@@ -26,8 +26,6 @@ end
 local function log_of(out) return (sys.read_file(out .. "/run.log")) end
 
 setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
   own = tensor.instructions()
   for i, set in ipairs(devices.INSTRUCTION_SETS) do
     if set == own then lower = devices.INSTRUCTION_SETS[i - 1] end

@@ -9,12 +9,10 @@ local exits, works = program.exits, program.works
 
 local STEPS = 17 -- about five per epoch
 
-local folder, corpus, straight
+local folder, corpus = small.folder()
+local straight = folder .. "/straight"
 
-local function run(...)
-  local code, out, err = program.run(small.words(corpus, ...))
-  return code, out .. err
-end
+local function run(...) return program.all(small.words(corpus, ...)) end
 
 ---Starts a command in the background, sends a signal after a step was logged, waits.
 local function interrupt_once(signal, out, ...)
@@ -48,9 +46,6 @@ local function edit(path, pattern, by)
 end
 
 setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-  straight = folder .. "/straight"
   assert.equal(0, (run("--out", straight, "--max-steps", tostring(STEPS))))
 end)
 

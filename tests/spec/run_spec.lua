@@ -10,7 +10,8 @@ local sys = require("seqrun.core.sys")
 
 local exits, works = program.exits, program.works
 
-local folder, corpus, first
+local folder, corpus = small.folder()
+local first = folder .. "/first"
 
 local function run(...) return program.run(small.words(corpus, ...)) end
 
@@ -19,9 +20,6 @@ local function holds(text, parts)
 end
 
 setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-  first = folder .. "/first"
   assert.equal(0, (run("--out", first, "--max-steps", "6")))
 end)
 

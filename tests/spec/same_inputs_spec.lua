@@ -8,16 +8,10 @@ local sr = require("seqrun")
 local task_model = require("tests.support.task_model")
 
 local heads = sr.nn.heads
-local WORDS = task_model.words()
 local folder = program.folder()
 teardown(function() require("seqrun.core.sys").remove(folder) end)
 
----A deterministic text of n words.
-local function text(n, seed)
-  local words = {}
-  for i = 1, n do words[i] = WORDS[(i * 7 + seed * 13 + i * i) % #WORDS + 1] end
-  return table.concat(words, " ")
-end
+local text = task_model.text
 
 local function lines_of(count, make)
   local list = {}

@@ -9,8 +9,7 @@ local sys = require("seqrun.core.sys")
 
 local exits, works = program.exits, program.works
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 local function run(...) return program.run(small.words(corpus, ...)) end
 

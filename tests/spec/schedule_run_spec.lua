@@ -7,8 +7,7 @@ local exits, works = program.exits, program.works
 
 local STEPS = 12
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 local function start(out, ...)
   local words = small.words(corpus, "--out", folder .. "/" .. out, "threads=1", ...)

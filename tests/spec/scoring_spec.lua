@@ -7,13 +7,7 @@ local sr = require("seqrun")
 local task_model = require("tests.support.task_model")
 
 local heads, scores = sr.nn.heads, sr.scores
-local WORDS = task_model.words()
-
-local function text(n, seed)
-  local words = {}
-  for i = 1, n do words[i] = WORDS[(i * 7 + seed * 13 + i * i) % #WORDS + 1] end
-  return table.concat(words, " ")
-end
+local text = task_model.text
 
 describe("an evaluation", function()
   local dir

@@ -55,8 +55,7 @@ it_on_simt("simt runs elementwise kernels on tensors of any strides", on_simt(fu
 end))
 
 describe("ten steps of the pretraining recipe #slow", function()
-  local folder = program.folder()
-  local corpus = small.corpus(folder, 40)
+  local folder, corpus = small.folder(40)
 
   local runs = 0
   ---Losses and gradient norms of ten steps.

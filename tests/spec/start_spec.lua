@@ -9,7 +9,8 @@ local none = require("tests.support.none")
 
 local exits, works = program.exits, program.works
 
-local folder, corpus, first
+local folder, corpus = small.folder()
+local first = folder .. "/first"
 
 local function run(...) return program.run(small.words(corpus, ...)) end
 
@@ -24,9 +25,6 @@ local function run_changed(name, pattern, replacement, ...)
 end
 
 setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
-  first = folder .. "/first"
   assert.equal(0, (run("--out", first, "--max-steps", "2")))
 end)
 

@@ -27,8 +27,7 @@ local function fails_at(words, path, call, n, error)
   -- leak checks do not work under a tracer
   local how = "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 strace -f -qq -o /dev/null "
     .. "-P '%s' -e trace=%s -e inject=%s:error=%s:when=%d+"
-  local code, out, err = program.run(words, { before = how:format(path, call, call, error, n) })
-  return code, out .. err
+  return program.all(words, { before = how:format(path, call, call, error, n) })
 end
 
 ---The same for a file of the folder, with EIO.

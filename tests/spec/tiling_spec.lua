@@ -55,8 +55,7 @@ describe("tiling", function()
 end)
 
 describe("a model", function()
-  local folder = program.folder()
-  local corpus = small.corpus(folder)
+  local folder, corpus = small.folder()
 
   local function run(out, ...)
     local words = small.words(corpus, "--out", folder .. "/" .. out, "--max-steps", "1", ...)

@@ -190,8 +190,7 @@ describe("fine-tuning with token dropping", function()
 end)
 
 it("pretraining with token dropping is one key of every pretraining recipe, and resumes to the bit", function()
-  local folder = program.folder()
-  local corpus = small.corpus(folder)
+  local folder, corpus = small.folder()
 
   local function run(out, ...)
     works(program.run(small.words(corpus, "model.num_hidden_layers=3", "--out", folder .. "/" .. out, ...)))

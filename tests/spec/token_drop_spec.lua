@@ -1,16 +1,14 @@
 -- Random layerwise token dropping: what layers keep, and that nothing else changes.
 
-local json = require("seqrun.core.json")
 local sr = require("seqrun")
 require("tests.support.devices").late()
-local sys = require("seqrun.core.sys")
 local support = require("tests.support.bert")
 
 local each_device = require("tests.support.devices").each(it)
 
 local TOLERANCE = 1e-5 -- f32 against the reference, and packed against alone
 
-local input = json.decode(assert(sys.read_file("tests/data/model/tiny/input.json"))).sequences
+local input = support.input()
 
 local CONFIG = {
   vocab_size = 120, hidden_size = 32, num_hidden_layers = 4, num_attention_heads = 2, intermediate_size = 64,
@@ -18,10 +16,7 @@ local CONFIG = {
 }
 
 local function make(options, changes)
-  local config = {}
-  for key, value in pairs(CONFIG) do config[key] = value end
-  for key, value in pairs(changes or {}) do config[key] = value end
-  local bert = sr.nn.bert(config):initialise(3)
+  local bert = sr.nn.bert(require("tests.support.with")(CONFIG, changes)):initialise(3)
   bert.encoder.token_drop = options and sr.nn.token_drop(options)
   return bert
 end

@@ -44,22 +44,19 @@ train(short, %d)
 train(long)
 ]]
 
-local folder, corpus, straight
+local folder, corpus = small.folder()
+local straight = folder .. "/straight"
 
 local function run(...)
   local words = small.words(corpus, ...)
   words[1] = folder .. "/two.lua"
-  local code, out, err = program.run(words)
-  return code, out .. err
+  return program.all(words)
 end
 
 local function state_at(out, step) return assert(checkpoint.state(("%s/step-%09d"):format(out, step))).state.loaders end
 
 setup(function()
-  folder = program.folder()
-  corpus = small.corpus(folder)
   program.write(folder, "two.lua", RECIPE:format(FIRST))
-  straight = folder .. "/straight"
   works(run("--out", straight, "--max-steps", tostring(STEPS)))
 end)
 

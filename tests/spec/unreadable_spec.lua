@@ -12,9 +12,9 @@ local function shell(line) assert(os.execute(line)) end
 local function run(words, before)
   local path = program.path
   program.path = installed
-  local code, out, err = program.run(words, { before = before })
+  local code, text = program.all(words, { before = before })
   program.path = path
-  return code, out .. err
+  return code, text
 end
 
 setup(function()

@@ -8,8 +8,7 @@ local sys = require("seqrun.core.sys")
 
 local exits, works = program.exits, program.works
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 ---The words of a text by another way.
 local function count(text)

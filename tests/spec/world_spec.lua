@@ -9,8 +9,7 @@ local exits, works = program.exits, program.works
 
 local test = mpi.tests(it, function(why) pending(why) end)
 
-local folder = program.folder()
-local corpus = small.corpus(folder)
+local folder, corpus = small.folder()
 
 local function words(out, ...) return small.words(corpus, "--out", folder .. "/" .. out, "threads=1", ...) end
 

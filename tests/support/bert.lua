@@ -6,6 +6,13 @@ local sr = require("seqrun")
 
 local support = {}
 
+---The sequences of the tiny model.
+---@return table[]
+function support.input()
+  local text = assert(require("seqrun.core.sys").read_file("tests/data/model/tiny/input.json"))
+  return require("seqrun.core.json").decode(text).sequences
+end
+
 ---The starts of the sequences: packed consecutively, or each at the start of a row of `slots`.
 local function starts(sequences, slots)
   local list, row = {}, 0
@@ -16,10 +23,12 @@ local function starts(sequences, slots)
   return list, row
 end
 
+---A tensor of a list, which may be empty.
 local function tensor(values, dtype)
   if #values == 0 then return sr.zeros(0, { dtype = dtype }) end
   return sr.tensor(values, { dtype = dtype })
 end
+support.tensor = tensor
 
 ---@class tests.BertOptions
 ---@field slots? integer

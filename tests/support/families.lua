@@ -101,10 +101,7 @@ function families.dropout(config, p)
   return changes
 end
 
-local function tensor(values, dtype)
-  if #values == 0 then return sr.zeros(0, { dtype = dtype }) end
-  return sr.tensor(values, { dtype = dtype })
-end
+local tensor = bert.tensor
 
 ---Labels of every token of a discriminator.
 local function add_replaced(batch, sequences, count)

@@ -23,4 +23,24 @@ function numbers.corpus(folder, count, held)
   return assert(sr.data.open(folder .. "/x.sqr", { held = held }))
 end
 
+---All that a model sees of the batches of an update, as one string.
+---@param update seqrun.Update
+---@return string
+function numbers.contents(update)
+  local parts = {}
+  for batch in update:batches() do
+    local scope <close> = sr.scope()
+    parts[#parts + 1] = batch.ids:tostring_bytes() .. batch.types:tostring_bytes()
+    for _, head in ipairs { "mlm", "nsp" } do
+      local target = batch.targets[head] or {}
+      for _, tensor in ipairs { target.rows, target.labels, target.weights } do
+        parts[#parts + 1] = tensor:tostring_bytes()
+      end
+      parts[#parts + 1] = ("%.17g"):format(target.denominator or 0)
+    end
+    parts[#parts + 1] = batch.share .. " " .. table.concat(batch.layout:uids(), " ")
+  end
+  return table.concat(parts, "|")
+end
+
 return numbers

@@ -39,6 +39,14 @@ function program.run(words, options)
   return how == "signal" and 128 + code or code, take(out), take(err)
 end
 
+---Runs the program: its exit code, and stdout and stderr as one text.
+---@return integer code
+---@return string text
+function program.all(words, options)
+  local code, out, err = program.run(words, options)
+  return code, out .. err
+end
+
 ---Runs the program, which must end with 0.
 ---@return string stdout
 ---@return string stderr

@@ -5,7 +5,9 @@ local sys = require("seqrun.core.sys")
 local recipes = {}
 
 ---A text with parts replaced, each of which it has: from, to, from, to ...
-local function changed(text, ...)
+---@param text string
+---@return string
+function recipes.changed(text, ...)
   for i = 1, select("#", ...), 2 do
     local from, to = select(i, ...)
     local first, last = text:find(from, 1, true)
@@ -16,7 +18,7 @@ local function changed(text, ...)
 end
 
 ---A recipe that ships, in the words of the edits.
-local function shipped(name, ...) return changed(assert(sys.read_file("recipes/" .. name .. ".lua")), ...) end
+local function shipped(name, ...) return recipes.changed(assert(sys.read_file("recipes/" .. name .. ".lua")), ...) end
 
 local LOOP = [[
 run:start { corpus = corpus, loader = train, held = held, model = bert, optimizer = optimizer, rate = rate }
@@ -201,6 +203,6 @@ end]]), after(ALL, LOSSES, "    losses[1].factor = 0.1"),
 ---@param kind string
 ---@param one table of recipes.edits
 ---@return string
-function recipes.edited(kind, one) return changed(recipes.text[kind], one.from, one.to) end
+function recipes.edited(kind, one) return recipes.changed(recipes.text[kind], one.from, one.to) end
 
 return recipes

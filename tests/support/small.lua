@@ -14,11 +14,8 @@ local PLACES = { "at night", "in the morning", "by the sea", "every day", "with 
 
 ---Deterministic documents of short sentences.
 local function text(documents)
-  local state = 12345
-  local function pick(list)
-    state = (state * 1103515245 + 12345) & 0x7fffffff
-    return list[(state >> 16) % #list + 1]
-  end
+  local draw = require("tests.support.draws")(12345)
+  local function pick(list) return list[draw(#list) + 1] end
   local out = {}
   local lengths = { 2, 3, 3, 4, 5, 9 }
   for _ = 1, documents do
@@ -39,6 +36,15 @@ function small.corpus(folder, documents)
   local path = folder .. "/corpus.sqr"
   sr.must(sr.data.prepare { inputs = { input }, vocab = { size = 120 }, out = path, overwrite = true })
   return path
+end
+
+---A new folder with a corpus; the path of each.
+---@param documents? integer
+---@return string folder
+---@return string corpus
+function small.folder(documents)
+  local folder = program.folder()
+  return folder, small.corpus(folder, documents)
 end
 
 ---Arguments that run recipes/pretrain.lua with a very small model; three micro-batches per update, about

@@ -113,12 +113,8 @@ local LABELS = { classify = "label", pair = "label", regress = "label", multilab
 
 ---Moves the labels to other examples.
 local function shuffle(kind, examples)
-  local state = 99
-  local function pick(n)
-    state = (state * 1103515245 + 12345) & 0x7fffffff
-    return (state >> 16) % n + 1
-  end
-  local key = LABELS[kind]
+  local draw, key = require("tests.support.draws")(99), LABELS[kind]
+  local function pick(n) return draw(n) + 1 end
   if kind == "choice" then
     for first = 1, #examples, 3 do
       local right = pick(3)

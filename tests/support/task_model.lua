@@ -18,6 +18,19 @@ function task_model.words()
   return words
 end
 
+local all
+
+---A deterministic text of n words.
+---@param n integer
+---@param seed integer
+---@return string
+function task_model.text(n, seed)
+  local words = {}
+  all = all or task_model.words()
+  for i = 1, n do words[i] = all[(i * 7 + seed * 13 + i * i) % #all + 1] end
+  return table.concat(words, " ")
+end
+
 ---@param ... fun(encoder: seqrun.Encoder): seqrun.Head of sr.nn.heads
 ---@return seqrun.Bert
 function task_model.new(...)

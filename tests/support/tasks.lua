@@ -2,20 +2,12 @@
 --
 -- Labels follow from the words: hot words (ids 10 to 19) among cold ones (30 to 99).
 
+local draws = require("tests.support.draws")
 local sr = require("seqrun")
 
 local tasks = {}
 
 tasks.VOCAB = "tests/data/model/tiny/vocab.txt"
-
----A source of numbers from 0 to n - 1.
-local function source(seed)
-  local state = seed
-  return function(n)
-    state = (state * 1103515245 + 12345) & 0x7fffffff
-    return (state >> 16) % n
-  end
-end
 
 ---Cold words, of which each is hot with a probability of `hot` in ten.
 local function words(pick, count, hot)
@@ -111,7 +103,7 @@ end
 ---@return table[] examples
 ---@return table<string, seqrun.ColumnOptions> columns
 function tasks.examples(kind, count, seed)
-  local pick, examples = source(seed or 7), {}
+  local pick, examples = draws(seed or 7), {}
   if kind == "choice" then
     return choices(pick, count or 60), { group = { type = "i32" }, answer = { type = "i32" } }
   end
