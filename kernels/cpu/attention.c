@@ -94,7 +94,7 @@ enum { LINE = LINE_BYTES / sizeof(float), MATRICES = 8 }; /* q, k, v, out, dout,
 
 /* Floats between the f32 copies of a unit's matrices. */
 static int64_t copy_step(int64_t n, int64_t d) {
-    return sr_blocks(n * d, LINE) * LINE;
+    return sr_round_up(n * d, LINE);
 }
 
 static const float *widen(const sr_simd *simd, const float *bf16, int64_t ld, float *to, int64_t n,
@@ -310,9 +310,8 @@ static sr_status run(const sr_tensor *t, job *j, const sr_tensor *rows) {
 
 sr_status sr_cpu_attention(sr_tensor *out, sr_tensor *lse, const sr_tensor *qkv,
                            const sr_tensor *rows, const sr_layout *layout, sr_attention_opts opts) {
-    const sr_tensor *all[] = {out, qkv, lse};
-    SR_TRY(sr_cpu_need_f32_or_bf16("attention", all, 2));
-    SR_TRY(sr_cpu_need_f32("attention", all + 2, 1));
+    SR_TRY(sr_cpu_need_f32_or_bf16("attention", SR_TENSORS(out, qkv)));
+    SR_TRY(sr_cpu_need_f32("attention", SR_TENSORS(lse)));
     job j = {.layout = layout,
              .opts = &opts,
              .bf16 = qkv->dtype == SR_BF16,
@@ -332,9 +331,8 @@ sr_status sr_cpu_attention_backward(sr_tensor *dqkv, sr_tensor *dbias, const sr_
                                     const sr_tensor *lse, const sr_tensor *rows,
                                     const sr_layout *layout, sr_attention_opts opts) {
     (void)dbias; /* this device does not add */
-    const sr_tensor *all[] = {dqkv, dout, qkv, out, lse};
-    SR_TRY(sr_cpu_need_f32_or_bf16("attention", all, 4));
-    SR_TRY(sr_cpu_need_f32("attention", all + 4, 1));
+    SR_TRY(sr_cpu_need_f32_or_bf16("attention", SR_TENSORS(dqkv, dout, qkv, out)));
+    SR_TRY(sr_cpu_need_f32("attention", SR_TENSORS(lse)));
     job j = {.layout = layout,
              .opts = &opts,
              .bf16 = qkv->dtype == SR_BF16,

@@ -142,6 +142,9 @@ sr_status sr_cpu_run_whole(const sr_tensor *t, sr_task task, void *context, int6
 static inline int64_t sr_blocks(int64_t n, int64_t block) {
     return (n + block - 1) / block;
 }
+static inline int64_t sr_round_up(int64_t n, int64_t step) {
+    return sr_blocks(n, step) * step;
+}
 static inline int64_t sr_least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -159,6 +162,16 @@ typedef void (*sr_element_run)(const void *context, void *y, const void *const *
 sr_status sr_cpu_map(const char *op, sr_tensor *y, int inputs, const sr_tensor *const *x,
                      sr_kind kind, sr_element_run run, const void *context);
 
+/* Where element i, in row-major order, is. */
+static inline int64_t sr_place(int ndim, const int64_t *shape, const int64_t *stride, int64_t i) {
+    int64_t at = 0;
+    for (int d = ndim - 1; d >= 0; d--) {
+        at += i % shape[d] * stride[d];
+        i /= shape[d];
+    }
+    return at;
+}
+
 /* n elements, `stride` apart, to and from floats. */
 void sr_cpu_load(float *to, const sr_tensor *t, int64_t element, int64_t stride, int64_t n);
 void sr_cpu_store(sr_tensor *t, int64_t element, int64_t stride, const float *from, int64_t n);
@@ -166,6 +179,10 @@ void sr_cpu_store(sr_tensor *t, int64_t element, int64_t stride, const float *fr
 /* SR_EINVAL naming `op` unless t is f32; coarse ops call it for each tensor that is not NULL. */
 sr_status sr_cpu_need_f32(const char *op, const sr_tensor *const *t, int count);
 sr_status sr_cpu_need_f32_or_bf16(const char *op, const sr_tensor *const *t, int count);
+/* Their last two arguments: these tensors, and how many they are. */
+#define SR_TENSORS(...)                                                                            \
+    (const sr_tensor *[]){__VA_ARGS__},                                                            \
+        (int)(sizeof((const sr_tensor *[]){__VA_ARGS__}) / sizeof(sr_tensor *))
 
 /* ---- rows of f32 or bf16 --------------------------------------------------------------------- */
 

@@ -119,12 +119,7 @@ static void set_dims(walk *w) {
 
 /* The offset of row-major element i of y in operand k. */
 static int64_t place(const walk *w, int k, int64_t i) {
-    int64_t at = 0;
-    for (int d = w->ndim - 1; d >= 0; d--) {
-        at += i % w->shape[d] * w->stride[k][d];
-        i /= w->shape[d];
-    }
-    return at;
+    return sr_place(w->ndim, w->shape, w->stride[k], i);
 }
 
 static bool in_place(const walk *w, int k) {
@@ -182,10 +177,7 @@ sr_status sr_cpu_map(const char *op, sr_tensor *y, int inputs, const sr_tensor *
     w.t[0] = y;
     for (int k = 0; k < inputs; k++) w.t[k + 1] = x[k];
     for (int k = 0; k < w.operands; k++)
-        if (w.t[k]->dtype == SR_F64) {
-            const sr_tensor *one[] = {w.t[k]};
-            SR_TRY(sr_cpu_need_f32(op, one, 1));
-        }
+        if (w.t[k]->dtype == SR_F64) SR_TRY(sr_cpu_need_f32(op, SR_TENSORS(w.t[k])));
     set_dims(&w);
     return sr_cpu_run_whole(y, walk_task, &w, sr_blocks(w.elements, GRAIN));
 }

@@ -131,9 +131,8 @@ sr_status sr_cpu_embed(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr_tensor 
                        const sr_tensor *word, const sr_tensor *position, const sr_tensor *type,
                        const sr_tensor *gamma, const sr_tensor *beta, const sr_layout *layout,
                        double eps, sr_dropout drop) {
-    const sr_tensor *all[] = {y, sum}, *rest[] = {mean, rstd, gamma, beta};
-    SR_TRY(sr_cpu_need_f32("embed", rest, 4));
-    SR_TRY(sr_cpu_need_f32_or_bf16("embed", all, 2));
+    SR_TRY(sr_cpu_need_f32("embed", SR_TENSORS(mean, rstd, gamma, beta)));
+    SR_TRY(sr_cpu_need_f32_or_bf16("embed", SR_TENSORS(y, sum)));
     sr_cpu_state *cpu = sr_cpu_of(y);
     job j = {.cpu = cpu,
              .y = sr_rows_of(y),
@@ -219,10 +218,9 @@ sr_status sr_cpu_embed_backward(sr_tensor *dword, sr_tensor *dposition, sr_tenso
                                 const sr_tensor *positions, const sr_tensor *sum,
                                 const sr_tensor *gamma, const sr_tensor *mean,
                                 const sr_tensor *rstd, const sr_layout *layout, sr_dropout drop) {
-    const sr_tensor *all[] = {dy, sum};
-    const sr_tensor *rest[] = {dword, dposition, dtype, dgamma, dbeta, gamma, mean, rstd};
-    SR_TRY(sr_cpu_need_f32("embed", rest, 8));
-    SR_TRY(sr_cpu_need_f32_or_bf16("embed", all, 2));
+    SR_TRY(sr_cpu_need_f32("embed",
+                           SR_TENSORS(dword, dposition, dtype, dgamma, dbeta, gamma, mean, rstd)));
+    SR_TRY(sr_cpu_need_f32_or_bf16("embed", SR_TENSORS(dy, sum)));
     sr_norm_job j = {.cpu = sr_cpu_of(dy),
                      .dgamma = sr_cpu_floats(dgamma),
                      .dbeta = sr_cpu_floats(dbeta),

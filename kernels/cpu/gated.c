@@ -67,14 +67,14 @@ static job job_of(const sr_tensor *y, const sr_tensor *x, const sr_tensor *dx, s
 }
 
 sr_status sr_cpu_gated(sr_tensor *y, const sr_tensor *x, sr_act act, bool gate_first) {
-    SR_TRY(sr_cpu_need_f32_or_bf16("gated", (const sr_tensor *[]){y, x}, 2));
+    SR_TRY(sr_cpu_need_f32_or_bf16("gated", SR_TENSORS(y, x)));
     job j = job_of(y, x, NULL, act, gate_first);
     return sr_cpu_run(y, gated_task, &j, sr_blocks(j.rows, ROWS));
 }
 
 sr_status sr_cpu_gated_backward(sr_tensor *dx, const sr_tensor *dy, const sr_tensor *x, sr_act act,
                                 bool gate_first) {
-    SR_TRY(sr_cpu_need_f32_or_bf16("gated", (const sr_tensor *[]){dx, dy, x}, 3));
+    SR_TRY(sr_cpu_need_f32_or_bf16("gated", SR_TENSORS(dx, dy, x)));
     if (dx == NULL) return SR_OK;
     job j = job_of(dy, x, dx, act, gate_first);
     return sr_cpu_run(dx, back_task, &j, sr_blocks(j.rows, ROWS));

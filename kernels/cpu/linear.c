@@ -45,8 +45,7 @@ static void add_bias_act_and_round(const sr_product *p, float *c, int64_t ld, in
 
 sr_status sr_cpu_linear(sr_tensor *y, sr_tensor *pre, const sr_tensor *x, const sr_tensor *w,
                         const sr_tensor *b, sr_act act) {
-    const sr_tensor *all[] = {y, pre, x, w, b};
-    SR_TRY(sr_cpu_need_f32_or_bf16("linear", all, 5));
+    SR_TRY(sr_cpu_need_f32_or_bf16("linear", SR_TENSORS(y, pre, x, w, b)));
     int64_t m = x->shape[0], k = x->shape[1], n = w->shape[0];
     bool bf16 = is_bf16(y);
     sr_finish f = {maybe(b), maybe(pre), maybe(y), act};
@@ -280,9 +279,8 @@ static sr_status pass_over(const void **out, sr_across *across, sr_tensor *db, c
 static sr_status backward(sr_tensor *dx, sr_tensor *dw, sr_tensor *db, const sr_tensor *dy,
                           const sr_tensor *x, const sr_tensor *w, const sr_tensor *pre,
                           const sr_tensor *y, sr_act act, bool set_w) {
-    const sr_tensor *all[] = {dx, dy, x, w, pre, y}, *sums[] = {dw, db};
-    SR_TRY(sr_cpu_need_f32("linear", sums, 2));
-    SR_TRY(sr_cpu_need_f32_or_bf16("linear", all, 6));
+    SR_TRY(sr_cpu_need_f32("linear", SR_TENSORS(dw, db)));
+    SR_TRY(sr_cpu_need_f32_or_bf16("linear", SR_TENSORS(dx, dy, x, w, pre, y)));
     const sr_tensor *saved = sr_act_keeps_input(act) ? pre : y;
     sr_across across;
     bool tiles = is_on_tiles(dy, dw);

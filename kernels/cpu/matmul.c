@@ -20,12 +20,7 @@ typedef struct batch {
 } batch;
 
 static int64_t batch_offset(const sr_tensor *t, const sr_tensor *shape, int64_t i) {
-    int64_t at = 0;
-    for (int d = shape->ndim - 3; d >= 0; d--) {
-        at += i % shape->shape[d] * t->stride[d];
-        i /= shape->shape[d];
-    }
-    return at;
+    return sr_place(shape->ndim - 2, shape->shape, t->stride, i);
 }
 
 /* Copies one matrix to f32 rows. */
@@ -113,9 +108,7 @@ static sr_status multiply_all(const batch *j, const rooms *room, int64_t count) 
 
 sr_status sr_cpu_matmul(sr_tensor *y, const sr_tensor *a, const sr_tensor *b, double alpha,
                         double beta) {
-    const sr_tensor *all[] = {y, a, b};
-    for (int i = 0; i < 3; i++)
-        if (all[i]->dtype != SR_BF16) SR_TRY(sr_cpu_need_f32("matmul", all + i, 1));
+    SR_TRY(sr_cpu_need_f32_or_bf16("matmul", SR_TENSORS(y, a, b)));
     int last = y->ndim - 1;
     batch j = {y, a, b, alpha, beta, y->shape[last - 1], y->shape[last], a->shape[last]};
     int64_t count = 1;

@@ -55,9 +55,8 @@ static void add_up(sr_tensor *total, const sr_tensor *nll, const sr_tensor *weig
 sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *correct,
                                sr_tensor *dlogits, const sr_tensor *logits, const sr_tensor *labels,
                                const sr_tensor *weights) {
-    const sr_tensor *all[] = {dlogits, logits}, *rest[] = {total, nll, correct, weights};
-    SR_TRY(sr_cpu_need_f32("cross_entropy", rest, 4));
-    SR_TRY(sr_cpu_need_f32_or_bf16("cross_entropy", all, 2));
+    SR_TRY(sr_cpu_need_f32("cross_entropy", SR_TENSORS(total, nll, correct, weights)));
+    SR_TRY(sr_cpu_need_f32_or_bf16("cross_entropy", SR_TENSORS(dlogits, logits)));
     SR_TRY(check_labels("cross_entropy", labels, logits->shape[1]));
     sr_cpu_state *cpu = sr_cpu_of(total);
     int64_t m = logits->shape[0], cols = logits->shape[1];
@@ -88,9 +87,8 @@ sr_status sr_cpu_cross_entropy(sr_tensor *total, sr_tensor *nll, sr_tensor *corr
 sr_status sr_cpu_mlm_loss(sr_tensor *total, sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogits,
                           const sr_tensor *x, const sr_tensor *word, const sr_tensor *bias,
                           const sr_tensor *labels, const sr_tensor *weights) {
-    const sr_tensor *all[] = {dlogits, x, word, bias}, *rest[] = {total, nll, correct, weights};
-    SR_TRY(sr_cpu_need_f32("mlm_loss", rest, 4));
-    SR_TRY(sr_cpu_need_f32_or_bf16("mlm_loss", all, 4));
+    SR_TRY(sr_cpu_need_f32("mlm_loss", SR_TENSORS(total, nll, correct, weights)));
+    SR_TRY(sr_cpu_need_f32_or_bf16("mlm_loss", SR_TENSORS(dlogits, x, word, bias)));
     SR_TRY(check_labels("mlm_loss", labels, word->shape[0]));
     SR_TRY(sr_cpu_mlm_chunks(nll, correct, dlogits, x, word, bias, labels, weights));
     add_up(total, nll, weights);
@@ -141,7 +139,7 @@ static sr_status hidden_gradient(sr_tensor *dx, const sr_product *p) {
     slice_job j = {.t = dx,
                    .whole = p,
                    .partial = cpu->shared.data,
-                   .depth = sr_blocks(sr_blocks(p->k, SLICES), 256) * 256,
+                   .depth = sr_round_up(sr_blocks(p->k, SLICES), 256),
                    .elements = elements};
     j.slices = sr_blocks(p->k, j.depth);
     SR_TRY(sr_cpu_run(dx, slice_task, &j, j.slices));
@@ -163,9 +161,8 @@ static sr_status bias_gradient(sr_tensor *dbias, const sr_tensor *dlogits, float
 sr_status sr_cpu_mlm_loss_backward(sr_tensor *dx, sr_tensor *dword, sr_tensor *dbias,
                                    const sr_tensor *dtotal, const sr_tensor *dlogits,
                                    const sr_tensor *x, const sr_tensor *word) {
-    const sr_tensor *all[] = {dx, dlogits, x, word}, *rest[] = {dword, dbias, dtotal};
-    SR_TRY(sr_cpu_need_f32("mlm_loss", rest, 3));
-    SR_TRY(sr_cpu_need_f32_or_bf16("mlm_loss", all, 4));
+    SR_TRY(sr_cpu_need_f32("mlm_loss", SR_TENSORS(dword, dbias, dtotal)));
+    SR_TRY(sr_cpu_need_f32_or_bf16("mlm_loss", SR_TENSORS(dx, dlogits, x, word)));
     int64_t count = x->shape[0], v = word->shape[0], h = word->shape[1];
     float factor = *SR_DATA(float, dtotal);
     sr_product p = {.a = sr_tensor_data(dlogits),

@@ -225,7 +225,7 @@ sr_status sr_cpu_mlm_chunks(sr_tensor *nll, sr_tensor *correct, sr_tensor *dlogi
                    .h = h,
                    .chunk = chunk,
                    .ld = chunk + GAP,
-                   .panel = sr_blocks(h, UNIT) * UNIT * 2 * UNIT};
+                   .panel = sr_round_up(h, UNIT) * 2 * UNIT};
     size_t pieces;
     SR_TRY(sr_mul_size(&pieces, (size_t)(chunks * rows), sizeof(piece)));
     SR_TRY(sr_cpu_reserve(cpu, room_at(NULL, &j).bytes, pieces + (size_t)rows * sizeof(float)));

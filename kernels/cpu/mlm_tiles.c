@@ -14,10 +14,6 @@
 enum { UNIT = 32, BAND = 512 };
 enum { SLICES = 16, RUN = 4096, BLOCK = 512 << 10 }; /* BLOCK: bytes of an operand in the cache */
 
-static int64_t round_up(int64_t n, int64_t step) {
-    return (n + step - 1) / step * step;
-}
-
 bool sr_cpu_mlm_on_tiles(const sr_tensor *x, const sr_tensor *word, const sr_tensor *dlogits) {
     return x->dtype == SR_BF16 && word->dtype == SR_BF16 && sr_cpu_of(x)->simd->tiles &&
            (dlogits == NULL || dlogits->dtype == SR_BF16) && x->shape[0] > 0 && x->shape[1] > 0;
@@ -41,7 +37,7 @@ static sr_status slice_task(void *context, int64_t i, int worker) {
     char *panels = sr_cpu_scratch(j->cpu, worker);
     int64_t end = sr_least((i + 1) * j->depth, j->v);
     for (int64_t k = i * j->depth; k < end; k += BAND) {
-        int64_t depth = sr_least(BAND, end - k), panel = round_up(depth, UNIT) * 2 * UNIT;
+        int64_t depth = sr_least(BAND, end - k), panel = sr_round_up(depth, UNIT) * 2 * UNIT;
         for (int64_t q = 0; q < depth; q += UNIT)
             simd->panels_of_rows(panels + q * 2 * UNIT, panel, j->word + (k + q) * j->h, j->h,
                                  sr_least(UNIT, depth - q), j->h);
@@ -82,11 +78,11 @@ sr_status sr_cpu_mlm_dx(sr_tensor *dx, const sr_tensor *dlogits, const sr_tensor
                    .cpu = cpu,
                    .dlogits = SR_DATA(sr_bf16, dlogits),
                    .word = SR_DATA(sr_bf16, word),
-                   .depth = round_up(sr_blocks(v, SLICES), BAND),
+                   .depth = sr_round_up(sr_blocks(v, SLICES), BAND),
                    .rows = rows,
                    .v = v,
                    .h = h,
-                   .n_pad = round_up(h, UNIT),
+                   .n_pad = sr_round_up(h, UNIT),
                    .factor = factor};
     j.slices = sr_blocks(v, j.depth);
     size_t each = (size_t)(j.n_pad * BAND) * sizeof(sr_bf16) + (size_t)cpu->simd->strips_room(BAND);
@@ -133,7 +129,7 @@ static sr_status word_task(void *context, int64_t i, int worker) {
                        .panel = j->panel,
                        .m = words,
                        .n = sr_least(j->width, j->h - col),
-                       .k = round_up(j->rows, UNIT),
+                       .k = sr_round_up(j->rows, UNIT),
                        .c = j->dword + word * j->h + col,
                        .ldc = j->h * (int64_t)sizeof(float),
                        .f32 = true,
@@ -148,7 +144,7 @@ static sr_status word_task(void *context, int64_t i, int worker) {
 sr_status sr_cpu_mlm_dword(sr_tensor *dword, const sr_tensor *dlogits, const sr_tensor *x,
                            float factor) {
     sr_cpu_state *cpu = sr_cpu_of(x);
-    int64_t rows = x->shape[0], h = x->shape[1], k = round_up(rows, UNIT);
+    int64_t rows = x->shape[0], h = x->shape[1], k = sr_round_up(rows, UNIT);
     int64_t fit = BLOCK / (2 * k); /* rows or columns of an operand */
     word_job j = {.cpu = cpu,
                   .dlogits = SR_DATA(sr_bf16, dlogits),
@@ -165,7 +161,7 @@ sr_status sr_cpu_mlm_dword(sr_tensor *dword, const sr_tensor *dlogits, const sr_
                   .width = fit < UNIT ? UNIT : fit / UNIT * UNIT,
                   .factor = factor};
     size_t panels;
-    SR_TRY(sr_mul_size(&panels, (size_t)round_up(h, UNIT), (size_t)k * sizeof(sr_bf16)));
+    SR_TRY(sr_mul_size(&panels, (size_t)sr_round_up(h, UNIT), (size_t)k * sizeof(sr_bf16)));
     SR_TRY(sr_cpu_reserve(cpu, (size_t)(j.words / 16 * j.apart) + (size_t)cpu->simd->strips_room(k),
                           0));
     SR_TRY(sr_cpu_reserve_panels(cpu, panels));

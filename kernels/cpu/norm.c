@@ -82,9 +82,8 @@ sr_status sr_cpu_residual_norm(sr_tensor *y, sr_tensor *sum, sr_tensor *mean, sr
                                const sr_tensor *x, const sr_tensor *residual,
                                const sr_tensor *gamma, const sr_tensor *beta,
                                const sr_layout *layout, double eps, sr_dropout drop) {
-    const sr_tensor *all[] = {y, sum, x, residual}, *rest[] = {mean, rstd, gamma, beta};
-    SR_TRY(sr_cpu_need_f32("residual_norm", rest, 4));
-    SR_TRY(sr_cpu_need_f32_or_bf16("residual_norm", all, 4));
+    SR_TRY(sr_cpu_need_f32("residual_norm", SR_TENSORS(mean, rstd, gamma, beta)));
+    SR_TRY(sr_cpu_need_f32_or_bf16("residual_norm", SR_TENSORS(y, sum, x, residual)));
     sr_cpu_state *cpu = sr_cpu_of(y);
     job j = {.cpu = cpu,
              .y = sr_rows_of(y),
@@ -197,10 +196,8 @@ sr_status sr_cpu_residual_norm_backward(sr_tensor *dx, sr_tensor *dresidual, sr_
                                         const sr_tensor *rstd, const sr_layout *layout,
                                         sr_dropout drop) {
     (void)dbias; /* this device does not add */
-    const sr_tensor *all[] = {dx, dresidual, dy, dsum, sum};
-    const sr_tensor *rest[] = {dgamma, dbeta, gamma, mean, rstd};
-    SR_TRY(sr_cpu_need_f32("residual_norm", rest, 5));
-    SR_TRY(sr_cpu_need_f32_or_bf16("residual_norm", all, 5));
+    SR_TRY(sr_cpu_need_f32("residual_norm", SR_TENSORS(dgamma, dbeta, gamma, mean, rstd)));
+    SR_TRY(sr_cpu_need_f32_or_bf16("residual_norm", SR_TENSORS(dx, dresidual, dy, dsum, sum)));
     sr_cpu_state *cpu = sr_cpu_of(dy);
     sr_norm_job j = {.cpu = cpu,
                      .dx = sr_rows_of(dx),

@@ -27,7 +27,7 @@ static sr_status norm_task(void *context, int64_t i, int worker) {
 
 sr_status sr_cpu_grad_squares(sr_tensor *squares, const sr_tensor *grad, const sr_chunk *chunks,
                               int64_t first, int64_t last) {
-    SR_TRY(sr_cpu_need_f32("grad_squares", &grad, 1));
+    SR_TRY(sr_cpu_need_f32("grad_squares", SR_TENSORS(grad)));
     norm_job j = {.simd = sr_cpu_of(grad)->simd,
                   .chunks = chunks + first,
                   .squares = SR_DATA(double, squares) + first,
@@ -37,8 +37,7 @@ sr_status sr_cpu_grad_squares(sr_tensor *squares, const sr_tensor *grad, const s
 
 sr_status sr_cpu_grad_norm(sr_tensor *result, const sr_tensor *squares, int64_t count,
                            const sr_tensor *loss) {
-    const sr_tensor *all[] = {result, loss};
-    SR_TRY(sr_cpu_need_f32("grad_norm", all, loss != NULL ? 2 : 1));
+    SR_TRY(sr_cpu_need_f32("grad_norm", SR_TENSORS(result, loss)));
     double sum = 0;
     for (int64_t c = 0; c < count; c++) sum += SR_DATA(double, squares)[c];
     float norm = (float)sqrt(sum);
@@ -90,9 +89,8 @@ static sr_adam scalars_of(const sr_step *u, const sr_segment *segment, double ap
 }
 
 static sr_status begin(job *j, const sr_step *u) {
-    const sr_tensor *all[] = {u->value, u->grad, u->m, u->v, u->result};
     sr_cpu_state *cpu = sr_cpu_of(u->value);
-    SR_TRY(sr_cpu_need_f32("step", all, 5));
+    SR_TRY(sr_cpu_need_f32("step", SR_TENSORS(u->value, u->grad, u->m, u->v, u->result)));
     SR_TRY(sr_cpu_reserve(cpu, 0, (size_t)u->count * sizeof(sr_adam)));
     *j = (job){.simd = cpu->simd,
                .step = u,
@@ -104,8 +102,7 @@ static sr_status begin(job *j, const sr_step *u) {
                .scalars = cpu->shared.data,
                .bf16 = u->bf16_copy != NULL ? SR_DATA(sr_bf16, u->bf16_copy) : NULL};
     if (u->average != NULL) {
-        const sr_tensor *average = u->average;
-        SR_TRY(sr_cpu_need_f32("step", &average, 1));
+        SR_TRY(sr_cpu_need_f32("step", SR_TENSORS(u->average)));
         j->average = SR_DATA(float, u->average);
         j->share = (float)sr_step_share(u->average_decay, SR_DATA(float, u->result)[4]);
     }

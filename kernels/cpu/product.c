@@ -47,13 +47,9 @@ typedef struct job {
     int64_t packed;        /* columns that a task packs */
 } job;
 
-static int64_t round_up(int64_t n, int64_t step) {
-    return (n + step - 1) / step * step;
-}
-
 /* k as packing pads it. */
 static int64_t padded(const job *j, int64_t k) {
-    return j->p->bf16 ? round_up(k, j->cpu->simd->bf16_k) : k;
+    return j->p->bf16 ? sr_round_up(k, j->cpu->simd->bf16_k) : k;
 }
 
 /* ---- multiplying ----------------------------------------------------------------------------- */
@@ -206,8 +202,9 @@ static sr_status pack_whole(job *j, const sr_tensor *t, sr_cpu_state *cpu) {
     const sr_product *p = j->p;
     const sr_simd *simd = cpu->simd;
     int64_t steps = sr_blocks(p->k, j->depth), k = padded(j, p->k);
-    j->n_pad = round_up(p->n, 16);
-    j->m_pad = round_up(p->m, p->bf16 && simd->bf16_rows > 0 ? simd->bf16_rows : simd->tile_rows);
+    j->n_pad = sr_round_up(p->n, 16);
+    j->m_pad =
+        sr_round_up(p->m, p->bf16 && simd->bf16_rows > 0 ? simd->bf16_rows : simd->tile_rows);
     int64_t columns = j->pack_b ? j->n_pad : 0, rows = j->pack_a ? j->m_pad : 0;
     size_t bytes;
     SR_TRY(sr_mul_size(&bytes, (size_t)(columns + rows), (size_t)(k * j->bytes)));
@@ -263,7 +260,7 @@ static void set_depth(job *j) {
     const sr_simd *simd = j->cpu->simd;
     j->depth = j->p->bf16 ? simd->bf16_depth : DEPTH;
     if (!j->p->bf16) return;
-    j->depth = round_up(sr_blocks(j->p->k, sr_blocks(j->p->k, j->depth)), simd->bf16_k);
+    j->depth = sr_round_up(sr_blocks(j->p->k, sr_blocks(j->p->k, j->depth)), simd->bf16_k);
 }
 
 /* On tiles a task is short, and taller blocks read B less often. */
@@ -287,11 +284,11 @@ static void share_smaller(job *j) {
     if (p->n <= p->m && p->n <= WIDEST) {
         j->pack_a = false;
         j->width = p->n;
-        j->height = sr_least(TALLEST, round_up(sr_blocks(p->m, tasks), ROUND));
+        j->height = sr_least(TALLEST, sr_round_up(sr_blocks(p->m, tasks), ROUND));
     } else if (p->n > p->m && p->m <= WIDEST) {
         j->pack_b = false;
         j->height = p->m;
-        j->width = sr_least(WIDTH, round_up(sr_blocks(p->n, tasks), ROUND));
+        j->width = sr_least(WIDTH, sr_round_up(sr_blocks(p->n, tasks), ROUND));
     }
     j->across = sr_blocks(p->n, j->width);
 }

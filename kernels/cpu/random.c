@@ -94,8 +94,7 @@ static sr_status drop_task(void *context, int64_t i, int worker) {
 sr_status sr_cpu_dropout(sr_tensor *y, const sr_tensor *x, const sr_layout *layout,
                          sr_dropout drop) {
     if (drop.keep >= 256) return sr_cpu_copy(y, x);
-    const sr_tensor *all[] = {y, x};
-    SR_TRY(sr_cpu_need_f32_or_bf16("dropout", all, 2));
+    SR_TRY(sr_cpu_need_f32_or_bf16("dropout", SR_TENSORS(y, x)));
     sr_cpu_state *cpu = sr_cpu_of(y);
     int64_t cols = x->shape[1];
     SR_TRY(sr_cpu_reserve(cpu, (size_t)(cols + sr_drop_room(cols)) * sizeof(float), 0));

@@ -50,15 +50,6 @@ static void join(fold *f, fold other, sr_reduction op) {
         take(f, other.value, other.at, op);
 }
 
-static int64_t place(int dims, const int64_t *shape, const int64_t *stride, int64_t i) {
-    int64_t at = 0;
-    for (int d = dims - 1; d >= 0; d--) {
-        at += i % shape[d] * stride[d];
-        i /= shape[d];
-    }
-    return at;
-}
-
 static void fold_run(fold *f, const job *j, int64_t element, int64_t stride, int64_t n,
                      int64_t first) {
     SR_UNSET float room[RUN];
@@ -87,19 +78,19 @@ static void fold_run(fold *f, const job *j, int64_t element, int64_t stride, int
 /* Elements from .. to of the row of one output. */
 static fold fold_piece(const job *j, int64_t output, int64_t from, int64_t to) {
     fold f = nothing(j->op);
-    int64_t base = place(j->kept, j->kept_shape, j->kept_x, output);
+    int64_t base = sr_place(j->kept, j->kept_shape, j->kept_x, output);
     int64_t inner = j->folded > 0 ? j->fold_shape[j->folded - 1] : 1;
     int64_t stride = j->folded > 0 ? j->fold_x[j->folded - 1] : 0;
     for (int64_t i = from; i < to;) {
         int64_t n = sr_least(sr_least(inner - i % inner, to - i), RUN);
-        fold_run(&f, j, base + place(j->folded, j->fold_shape, j->fold_x, i), stride, n, i);
+        fold_run(&f, j, base + sr_place(j->folded, j->fold_shape, j->fold_x, i), stride, n, i);
         i += n;
     }
     return f;
 }
 
 static sr_status put(const job *j, int64_t output, fold f) {
-    int64_t element = place(j->kept, j->kept_shape, j->kept_y, output);
+    int64_t element = sr_place(j->kept, j->kept_shape, j->kept_y, output);
     float value = (float)f.value;
     if (j->op == SR_ARGMAX || j->op == SR_ARGMIN)
         SR_DATA(int32_t, j->y)[element] = (int32_t)f.at;
@@ -215,7 +206,7 @@ typedef struct softmax_job {
 } softmax_job;
 
 static int64_t row_place(const sr_tensor *t, int64_t row) {
-    return t->ndim == 0 ? 0 : place(t->ndim - 1, t->shape, t->stride, row);
+    return t->ndim == 0 ? 0 : sr_place(t->ndim - 1, t->shape, t->stride, row);
 }
 static int64_t last_stride(const sr_tensor *t) {
     return t->ndim == 0 ? 1 : t->stride[t->ndim - 1];
@@ -239,10 +230,7 @@ static sr_status softmax_task(void *context, int64_t i, int worker) {
 }
 
 static sr_status softmax_rows(softmax_job *j) {
-    const sr_tensor *all[] = {j->out, j->a, j->b};
-    for (int i = 0; i < 3; i++)
-        if (all[i] != NULL && all[i]->dtype != SR_BF16)
-            SR_TRY(sr_cpu_need_f32("softmax", all + i, 1));
+    SR_TRY(sr_cpu_need_f32_or_bf16("softmax", SR_TENSORS(j->out, j->a, j->b)));
     sr_cpu_state *cpu = sr_cpu_of(j->out);
     j->cpu = cpu;
     j->cols = j->out->ndim > 0 ? j->out->shape[j->out->ndim - 1] : 1;

@@ -55,7 +55,7 @@ static sr_status check_positions(const int32_t *at, const sr_layout *layout, int
 sr_status sr_cpu_rotary(sr_tensor *y, const sr_tensor *x, const sr_tensor *table,
                         const sr_tensor *positions, const sr_layout *layout, int heads,
                         bool inverse) {
-    SR_TRY(sr_cpu_need_f32_or_bf16("rotary", (const sr_tensor *[]){y, x}, 2));
+    SR_TRY(sr_cpu_need_f32_or_bf16("rotary", SR_TENSORS(y, x)));
     const int32_t *at = positions != NULL ? SR_DATA(int32_t, positions) : layout->position;
     if (positions != NULL) SR_TRY(check_positions(at, layout, table->shape[0]));
     job j = {.simd = sr_cpu_of(y)->simd,

@@ -30,12 +30,7 @@ static sr_status check_rows(const char *op, const job *j, const sr_tensor *into)
 
 /* The offset of element i of row r; the rows of most tensors are contiguous. */
 static int64_t place(const sr_tensor *t, int64_t r, int64_t i) {
-    int64_t at = r * t->stride[0];
-    for (int d = t->ndim - 1; d > 0; d--) {
-        at += i % t->shape[d] * t->stride[d];
-        i /= t->shape[d];
-    }
-    return at;
+    return r * t->stride[0] + sr_place(t->ndim - 1, t->shape + 1, t->stride + 1, i);
 }
 
 static bool dense(const sr_tensor *t) {
@@ -116,9 +111,8 @@ static sr_status scatter_task(void *context, int64_t i, int worker) {
 }
 
 sr_status sr_cpu_scatter_rows(sr_tensor *y, const sr_tensor *x, const sr_tensor *rows) {
-    const sr_tensor *all[] = {y, x};
-    SR_TRY(sr_cpu_need_f32("scatter_rows", all, 1));
-    if (x->dtype != SR_BF16) SR_TRY(sr_cpu_need_f32("scatter_rows", all + 1, 1));
+    SR_TRY(sr_cpu_need_f32("scatter_rows", SR_TENSORS(y)));
+    SR_TRY(sr_cpu_need_f32_or_bf16("scatter_rows", SR_TENSORS(x)));
     job j = make(y, x, rows, y);
     SR_TRY(check_rows("scatter_rows", &j, y));
     return sr_cpu_run(y, scatter_task, &j, sr_blocks(j.width, STRIPE));

@@ -38,7 +38,7 @@ static sr_status sample_task(void *context, int64_t m, int worker) {
 
 sr_status sr_cpu_sample(sr_tensor *ids, const sr_tensor *logits, const sr_tensor *keys,
                         uint64_t seed) {
-    SR_TRY(sr_cpu_need_f32("sample", &logits, 1));
+    SR_TRY(sr_cpu_need_f32("sample", SR_TENSORS(logits)));
     job j = {SR_DATA(int32_t, ids), SR_DATA(float, logits), SR_DATA(int32_t, keys),
              logits->shape[1], seed};
     return sr_cpu_run(ids, sample_task, &j, logits->shape[0]);

@@ -60,9 +60,8 @@ static job job_of(sr_tensor *to, const sr_tensor *from, const sr_layout *layout)
 }
 
 sr_status sr_cpu_sequence_mean(sr_tensor *y, const sr_tensor *x, const sr_layout *layout) {
-    const sr_tensor *all[] = {y, x};
-    SR_TRY(sr_cpu_need_f32("sequence_mean", all, 1));
-    SR_TRY(sr_cpu_need_f32_or_bf16("sequence_mean", all + 1, 1));
+    SR_TRY(sr_cpu_need_f32("sequence_mean", SR_TENSORS(y)));
+    SR_TRY(sr_cpu_need_f32_or_bf16("sequence_mean", SR_TENSORS(x)));
     job j = job_of(y, x, layout);
     return sr_cpu_run(y, mean_task, &j, layout->sequences * j.stripes);
 }
@@ -70,9 +69,8 @@ sr_status sr_cpu_sequence_mean(sr_tensor *y, const sr_tensor *x, const sr_layout
 sr_status sr_cpu_sequence_mean_backward(sr_tensor *dx, const sr_tensor *dy,
                                         const sr_layout *layout) {
     if (dx == NULL) return SR_OK;
-    const sr_tensor *all[] = {dy, dx};
-    SR_TRY(sr_cpu_need_f32("sequence_mean_backward", all, 1));
-    SR_TRY(sr_cpu_need_f32_or_bf16("sequence_mean_backward", all + 1, 1));
+    SR_TRY(sr_cpu_need_f32("sequence_mean_backward", SR_TENSORS(dy)));
+    SR_TRY(sr_cpu_need_f32_or_bf16("sequence_mean_backward", SR_TENSORS(dx)));
     job j = job_of(dx, dy, layout);
     SR_TRY(sr_cpu_reserve(sr_cpu_of(dx), (size_t)j.columns * sizeof(float), 0));
     return sr_cpu_run(dx, spread_task, &j, sr_blocks(layout->rows, ROWS));

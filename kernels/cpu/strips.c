@@ -28,10 +28,6 @@ typedef struct job {
     int64_t k, depth;              /* the part that is being multiplied */
 } job;
 
-static int64_t round_up(int64_t n, int64_t step) {
-    return (n + step - 1) / step * step;
-}
-
 bool sr_cpu_takes_strips(const sr_cpu_state *cpu, const sr_product *p) {
     return p->bf16 && cpu->simd->tiles && !p->nested && p->k > 0 &&
            (p->a_col == 1 || p->a_row == 1) && (p->b_row == 1 || p->b_col == 1);
@@ -40,15 +36,15 @@ bool sr_cpu_takes_strips(const sr_cpu_state *cpu, const sr_product *p) {
 /* ---- packing --------------------------------------------------------------------------------- */
 
 sr_status sr_cpu_across_size(sr_across *a, int64_t m, int64_t k) {
-    int64_t part = round_up(sr_blocks(k, sr_blocks(k, DEEPEST)), UNIT);
+    int64_t part = sr_round_up(sr_blocks(k, sr_blocks(k, DEEPEST)), UNIT);
     int64_t apart = (part / UNIT + 1) * TILE; /* not a power of two */
     *a = (sr_across){.m = m, .k = k, .part = part, .apart = apart};
-    return sr_mul_size(&a->bytes, (size_t)(round_up(m, UNIT) / 16),
+    return sr_mul_size(&a->bytes, (size_t)(sr_round_up(m, UNIT) / 16),
                        (size_t)(sr_blocks(k, part) * apart));
 }
 
 static char *a_tile(const sr_across *a, int64_t row, int64_t k) {
-    return a->tiles + (k / a->part * round_up(a->m, UNIT) / 16 + row / 16) * a->apart +
+    return a->tiles + (k / a->part * sr_round_up(a->m, UNIT) / 16 + row / 16) * a->apart +
            k % a->part / UNIT * TILE;
 }
 
@@ -60,7 +56,7 @@ void sr_cpu_across_pack(const sr_across *a, const sr_simd *simd, const sr_bf16 *
 }
 
 static char *b_panel(const job *j, int64_t k, int64_t col) {
-    int64_t part = k / j->k_part * j->k_part, left = round_up(j->p->k, UNIT) - part;
+    int64_t part = k / j->k_part * j->k_part, left = sr_round_up(j->p->k, UNIT) - part;
     return j->b + (part * j->n_pad + col * sr_least(j->k_part, left)) * (int64_t)sizeof(sr_bf16);
 }
 
@@ -102,13 +98,13 @@ static sr_status across_task(void *context, int64_t i, int worker) {
 }
 
 static sr_status panels_bytes(size_t *bytes, int64_t k, int64_t n) {
-    return sr_mul_size(bytes, (size_t)round_up(n, UNIT),
-                       (size_t)round_up(k, UNIT) * sizeof(sr_bf16));
+    return sr_mul_size(bytes, (size_t)sr_round_up(n, UNIT),
+                       (size_t)sr_round_up(k, UNIT) * sizeof(sr_bf16));
 }
 
 int64_t sr_cpu_weight_bytes(const sr_cpu_state *cpu, int64_t rows, int64_t cols) {
     if (!cpu->simd->tiles) return 0;
-    return 2 * round_up(rows, UNIT) * round_up(cols, UNIT) * (int64_t)sizeof(sr_bf16);
+    return 2 * sr_round_up(rows, UNIT) * sr_round_up(cols, UNIT) * (int64_t)sizeof(sr_bf16);
 }
 
 static sr_status pack_b(job *j, const sr_tensor *t) {
@@ -130,7 +126,7 @@ static sr_status write_panels(char *to, const sr_tensor *t, bool turned) {
     sr_product p = {.b = sr_tensor_data(t), .b_row = turned ? 1 : cols, .b_col = turned ? cols : 1};
     p.k = turned ? cols : rows, p.n = turned ? rows : cols;
     job j = {.p = &p, .simd = sr_cpu_of(t)->simd, .b = to};
-    j.k_part = round_up(p.k, UNIT), j.n_pad = round_up(p.n, UNIT);
+    j.k_part = sr_round_up(p.k, UNIT), j.n_pad = sr_round_up(p.n, UNIT);
     return pack_b(&j, t);
 }
 
@@ -224,7 +220,7 @@ static sr_status block_task(void *context, int64_t i, int worker) {
     if (j->a.tiles != NULL) {
         s.a = a_tile(&j->a, row, j->k);
         s.a_tile = j->a.apart;
-        s.k = round_up(j->depth, UNIT);
+        s.k = sr_round_up(j->depth, UNIT);
     } else {
         s.a = (const sr_bf16 *)p->a + row * p->a_row;
         s.a_row = p->a_row * (int64_t)sizeof(sr_bf16);
@@ -252,24 +248,24 @@ static void set_blocks(job *j) {
     int64_t depth = sr_least(p->k, j->k_part), threads = sr_threads_count(j->cpu->device->threads);
     int64_t most = (depth > DEEP ? DEEP_BLOCK : BLOCK) / (2 * depth) / UNIT * UNIT;
     if (most < 2 * UNIT) most = 2 * UNIT;
-    j->width = round_up(sr_blocks(p->n, sr_blocks(p->n, most)), UNIT);
+    j->width = sr_round_up(sr_blocks(p->n, sr_blocks(p->n, most)), UNIT);
     j->across = sr_blocks(p->n, j->width);
     int64_t tasks = j->cpu->jobs != NULL ? TASKS : threads > 1 ? EACH * threads : 1;
     int64_t down = sr_blocks(tasks, j->across);
     while (threads > 1 && down * j->across % threads != 0) down++;
-    j->height = round_up(sr_blocks(p->m, down), SR_STRIP_ROWS);
+    j->height = sr_round_up(sr_blocks(p->m, down), SR_STRIP_ROWS);
 }
 
 sr_status sr_cpu_strips(const sr_tensor *t, const sr_product *p) {
     sr_cpu_state *cpu = sr_cpu_of(t);
     job j = {.p = p, .cpu = cpu, .simd = cpu->simd};
-    j.k_part = round_up(p->k, UNIT);
+    j.k_part = sr_round_up(p->k, UNIT);
     if (p->across != NULL)
         j.a = *p->across;
     else if (p->a_col != 1)
         SR_TRY(sr_cpu_across_size(&j.a, p->m, p->k));
     if (p->a_col != 1) j.k_part = j.a.part;
-    j.n_pad = round_up(p->n, UNIT);
+    j.n_pad = sr_round_up(p->n, UNIT);
     SR_TRY(sr_cpu_reserve(cpu, (size_t)cpu->simd->strips_room(j.k_part), 0));
     SR_TRY(pack(&j, t, cpu));
     set_blocks(&j);
