@@ -21,24 +21,6 @@ static double choose_scale(const double *value, const sr_histogram *h) {
     return total * scale > 0x1p62 ? 0x1p62 / total : scale;
 }
 
-static sr_status weigh_heaviest(sr_certificate *c, const sr_histogram *h) {
-    int32_t rows = 0, *length;
-    double *value;
-    sr_knapsack k = {0};
-    SR_TRY(sr_new(&length, h->capacity));
-    sr_status st;
-    SR_GO(done, st, sr_new(&value, h->capacity));
-    for (int32_t l = h->capacity; l >= 1; l--)
-        if (h->count[l] > 0) value[rows] = (double)c->weight[l], length[rows++] = l;
-    st = sr_knapsack_new(&k, h->capacity, c->max_seqs, length, rows);
-    if (st == SR_OK) c->heaviest = (int64_t)sr_knapsack_fill(&k, value);
-    sr_knapsack_free(&k);
-    sr_free(value);
-done:
-    sr_free(length);
-    return st;
-}
-
 static int64_t bound_of(int64_t total, int64_t heaviest) {
     return heaviest > 0 ? total / heaviest + (total % heaviest != 0) : 0;
 }
@@ -53,7 +35,8 @@ sr_status sr_certificate_of(sr_certificate *out, const int64_t *weight, const sr
         out->weight[l] = weight[l];
         out->total += weight[l] * h->count[l];
     }
-    sr_status st = weigh_heaviest(out, h);
+    sr_status st =
+        sr_knapsack_heaviest(&out->heaviest, h->capacity, max_seqs, out->weight, h->count);
     out->bound = bound_of(out->total, out->heaviest);
     if (st != SR_OK) sr_certificate_free(out);
     return st;

@@ -57,31 +57,12 @@ static void split_counts(sr_grid *g, const int64_t *counts) {
     }
 }
 
-/* The rows of the knapsack are all nodes, since a node without sequences can be near some. */
-static sr_status weigh_heaviest(sr_grid *g) {
-    int32_t *length;
-    double *value;
-    sr_knapsack k = {0};
-    const int32_t n = g->cells + 1;
-    SR_TRY(sr_new(&length, n));
-    sr_status st;
-    SR_GO(done, st, sr_new(&value, n));
-    for (int32_t i = 0; i < n; i++)
-        length[i] = g->cells - i, value[i] = (double)g->weight[g->cells - i];
-    st = sr_knapsack_new(&k, g->cells, g->max_seqs, length, n);
-    if (st == SR_OK) g->heaviest = (int64_t)sr_knapsack_fill(&k, value);
-    sr_knapsack_free(&k);
-    sr_free(value);
-done:
-    sr_free(length);
-    return st;
-}
-
 static sr_status prove(sr_grid *g) {
     SR_TRY(sr_new(&g->weight, g->cells + 1));
     for (int32_t i = 0; i <= g->cells; i++)
         g->weight[i] = (int64_t)floor(g->lp.value[i] * SCALE + 0.5);
-    SR_TRY(weigh_heaviest(g));
+    /* of all nodes, since a node without sequences can be near some */
+    SR_TRY(sr_knapsack_heaviest(&g->heaviest, g->cells, g->max_seqs, g->weight, NULL));
     __int128 total = 0, pack = (__int128)g->heaviest * g->capacity;
     for (int32_t i = 0; i <= g->cells; i++) total += (__int128)g->counts[i] * g->weight[i];
     g->bound = g->alone + (pack > 0 ? (int64_t)((total + pack - 1) / pack) : 0);

@@ -210,3 +210,22 @@ void sr_knapsack_pattern(const sr_knapsack *k, int32_t row, int32_t *items, int3
     else if (k->tables > 0)
         collect(k, k->tables - 1, s, items, n);
 }
+
+sr_status sr_knapsack_heaviest(int64_t *heaviest, int32_t capacity, int32_t max_items,
+                               const int64_t *weight, const int64_t *count) {
+    int32_t rows = 0, *length;
+    double *value;
+    sr_knapsack k = {0};
+    SR_TRY(sr_new(&length, capacity + 1));
+    sr_status st;
+    SR_GO(done, st, sr_new(&value, capacity + 1));
+    for (int32_t l = capacity; l >= 0; l--)
+        if (count == NULL || count[l] > 0) value[rows] = (double)weight[l], length[rows++] = l;
+    st = sr_knapsack_new(&k, capacity, max_items, length, rows);
+    if (st == SR_OK) *heaviest = (int64_t)sr_knapsack_fill(&k, value);
+    sr_knapsack_free(&k);
+    sr_free(value);
+done:
+    sr_free(length);
+    return st;
+}

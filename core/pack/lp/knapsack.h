@@ -57,4 +57,9 @@ double sr_knapsack_fill(sr_knapsack *k, const double *value);
 double sr_knapsack_with(const sr_knapsack *k, int32_t row);
 void sr_knapsack_pattern(const sr_knapsack *k, int32_t row, int32_t *items, int32_t *n);
 
+/* The weight of the heaviest pattern of the lengths 0..capacity, of which those with a count[] of 0
+ * take no part (NULL: all do). */
+sr_status sr_knapsack_heaviest(int64_t *heaviest, int32_t capacity, int32_t max_items,
+                               const int64_t *weight, const int64_t *count);
+
 SR_END_C
