@@ -81,26 +81,13 @@ static sr_status find_words(sr_piece_list *out, const sr_run *r, const sr_piece 
 
 /* ---- what a step makes of it ---- */
 
-/* Contiguous: neighbours of one kind are one piece. */
-static sr_status join_equal(sr_piece_list *out, const sr_piece_list *found) {
+/* Contiguous: neighbours of one kind are one piece.  Otherwise a match joins the piece before it,
+ * unless that is a match. */
+static sr_status join_back(sr_piece_list *out, const sr_piece_list *found, bool contiguous) {
     bool before = false;
     for (size_t i = 0; i < found->count; i++) {
         const sr_piece *f = &found->list[i];
-        if (i > 0 && f->match == before)
-            out->list[out->count - 1].last = f->last;
-        else
-            SR_TRY(add(out, f->first, f->last, false));
-        before = f->match;
-    }
-    return SR_OK;
-}
-
-/* A match joins the piece before it, unless that is a match. */
-static sr_status join_previous(sr_piece_list *out, const sr_piece_list *found) {
-    bool before = false;
-    for (size_t i = 0; i < found->count; i++) {
-        const sr_piece *f = &found->list[i];
-        if (f->match && !before && i > 0)
+        if (i > 0 && (contiguous ? f->match == before : f->match && !before))
             out->list[out->count - 1].last = f->last;
         else
             SR_TRY(add(out, f->first, f->last, false));
@@ -121,8 +108,8 @@ static sr_status join_next(sr_piece_list *out, const sr_piece_list *found) {
 }
 
 static sr_status apply(sr_piece_list *out, const sr_piece_list *found, sr_split_behavior how) {
-    if (how == SR_SPLIT_CONTIGUOUS) return join_equal(out, found);
-    if (how == SR_SPLIT_PREVIOUS) return join_previous(out, found);
+    if (how == SR_SPLIT_CONTIGUOUS || how == SR_SPLIT_PREVIOUS)
+        return join_back(out, found, how == SR_SPLIT_CONTIGUOUS);
     if (how == SR_SPLIT_NEXT) return join_next(out, found);
     for (size_t i = 0; i < found->count; i++) {
         const sr_piece *f = &found->list[i];
