@@ -91,18 +91,14 @@ void sr_safetensors_close(sr_safetensors *st); /* may be NULL */
 /* The tensor of this name, or NULL. */
 const sr_st_entry *sr_safetensors_find(const sr_safetensors *st, const char *name);
 
-/* Elements first .. first + count - 1 of a tensor, converted to `dtype`, into `host`.
+/* The first `count` elements of a tensor, converted to the dtype of `t`, into the first ones of
+ * `t`, which is contiguous; SR_EINVAL if either has fewer.
  * Between floating-point dtypes values are rounded to nearest; integers up to 2^53 become real
  * exactly; real numbers never become integers.
  *
  * Errors: SR_EDATA  the file is truncated, the conversion is not one of these, an integer is out
  * of range, a bool is neither 0 nor 1
  */
-sr_status sr_safetensors_read(const sr_safetensors *st, const sr_st_entry *entry, void *host,
-                              sr_dtype dtype, uint64_t first, uint64_t count);
-
-/* The first `count` elements of a tensor into the first ones of `t`, which is contiguous; SR_EINVAL
- * if either has fewer. */
 sr_status sr_safetensors_read_tensor(const sr_safetensors *st, const sr_st_entry *entry,
                                      sr_tensor *t, int64_t count);
 

@@ -109,17 +109,12 @@ static sr_status check_conversion(const sr_safetensors *st, const sr_st_entry *e
                    st->path, e->name, sr_st_dtype_name(e->dtype), sr_dtype_name(dtype));
 }
 
-sr_status sr_safetensors_read(const sr_safetensors *st, const sr_st_entry *e, void *host,
-                              sr_dtype dtype, uint64_t first, uint64_t count) {
-    SR_TRY(check_conversion(st, e, dtype));
-    if (first > e->count || count > e->count - first)
-        return sr_fail(SR_EINVAL,
-                       "%s: tensor '%s' has %" PRIu64 " elements; cannot read %" PRIu64
-                       " from %" PRIu64,
-                       st->path, e->name, e->count, count, first);
+/* The first `count` elements, converted. */
+static sr_status read_elements(const sr_safetensors *st, const sr_st_entry *e, void *host,
+                               sr_dtype dtype, uint64_t count) {
+    uint64_t at = st->data_at + e->begin;
     if (is_same(e->dtype, dtype))
-        return sr_file_pread(st->fd, host, (size_t)count * sr_dtype_size(dtype),
-                             st->data_at + e->begin + first * sr_dtype_size(dtype), st->path);
+        return sr_file_pread(st->fd, host, (size_t)count * sr_dtype_size(dtype), at, st->path);
     size_t size = sr_st_dtype_size(e->dtype), room = count < CHUNK ? (size_t)count : CHUNK;
     if (room == 0) return SR_OK;
     char *scratch; /* values as in the file, then as 8-byte numbers */
@@ -127,8 +122,7 @@ sr_status sr_safetensors_read(const sr_safetensors *st, const sr_st_entry *e, vo
     sr_status status = SR_OK;
     for (uint64_t done = 0; status == SR_OK && done < count;) {
         size_t n = count - done < room ? (size_t)(count - done) : room;
-        status = sr_file_pread(st->fd, scratch, n * size,
-                               st->data_at + e->begin + (first + done) * size, st->path);
+        status = sr_file_pread(st->fd, scratch, n * size, at + done * size, st->path);
         if (status == SR_OK)
             status = convert((char *)host + done * sr_dtype_size(dtype), dtype, scratch, e, n,
                              scratch + room * 8, st->path);
@@ -152,7 +146,7 @@ sr_status sr_safetensors_read_tensor(const sr_safetensors *st, const sr_st_entry
     size_t bytes = (size_t)count * sr_dtype_size(t->dtype); /* less than t, which is in memory */
     void *host;
     SR_TRY(sr_alloc(&host, bytes, 1));
-    sr_status status = sr_safetensors_read(st, e, host, t->dtype, 0, (uint64_t)count);
+    sr_status status = read_elements(st, e, host, t->dtype, (uint64_t)count);
     if (status == SR_OK && bytes > 0) {
         sr_device *device = t->storage->device;
         t->storage->version++;
