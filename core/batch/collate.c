@@ -31,7 +31,7 @@ static sr_status nsp_fill(sr_target *t, const sr_collator *c, const sr_site *s) 
     return SR_OK;
 }
 
-const sr_collator_kind sr_collate_nsp = {
+static const sr_collator_kind nsp = {
     .name = "nsp", .open = nsp_open, .measure = nsp_measure, .fill = nsp_fill};
 
 /* ---- deferred: made outside, when the update is delivered ---- */
@@ -56,14 +56,13 @@ static int64_t deferred_measure(const sr_collator *c, int32_t len) {
     return 0;
 }
 
-const sr_collator_kind sr_collate_deferred = {
+static const sr_collator_kind deferred = {
     .name = "deferred", .open = deferred_open, .measure = deferred_measure, .deferred = true};
 
 /* ---- all collators ---- */
 
-static const sr_collator_kind *const kinds[] = {&sr_collate_mlm,    &sr_collate_causal,
-                                                &sr_collate_tokens, &sr_collate_nsp,
-                                                &sr_collate_column, &sr_collate_deferred};
+static const sr_collator_kind *const kinds[] = {
+    &sr_collate_mlm, &sr_collate_causal, &sr_collate_tokens, &nsp, &sr_collate_column, &deferred};
 
 static sr_status find_kind(const sr_collator_kind **out, const sr_target_opts *o) {
     const char *name = o->kind != NULL ? o->kind : "column";

@@ -85,8 +85,8 @@ struct sr_collator {
     bool masks; /* its items are masked tokens */
 };
 
-extern const sr_collator_kind sr_collate_mlm, sr_collate_causal, sr_collate_tokens, sr_collate_nsp,
-    sr_collate_column, sr_collate_deferred;
+extern const sr_collator_kind sr_collate_mlm, sr_collate_causal, sr_collate_tokens,
+    sr_collate_column;
 
 /* Whether a sequence is one of the fraction `causal`: the same for all collators with it. */
 bool sr_site_is_causal(const sr_collator *c, const sr_site *s);

@@ -23,7 +23,7 @@
 
 SR_BEGIN_C
 
-enum { SR_METRIC_NAME = 64, SR_METRIC_SUBJECT = 256 };
+enum { SR_METRIC_SUBJECT = 256 };
 
 typedef struct sr_metric {
     sr_shard *shard;                  /* NULL: in memory */

@@ -14,9 +14,6 @@ sr_status sr_coarse_dy(sr_node *node, sr_tensor **dy, int k);
 /* For rules: a new tensor in dx[i] for a kernel to write, if a gradient is needed. */
 sr_status sr_coarse_dx(sr_node *node, sr_tensor **dx, int i);
 
-/* The same, or the gradient that the input has so far, for a kernel to add to: *add. */
-sr_status sr_coarse_sum(sr_node *node, sr_tensor **dx, int i, bool *add);
-
 /* The gradient of the bias of the linear layer that made input i of the node, if it is nothing but
  * the sum of that input's gradient over rows, and the kernel of the node can add it: the layer then
  * does not.  NULL otherwise. */

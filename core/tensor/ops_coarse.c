@@ -43,13 +43,6 @@ sr_status sr_coarse_dx(sr_node *node, sr_tensor **dx, int i) {
     return sr_tensor_new(&dx[i], node->device, e->dtype, e->ndim, e->shape);
 }
 
-sr_status sr_coarse_sum(sr_node *node, sr_tensor **dx, int i, bool *add) {
-    *add = false;
-    if (node->device->backend->adds && sr_node_wants(node, i)) dx[i] = sr_grad_take(node, i);
-    *add = dx[i] != NULL;
-    return *add ? SR_OK : sr_coarse_dx(node, dx, i);
-}
-
 sr_dtype sr_statistics_dtype(const sr_device *device) {
     return device->real == SR_F64 ? SR_F64 : SR_F32;
 }
@@ -72,13 +65,21 @@ sr_status sr_coarse_check_drop(const char *op, sr_dropout drop, const sr_layout 
 enum { LINEAR_X, LINEAR_W, LINEAR_PRE, LINEAR_Y };
 enum { LINEAR_SUMMED }; /* in `number`: the op above has added the gradient of the bias */
 
+/* sr_coarse_dx(), or the gradient that the input has so far, for a kernel to add to: *add. */
+static sr_status dx_or_sum(sr_node *node, sr_tensor **dx, int i, bool *add) {
+    *add = false;
+    if (node->device->backend->adds && sr_node_wants(node, i)) dx[i] = sr_grad_take(node, i);
+    *add = dx[i] != NULL;
+    return *add ? SR_OK : sr_coarse_dx(node, dx, i);
+}
+
 static sr_status linear_back(sr_node *node, sr_tensor **dx) {
     SR_NEED(node->device, linear_backward);
     sr_tensor *dy, *dw, *db = NULL;
     bool summed = node->number[LINEAR_SUMMED] != 0, add, set;
     node->number[LINEAR_SUMMED] = 0;
     SR_TRY(sr_coarse_dy(node, &dy, 0));
-    SR_TRY(sr_coarse_sum(node, dx, 0, &add));
+    SR_TRY(dx_or_sum(node, dx, 0, &add));
     if (node->inputs > 2 && !summed) SR_TRY(sr_grad_sink(node, dx, 2, &db));
     SR_TRY(sr_grad_first_sink(node, dx, 1, &dw, &set)); /* last: it must be written from here on */
     return node->device->backend->linear_backward(

@@ -20,10 +20,6 @@ void lsr_pushtokenizer(lua_State *L, sr_tokenizer *t);
  * is pushed. */
 const char *const *lsr_checkpaths(lua_State *L, int arg, size_t *count);
 
-/* A source box: pushes a userdata that closes its source when it is collected; the caller fills
- * *box. */
-sr_source **lsr_newsource(lua_State *L);
-
 /* Pushes a box that owns what the option `records` = { field=, where=, all= } of a table means, and
  * returns it; without the option it has no field.  `where` is a tree of base/condition.lua. */
 sr_records lsr_pushrecords(lua_State *L, int options);

@@ -41,7 +41,8 @@ LSR_RELEASE(source_close, SOURCE, sr_source, sr_source_close)
 
 LSR_RELEASE(threads_free, THREADS, sr_threads, sr_threads_free)
 
-sr_source **lsr_newsource(lua_State *L) {
+/* Pushes a userdata that closes its source when it is collected; the caller fills *box. */
+static sr_source **new_source(lua_State *L) {
     return lsr_newbox(L, sizeof(sr_source *), SOURCE);
 }
 
@@ -163,7 +164,7 @@ static int text_train_bpe(lua_State *L) {
     int threads = (int)lsr_field_range(L, 2, "threads", 0, 0, 1024);
     size_t count, size = 0;
     const char *const *paths = lsr_checkpaths(L, 1, &count);
-    sr_source **source = lsr_newsource(L);
+    sr_source **source = new_source(L);
     sr_threads **team = new_threads(L);
     sr_source_opts how = {.records = lsr_pushrecords(L, 2)};
     char **text = lsr_newbytes(L);
@@ -188,7 +189,7 @@ static int text_train(lua_State *L) {
     int threads = (int)lsr_field_range(L, 2, "threads", 0, 0, 1024);
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 1, &count);
-    sr_source **source = lsr_newsource(L);
+    sr_source **source = new_source(L);
     sr_threads **team = new_threads(L);
     sr_source_opts how = {.records = lsr_pushrecords(L, 2)};
     sr_vocab **box = lsr_newbox(L, sizeof(sr_vocab *), LSR_VOCAB);
@@ -206,7 +207,7 @@ static int text_train(lua_State *L) {
 static int text_files(lua_State *L) {
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 1, &count);
-    sr_source **source = lsr_newsource(L);
+    sr_source **source = new_source(L);
     LSR_TRY(L, sr_source_open(source, paths, count, NULL));
     LSR_PUSH_LIST(L, sr_source_files(*source), i, lua_pushstring(L, sr_source_file(*source, i)));
     return 1;
@@ -267,7 +268,7 @@ static int text_encode(lua_State *L) {
     int threads = (int)lsr_field_range(L, 3, "threads", 0, 0, 1024);
     size_t count;
     const char *const *paths = lsr_checkpaths(L, 2, &count);
-    sr_source **source = lsr_newsource(L);
+    sr_source **source = new_source(L);
     sr_threads **team = new_threads(L);
     sr_encode_counts counts = {0};
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
