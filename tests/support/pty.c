@@ -61,6 +61,11 @@ static long now_ms(void) {
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* The end of what was printed. */
+static const char *tail(void) {
+    return out + (printed > 300 ? printed - 300 : 0);
+}
+
 static void wait_for(const char *text) {
     long end = now_ms() + WAIT_MS;
     for (;;) {
@@ -70,7 +75,10 @@ static void wait_for(const char *text) {
             return;
         }
         if (now_ms() > end) leave(TOO_LATE, text);
-        if (!take(100)) leave(TOO_LATE, "the program ended too early");
+        if (!take(100)) {
+            fprintf(stderr, "pty: waiting for '%s', after '%s'\n", text, tail());
+            leave(TOO_LATE, "the program ended too early");
+        }
     }
 }
 

@@ -61,7 +61,8 @@ local function dismiss(client, why)
   drop(client)
 end
 
----Takes what a prompt has sent: the next expression, unless a later frame stops it.
+---Takes what a prompt has sent: the next expression, unless a later frame stops it.  A prompt does not wait long for a
+---completion, so one that is still to be made gives way.
 local function take(client)
   local problem
   repeat
@@ -69,7 +70,8 @@ local function take(client)
     frame, problem = client.reader:next()
     if frame and frame.kind == "stop" then
       client.stopped = client.next and client.next.id == frame.id
-    elseif frame and (frame.kind == "eval" or frame.kind == "tab") and not client.next then
+    elseif frame and (frame.kind == "eval" or frame.kind == "tab")
+      and (not client.next or client.next.kind == "tab") then
       client.next = frame
     elseif frame then
       problem = "an expression was sent before the last one was answered"
