@@ -4,6 +4,8 @@
 #include <utf8proc.h>
 
 #include "core/text/answer.h"
+#include "core/unicode/chars.h"
+#include "core/unicode/utf8.h"
 #include "lua/bind/lcheck.h"
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */
@@ -118,6 +120,49 @@ static int text_fold(lua_State *L) {
     return lsr_give_bytes(L, (const char *)points, count > 0 ? (size_t)count : 0);
 }
 
+/* Appends a word, and its places in code points and in bytes, to the lists at 3 to 6. */
+static void push_word(lua_State *L, const char *text, const size_t bytes[2],
+                      const int64_t points[2]) {
+    lua_Integer n = (lua_Integer)lua_rawlen(L, 3) + 1;
+    lua_pushlstring(L, text + bytes[0], bytes[1] - bytes[0]);
+    lua_rawseti(L, 3, n);
+    lua_pushinteger(L, points[0]);
+    lua_rawseti(L, 4, n);
+    lua_pushinteger(L, points[1]);
+    lua_rawseti(L, 5, n);
+    lua_pushinteger(L, (lua_Integer)bytes[0]);
+    lua_rawseti(L, 6, n);
+}
+
+/* split(s: string, white?: boolean) -> string[] words, integer[] starts, integer[] ends,
+ *     integer[] bytes
+ * The words of a text by BERT's rule: white space separates them, a punctuation mark or a CJK
+ * ideograph is one; or with `white` by white space alone.  Where they start, from 0, and end,
+ * exclusive, in code points; and where they start in bytes. */
+static int text_split(lua_State *L) {
+    size_t size, bytes[2] = {0};
+    const char *text = luaL_checklstring(L, 1, &size);
+    bool white = lua_toboolean(L, 2);
+    int64_t points[2] = {0};
+    lua_settop(L, 2);
+    for (int i = 0; i < 4; i++) lua_newtable(L);
+    while (bytes[1] < size) {
+        int32_t cp;
+        int length = sr_utf8_decode(&cp, (const uint8_t *)text + bytes[1], size - bytes[1]);
+        sr_char_kind kind = cp < 0 ? SR_CHAR_LETTER : sr_char_kind_of(cp);
+        bool alone = !white && cp >= 0 && (kind == SR_CHAR_PUNCT || sr_char_is_cjk(cp));
+        bool ends = alone || kind == SR_CHAR_SPACE;
+        if (ends && bytes[1] > bytes[0]) push_word(L, text, bytes, points);
+        if (alone) bytes[0] = bytes[1], points[0] = points[1];
+        bytes[1] += (size_t)length;
+        points[1]++;
+        if (alone) push_word(L, text, bytes, points);
+        if (ends) bytes[0] = bytes[1], points[0] = points[1];
+    }
+    if (bytes[1] > bytes[0]) push_word(L, text, bytes, points);
+    return 4;
+}
+
 /* ---- the module ------------------------------------------------------------------------------ */
 
 static const luaL_Reg vocab_methods[] = {
@@ -132,8 +177,8 @@ static const luaL_Reg vocab_methods[] = {
 };
 
 static const luaL_Reg functions[] = {
-    {"answer", text_answer},           {"fold", text_fold}, {"vocab", text_vocab},
-    {"parse_vocab", text_parse_vocab}, {NULL, NULL},
+    {"answer", text_answer}, {"fold", text_fold},   {"parse_vocab", text_parse_vocab},
+    {"split", text_split},   {"vocab", text_vocab}, {NULL, NULL},
 };
 
 /* @class seqrun.core.text

@@ -77,6 +77,37 @@ describe("a prediction", function()
     assert.equal(p[result.label], result.probability)
   end)
 
+  it("of tokens has spans of the text, in code points, beside the words", function()
+    local spans = require("seqrun.scores.spans")
+    local line = "\u{c9}mile, (" .. task_model.text(12, 3) .. ")  \u{4e2d}\u{6587}" .. task_model.text(20, 4) .. "."
+    local found = 0
+    for _, case in ipairs { { nil, line }, { "white", line }, { nil, { "New York", "is", task_model.text(1, 5) } } } do
+      local label = predictor("tokens", { split = case[1] })
+      local given = case[2]
+      local result = label:one(type(given) == "table" and { words = given } or given)
+      local source = type(given) == "table" and table.concat(given, " ") or given
+      local marked = spans.of(result.tags)
+      assert.equal(#marked, #result.spans)
+      for i, span in ipairs(result.spans) do
+        local from, to = utf8.offset(source, span.start + 1), utf8.offset(source, span["end"] + 1) - 1
+        assert.equal(source:sub(from, to), span.text)
+        assert.equal(result.words[marked[i].first], span.text:sub(1, #result.words[marked[i].first]))
+        local sum = 0
+        for k = marked[i].first, marked[i].last do sum = sum + result.probabilities[k] end
+        assert.near(sum / (marked[i].last - marked[i].first + 1), span.score, 1e-5)
+        found = found + 1
+      end
+      if case[1] == "white" then assert.equal("\u{c9}mile,", result.words[1]) end
+      if not case[1] and given == line then
+        assert.same({ "\u{c9}mile", ",", "(" }, table.move(result.words, 1, 3, 1, {}))
+        assert.equal(".", result.words[#result.words])
+      end
+      assert.is_string(json.encode(result))
+    end
+    assert.is_true(found > 3)
+    assert.is_nil(predictor("classify"):one("a").spans)
+  end)
+
   it("of tokens has a tag for each word, also of texts longer than the model", function()
     local label = predictor("tokens")
     local result = label:one(text(150, 3))

@@ -315,6 +315,20 @@ describe("a trained vocabulary", function()
   end)
 end)
 
+it("words of a text are those of BERT's rule, with their places in code points and bytes", function()
+  local split = require("seqrun.core.text").split
+  for line, wanted in pairs {
+    [""] = { {}, {}, {}, {} }, [" \t\n"] = { {}, {}, {}, {} },
+    ["Mr. Li,\u{a0}é!"] = { { "Mr", ".", "Li", ",", "é", "!" }, { 0, 2, 4, 6, 8, 9 }, { 2, 3, 6, 7, 9, 10 },
+      { 0, 2, 4, 6, 9, 11 } },
+    ["a\u{4e2d}\u{6587}b\xff\xfe c"] = { { "a", "\u{4e2d}", "\u{6587}", "b\xff\xfe", "c" }, { 0, 1, 2, 3, 7 },
+      { 1, 2, 3, 6, 8 }, { 0, 1, 4, 7, 11 } },
+  } do
+    assert.same(wanted, { split(line) }, line)
+  end
+  assert.same({ { "a.b", "c" }, { 1, 6 }, { 4, 7 }, { 1, 6 } }, { split(" a.b  c", true) })
+end)
+
 describe("sentences", function()
   --- Sentences with "|" between them and a new line for each document.
   local function split(prose, format)

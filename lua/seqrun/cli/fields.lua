@@ -240,6 +240,7 @@ labels?[]                      of multilabel
 value?, values?[]              of regression
 choice?                        of multiple choice, from 0
 words?[], tags?[]              of tokens
+spans?[].{type, start, end, text, score}   of tokens whose tags mark spans; start, end (exclusive): code points
 answer?, first?, last?, score?, null_score?, nbest?[].*   of question answering; first, last: code points
 text?, pair?, question?, context?, choices?[]   with --text
 error?                         why the line could not be used

@@ -34,6 +34,8 @@ function command.define(cmd)
     .. "1e9: always answer, as in SQuAD 1.1")
     :argname("X"):convert(number):default("0")
   cmd:option("--nbest", "question answering: list the N best answers"):argname("N"):convert(converters.whole(1, 1000))
+  cmd:option("--split", "token classification: where a text is cut into words; bert: at white space and punctuation, "
+    .. "white: at white space"):choices { "bert", "white" }
   cmd:option("--submission", "write a file for GLUE (index<TAB>prediction) or SQuAD (JSON of answers by id, "
     .. "beside it null_odds.json and, with --nbest, nbest_predictions.json) instead of JSONL"):argname("FILE")
   verb.define(cmd, { auto = true })
@@ -110,6 +112,7 @@ function command.run(args)
     tokenizer = opened.tokenizer, head = head_of(args, opened.model),
     max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride or usual.stride, query = usual.query,
     null_threshold = args.null_threshold, nbest = args.nbest,
+    split = args.split,
   })
   local items, rows = source.open {
     facts = opened.facts, kind = kinds.get(predictor.head.kind), labels = predictor.head.labels, files = files,

@@ -25,12 +25,13 @@ local Predictor = {}
 Predictor.__index = Predictor
 require("seqrun.base.strict").seal(Predictor, "the predictor", {
   "model", "head", "kind", "counts", "tokenizer", "max_len", "rows", "stride", "query", "null_threshold",
-  "longest_answer", "nbest",
+  "longest_answer", "nbest", "split",
 })
 
 local OPTIONS = {
   tokenizer = true, max_len = opening.OPTIONS.max_len, head = "string", rows = { 1 }, stride = { 1 },
   query = { 1 }, null_threshold = true, longest_answer = { 1 }, nbest = { 1 },
+  split = { "bert", "white" },
 }
 local OPEN_OPTIONS = opening.with {}
 for key, wanted in pairs(OPTIONS) do OPEN_OPTIONS[key] = wanted end
@@ -49,11 +50,12 @@ end
 ---
 ---  rows            tokens of a batch, 2048
 ---  stride, query, null_threshold, longest_answer   of question answering: 128, 64, 0 and 30
+---  split           of words in a text: "bert", at white space and punctuation, or "white"
 ---  nbest           of question answering: number of answers to list, with their probabilities
 ---@param model seqrun.Bert
 ---@param t { tokenizer: seqrun.text.Tokenizer, max_len: integer, head?: string, rows?: integer,
----  stride?: integer, query?: integer, null_threshold?: number, longest_answer?: integer, nbest?: integer }
----  head: by name; default the first that has a task
+---  stride?: integer, query?: integer, null_threshold?: number, longest_answer?: integer, nbest?: integer,
+---  split?: "bert"|"white" } head: by name; default the first that has a task
 ---@return seqrun.Predictor
 function predict.new(model, t)
   checked("predict.new", t, OPTIONS)

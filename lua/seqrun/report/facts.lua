@@ -120,8 +120,8 @@ local function add_means(rows, groups, columns)
     if g > 1 then
       means[#means + 1] = { "less the first arm, ± half of the 95 % interval", "" }
       for k = 3, columns do
-        local text = arms.text(scores[k][g].less, true)
-        means[#means][k] = text ~= "-" and text or ""
+        local less = arms.text(scores[k][g].less, true)
+        means[#means][k] = less ~= "-" and less or ""
       end
     end
   end

@@ -10,6 +10,7 @@ local json = require("seqrun.core.json")
 local labels = require("seqrun.data.readers.labels")
 local one_line = require("seqrun.base.one_line")
 local records = require("seqrun.data.readers.records")
+local spans = require("seqrun.scores.spans")
 local core_text = require("seqrun.core.text")
 
 -- ---- CoNLL: a word per line, a blank line between sentences ------------------------------------
@@ -268,9 +269,9 @@ function scores.score(found, head)
     found_metrics.f1 = confusion:macro_f1()
     return found_metrics, { confusion = confusion }
   end
-  local spans = metrics.spans(sequences_of(found, head.labels))
-  for _, name in ipairs { "precision", "recall", "f1" } do found_metrics[name] = spans[name] end
-  return found_metrics, { spans = spans }
+  local found_spans = metrics.spans(sequences_of(found, head.labels))
+  for _, name in ipairs { "precision", "recall", "f1" } do found_metrics[name] = found_spans[name] end
+  return found_metrics, { spans = found_spans }
 end
 
 ---The words of tags belong together: one item per sequence, with the number of its wrong tags.
@@ -328,19 +329,27 @@ end
 
 -- ---- prediction -----------------------------------------------------------------------------------
 
----{"words": ["Paris", "sleeps"], "tags": ["B-LOC", "O"], "probabilities": [0.99, 0.98]}.  A text is cut into words at
----white space.  A word without tokens is in no input, as in training: it is O, without a probability.
+---{"words": ["Paris", "sleeps"], "tags": ["B-LOC", "O"], "probabilities": [0.99, 0.98], "spans": [{"type": "LOC",
+---"start": 0, "end": 5, "text": "Paris", "score": 0.99}]}.  A text is cut into words at white space and punctuation.  A
+---word without tokens is in no input, as in training: it is O, without a probability.
 local prediction = {
   input = { keys = { "text", "words" }, optional = { text = true, words = true }, lists = { words = true } },
   reads = "rows", roles = { text = "words" },
 }
 
-function prediction.prepare(item)
-  local words = item.words or {}
-  if not item.words then
-    for word in (item.text or ""):gmatch("%S+") do words[#words + 1] = word end
+function prediction.prepare(item, t)
+  local given = item.words or item.text or ""
+  local listed = type(given) == "table"
+  item.source = listed and table.concat(given, " ") or given
+  item.words, item.starts, item.ends, item.bytes = core_text.split(item.source, t.split == "white")
+  if not listed then return end
+  item.words, item.starts, item.ends, item.bytes = given, {}, {}, {} -- each as it is, a space between two
+  local point, byte = 0, 0
+  for i, word in ipairs(given) do
+    local points = utf8.len(word) or #word
+    item.starts[i], item.ends[i], item.bytes[i] = point, point + points, byte
+    point, byte = point + points + 1, byte + #word + 1
   end
-  item.words = words
 end
 
 ---A sentence in sequences of at most max_len tokens: the first is what training keeps of it, each other begins with the
@@ -371,6 +380,22 @@ function prediction.outputs(values, batch)
   return outputs
 end
 
+---The spans that tags mark, in code points of the text, with the mean of the probabilities of their words.
+local function spans_of(item, tags, probabilities)
+  local list = json.array()
+  for i, span in ipairs(spans.of(tags)) do
+    local sum, count, last = 0, 0, span.last
+    for k = span.first, last do
+      if type(probabilities[k]) == "number" then sum, count = sum + probabilities[k], count + 1 end
+    end
+    list[i] = {
+      type = span.type, start = item.starts[span.first], ["end"] = item.ends[last], score = decode.round(sum / count),
+      text = item.source:sub(item.bytes[span.first] + 1, item.bytes[last] + #item.words[last]),
+    }
+  end
+  return list
+end
+
 function prediction.result(item, t)
   local names, tags, probabilities, outside = decode.names(t.head), json.array(), json.array(), json.null
   for _, name in ipairs(names) do outside = name == "O" and name or outside end
@@ -382,7 +407,10 @@ function prediction.result(item, t)
       tags[word], probabilities[word] = names[best], decode.round(p[best])
     end
   end
-  return { words = json.array(item.words), tags = tags, probabilities = probabilities }
+  return {
+    words = json.array(item.words), tags = tags, probabilities = probabilities,
+    spans = is_scheme(names) and spans_of(item, tags, probabilities) or nil,
+  }
 end
 
 return {
