@@ -92,8 +92,12 @@ local CASES = {
   ["compare "] = function() return { "compare", run, dir .. "/copy" } end,
   ["completion "] = function() return { "completion", "--json" } end,
   ["doctor "] = function() return { "doctor" } end,
-  ["encode --out"] = function() return { "encode", model, table_file, "--out", dir .. "/v.safetensors" } end,
-  ["encode (without --out: JSON lines)"] = function() return { "encode", model, table_file } end,
+  ["encode --out"] = function()
+    return { "encode", model, table_file, "columns.text=text", "--out", dir .. "/v.safetensors" }
+  end,
+  ["encode (without --out: JSON lines)"] = function()
+    return { "encode", model, table_file, "columns.text=text" }
+  end,
   ["eval "] = function()
     return { "eval", model, table_file, "columns.text=text", "columns.label=label", "data.folder=" .. dir }
   end,

@@ -305,10 +305,10 @@ describe("the command", function()
     assert.equal(wanted, (program.ok { "predict", tagger, lines }))
     for name, way in pairs {
       ["a.json"] = "write an object per line", ["a.sqr"] = "give the files", ["a.parquet"] = "convert it to",
-      ["a.conll"] = "convert it to",
+      ["a.conll"] = "convert it to", ["a.dat"] = "convert it to .* or say %-%-format lines",
     } do
       for _, command in ipairs { "predict", "encode" } do
-        local message = name .. ": no lines of text, by its name; " .. way
+        local message = name .. ": not a known format of texts, by its name; " .. way
         refuses(2, message, program.run { command, path, dir .. "/" .. name })
       end
     end
@@ -382,11 +382,15 @@ describe("the command", function()
     assert.is_nil(io.open(dir .. "/none.safetensors"))
   end)
 
-  it("encode takes the named column of a table, and says that an unnamed header is read as a row", function()
-    local file = program.write(dir, "named.csv", "text,stars\nit is here,5\n,4\n")
-    local out = exits(3, "warning: %S+named.csv:1: 'text, stars' is read as a row; if it is a header, name its "
-      .. "columns: columns.text=NAME\n", program.run { "encode", path, file })
-    assert.equal(3, #lines_of(out))
+  it("encode takes the named column of a table, and refuses a header whose columns nobody names", function()
+    local file = program.write(dir, "named.csv", "text\nit is here\n")
+    local out, said = program.ok { "encode", path, file }
+    assert.equal(2, #lines_of(out))
+    assert.matches("warning: %S+named.csv:1: 'text' is read as a row; if it is a header, name its columns: "
+      .. "columns.text=NAME, or", said)
+    program.write(dir, "named.csv", "text,stars\nit is here,5\n,4\n")
+    refuses(3, "named.csv:1: 'text, stars' looks like the header of a table; name its columns: columns.text=NAME",
+      program.run { "encode", path, file })
     local alone = lines_of(select(2, program.run({ "encode", path }, { input = "it is here\n" })))
     local named, err = exits(3, "", program.run { "encode", path, file, "columns.text=text" })
     assert.is_nil(err:find("warning", 1, true))

@@ -129,7 +129,7 @@ texts, truncated               vectors, and texts that were cut
 size                           numbers of a vector
 seconds                        it took
 ]] }, { "(without --out: JSON lines)", [[
-line                           of the input
+line, file?                    of the input; file where there are several
 embedding?[]                   the vector
 error?                         why the line could not be used
 ]] } }
@@ -234,7 +234,7 @@ total_weight, max_weight_of_any_pack
 }
 
 fields.predict = { { "(JSON lines, by task)", [[
-line, id?                      of the input; id of tables that have one
+line, id?, file?               of the input; id of tables that have one, file where there are several
 label?, probability?, probabilities?.*, probabilities?[]   of classes
 labels?[]                      of multilabel
 value?, values?[]              of regression

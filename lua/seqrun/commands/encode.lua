@@ -37,12 +37,16 @@ function command.define(cmd)
   seqrun encode minilm reviews.csv columns.text=review   a table with a header]])
 end
 
----One line of output; 9 digits are exact for f32.
-local function print_vector(item)
-  if item.wrong then return (io.stdout:write(json.encode { line = item.line, error = item.wrong }, "\n")) end
-  local numbers = {}
-  for i, x in ipairs(item.vector) do numbers[i] = ("%.9g"):format(x) end
-  return (io.stdout:write(('{"line":%d,"embedding":['):format(item.line), table.concat(numbers, ","), "]}\n"))
+---What writes a line of output; 9 digits are exact for f32.
+local function printer(several)
+  return function(item)
+    local place = { line = item.line, file = several and item.file or nil, error = item.wrong }
+    if item.wrong then return (io.stdout:write(json.encode(place), "\n")) end
+    local numbers = {}
+    for i, x in ipairs(item.vector) do numbers[i] = ("%.9g"):format(x) end
+    local head = json.encode(place):sub(1, -2)
+    return (io.stdout:write(head, ',"embedding":[', table.concat(numbers, ","), "]}\n"))
+  end
 end
 
 ---Passes each vector on; returns their number, or nil if nobody reads any more; and how many items could not be used.
@@ -90,7 +94,7 @@ local function open_input(args)
   if columns then return tables.texts(verb.files(files), format, columns) end
   local items, message, code, rows = input.open {
     files = verb.files(files), format = format, keys = { "text", "pair" }, optional = { pair = true },
-    named = "columns.text=NAME",
+    named = args.format ~= "lines" and "columns.text=NAME" or nil,
   }
   return failure.must(items, message, code), rows
 end
@@ -112,7 +116,7 @@ function command.run(args)
   options.counts = counts
   local each = encoding.each(items, options)
   if not args.out then
-    local _, wrong, first = write_all(each, print_vector)
+    local _, wrong, first = write_all(each, printer(#run_config.split(args.files) > 1))
     verb.tell_cut(counts, opened.max_len)
     if (wrong or 0) > 0 then verb.fail_wrong(wrong, first, "see `error` in the output") end
     return 0

@@ -82,14 +82,14 @@ end
 local function labelled(args, opened, files, arguments)
   local task = renamed(tasks[opened.facts.kind], opened.facts.target)
   local cfg = run_config.load(opened.facts, arguments)
-  cfg.data.train, cfg.data.held = files, 0
+  cfg.data.train, cfg.data.held, cfg.data.scoring = files, 0, true
   if args.max_len then cfg.data.max_len = args.max_len end
   cfg.data.specials = args.parse_specials or cfg.data.specials
   cfg.data.max_len = math.min(cfg.data.max_len, opened.facts.design.longest)
   name_classes(cfg, opened.facts)
   local data = task:data(cfg)
   if args.format == "table" then
-    for _, note in ipairs(data.notes) do verb.note("%s", (note:gsub("^train: ", ""))) end
+    for _, note in ipairs(data.notes) do verb.note("%s", (note:gsub("train: ", "", 1))) end
   end
   cfg.batch.evaluation = math.max(1, args.batch_tokens // 32)
   return (task:loader(cfg, { dev = data.train, dev_part = "train", pretrained = data.pretrained }, "dev"))

@@ -31,8 +31,8 @@ function command.define(cmd)
   cmd:option("--stride", "question answering: tokens between the starts of windows of a long context; default: as "
     .. "the run, 128"):argname("N"):convert(converters.whole(1, 65535))
   cmd:option("--null-threshold", "question answering: answer nothing if the null score exceeds the best by this; "
-    .. "1e9: always answer, as in SQuAD 1.1")
-    :argname("X"):convert(number):default("0")
+    .. "1e9: always answer, as in SQuAD 1.1; default: 0")
+    :argname("X"):convert(number)
   cmd:option("--nbest", "question answering: list the N best answers"):argname("N"):convert(converters.whole(1, 1000))
   cmd:option("--split", "token classification: where a text is cut into words; bert: at white space and punctuation, "
     .. "white: at white space"):choices { "bert", "white" }
@@ -46,7 +46,7 @@ function command.define(cmd)
   multiple choice               text choice choice ...       {"text": "..", "choices": ["..", ".."]}
   tokens                        text                         or {"words": ["..", ".."]}
   question answering            question context             or a SQuAD file (.json)
-Files of tables and JSON objects are read with the columns of the run, or with columns.text=NAME, ...
+Tables and JSON objects are read with the columns of the run, or with columns.text=NAME, ...
 
 examples:
   seqrun predict runs/finetune_classify < lines.txt      {"label":"yes","line":1,"probability":0.93,...}
@@ -65,6 +65,24 @@ end
 ---What writes a submission, by what a task predicts.
 local SUBMISSION = { labels = submission, answers = answers_file }
 
+---Refuses options that the task of the head does not have.
+local function check_options(args, kind)
+  local given = args.nbest and "--nbest" or args.stride and "--stride" or args.null_threshold and "--null-threshold"
+  if kind.reader.windows or not given then return end
+  failure.raise("config", "%s is for question answering (task=squad), but the model is for task=%s; leave it out",
+    given, kind.name)
+end
+
+---Refuses an id that an earlier row of a submission has.
+local function check_id(seen, item)
+  local place = ("%s:%d"):format(item.file, item.line)
+  if item.id and seen[item.id] then
+    failure.raise("data", "%s: its id '%s' is that of %s too, and a submission has one prediction for an id", place,
+      item.id, seen[item.id])
+  end
+  seen[item.id or place] = place
+end
+
 ---Adds what identifies the item.
 local function add_origin(result, item, keys, with_text)
   result.line, result.id = item.line, item.id
@@ -74,17 +92,19 @@ end
 
 ---Writes all results; returns how many items could not be used, which was the first, and how many there were; nil if
 ---nobody reads any more.
-local function write_all(args, predictor, items, keys, out)
-  local wrong, first, count = 0, nil, 0
+local function write_all(args, predictor, items, keys, out, several)
+  local wrong, first, count, seen = 0, nil, 0, {}
   for result, item in predictor:each(items) do
     count = count + 1
     if item.wrong then
       wrong, first = wrong + 1, first or ("%s:%d: %s"):format(item.file, item.line, item.wrong)
     end
     if out then
+      check_id(seen, item)
       out:add(result, item)
     else
       add_origin(result, item, keys, args.text)
+      result.file = several and item.file or nil
       if not io.stdout:write(json.encode(result), "\n") then
         verb.check_end()
         return nil
@@ -114,17 +134,19 @@ function command.run(args)
     null_threshold = args.null_threshold, nbest = args.nbest,
     split = args.split,
   })
+  local kind = kinds.get(predictor.head.kind)
+  check_options(args, kind)
   local items, rows = source.open {
-    facts = opened.facts, kind = kinds.get(predictor.head.kind), labels = predictor.head.labels, files = files,
+    facts = opened.facts, kind = kind, labels = predictor.head.labels, files = files,
     arguments = arguments, format = args.format, pair = args.pair,
   }
   local guard <close> = rows
   failure.must(same_file(args.submission, args.files, "--submission"))
   local out <close> = args.submission and failure.must(writer.open(args.submission)) or nil
-  local wrong, first, count = write_all(args, predictor, items, predictor.kind.input.keys, out)
+  local wrong, first, count = write_all(args, predictor, items, predictor.kind.input.keys, out, #files > 1)
   if not wrong then return 0 end
   if count == 0 and files[1] and files[1] ~= "-" then
-    return nil, ("%s: no rows (lines end with line feeds; carriage returns alone end none)"):format(files[1]), "data"
+    return nil, ("%s: no rows"):format(files[1]), "data"
   end
   verb.tell_cut(predictor.counts, opened.max_len)
   if wrong > 0 then

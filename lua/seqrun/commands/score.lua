@@ -164,15 +164,15 @@ local function of_columns(records)
 end
 
 ---The items of the input, and what is to be closed.
-local function open_input(files, format, columns, by)
+local function open_input(args, files, format, columns)
   if columns then
     local records, rows = tables.texts(files, format, columns)
     return of_columns(records), rows
   end
-  local fields = fields_of(format, by)
+  local fields = fields_of(format, args.by)
   local items, message, code, rows = input.open {
     files = files, format = format, keys = fields.keys, optional = fields.optional,
-    named = "columns.text=NAME columns.pair=NAME",
+    named = args.input ~= "lines" and "columns.text=NAME columns.pair=NAME" or nil, option = "--input",
   }
   return failure.must(items, message, code), rows
 end
@@ -214,7 +214,7 @@ function command.run(args)
   verb.note_best(args)
   local files, arguments = run_config.split(args.files)
   if #files == 0 then return nil, "score: no files are given; - is standard input", "config" end
-  local format = verb.format(args.input, files)
+  local format = verb.format(args.input, files, nil, "--input")
   local columns = tables.named("score", format, arguments)
   if args.by and (format ~= "jsonl" or columns) then
     return nil, ("score: --by is a field of JSON lines, and %s is read %s"):format(files[1],
@@ -226,7 +226,7 @@ function command.run(args)
     average = args.average,
   }))
   sys.signals("stream")
-  local items, rows = open_input(files, format, columns, args.by)
+  local items, rows = open_input(args, files, format, columns)
   local guard <close> = rows -- luacheck: ignore 211
   local wrong, first = write_all(scorer, items, args)
   if wrong and wrong > 0 then

@@ -13,6 +13,7 @@ local pretrained = require("seqrun.checkpoint.bert")
 local readers = require("seqrun.data.readers")
 local run_config = require("seqrun.predict.run_config")
 local stream = require("seqrun.predict.stream")
+local tables = require("seqrun.predict.tables")
 local truncate = require("seqrun.data.truncate")
 
 local predict = {}
@@ -110,12 +111,10 @@ local function logits_of(self, batch)
   return self.head:logits(hidden, target, batch):to("f32"):totable()
 end
 
-local ROLES = { "text", "pair", "choices", "context" }
-
 ---An item as the record of a file: the reader calls a question `text`.
 local function record_of(item, kind)
   local record, roles = { line = item.line or 1, file_index = 1, id = item.id }, kind.roles or {}
-  for _, role in ipairs(ROLES) do record[role] = item[roles[role] or role] end
+  for _, role in ipairs(tables.ROLES) do record[role] = item[roles[role] or role] end
   return record
 end
 

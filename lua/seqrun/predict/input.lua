@@ -3,7 +3,9 @@
 -- An item that cannot be used has `wrong`, the reason.
 
 local counted = require("seqrun.base.format").counted
+local failure = require("seqrun.base.failure")
 local fields = require("seqrun.data.readers.fields")
+local formats = require("seqrun.data.readers.formats")
 local json = require("seqrun.core.json")
 local one_line = require("seqrun.base.one_line")
 local output = require("seqrun.base.output")
@@ -24,11 +26,22 @@ local ROWS = { lines = "lines", tsv = "literal", csv = "quoted", jsonl = "lines"
 ---@field optional? table<string, boolean> keys that may be missing
 ---@field lists? table<string, boolean> keys whose values are lists: of JSON, or all further fields of a row
 ---@field aliases? table<string, string> other keys of objects that the value of a key may have
----@field named? string the words of the command line that name columns, such as columns.text=NAME
+---@field named? string the words of the command line that name columns, such as columns.text=NAME; nil: a first row
+---  that looks like a header is one of text
+---@field option? string that sets the format, "--format"
+
+---The keys of the fields of a row: lists that may be missing are of JSON alone.
+local function row_of(t)
+  local row = {}
+  for _, key in ipairs(t.keys) do
+    if not (t.lists and t.lists[key] and t.optional and t.optional[key]) then row[#row + 1] = key end
+  end
+  return row
+end
 
 ---What is wrong with a row of `count` fields.
 local function wrong_count(count, t)
-  return ("%s; expected %s, separated by %s%s"):format(counted(count, "field"), table.concat(t.keys, ", "),
+  return ("%s; expected %s, separated by %s%s"):format(counted(count, "field"), table.concat(t.row, ", "),
     t.format == "csv" and "commas" or "tabs", t.named and "; or name columns: " .. t.named or "")
 end
 
@@ -39,19 +52,28 @@ for name in ("text texts sentence sentence1 sentence2 sentence_good sentence_bad
   NAMES[name] = true
 end
 
----Says that the first row of a table is read as any other, where it looks like a header.
-local function note_header(item, cells, count, t)
-  for i = 1, count do
-    if NAMES[cells[i]:lower()] then
-      output.note("warning: %s:%d: '%s' is read as a row; if it is a header, name its columns: %s", item.file,
-        item.line, one_line(table.concat(cells, ", ", 1, count), 60), t.named)
-      return
-    end
+---Refuses a first row that looks like a header whose columns nobody named; one name alone may be a text.
+local function check_header(item, cells, count, t)
+  local known, plain, names = false, true, table.move(cells, 1, count, 1, {})
+  if t.format == "lines" then
+    names = {}
+    for name in cells[1]:gmatch("[^,\t]+") do names[#names + 1] = name end
   end
+  for _, name in ipairs(names) do
+    known, plain = known or NAMES[name:lower()], plain and name:find("^[%w_.-]+$")
+  end
+  if not known or t.format == "lines" and #names == 1 then return end
+  local shown, option = one_line(table.concat(names, ", "), 60), t.option or "--format"
+  local way = t.format ~= "lines" and ("name its columns: %s, or if it is a row number them: columns.text=1"):format(
+    t.named) or ("say %s csv or %s tsv, or if it is a text %s lines"):format(option, option, option)
+  if #names > 1 and plain then
+    failure.raise("data", "%s:%d: '%s' looks like the header of a table; %s", item.file, item.line, shown, way)
+  end
+  output.note("warning: %s:%d: '%s' is read as a row; if it is a header, %s", item.file, item.line, shown, way)
 end
 
 local function take_cells(item, cells, count, t)
-  for i, key in ipairs(t.keys) do
+  for i, key in ipairs(t.row) do
     if t.lists and t.lists[key] and i <= count then
       item[key] = table.move(cells, i, count, 1, {})
       count = i
@@ -61,7 +83,7 @@ local function take_cells(item, cells, count, t)
       item.wrong = wrong_count(count, t)
     end
   end
-  if count > #t.keys then item.wrong = wrong_count(count, t) end
+  if count > #t.row then item.wrong = wrong_count(count, t) end
 end
 
 ---What is wrong with an item that has none of the keys.
@@ -114,14 +136,17 @@ end
 ---@return string? code
 ---@return userdata? rows to close
 function input.open(t)
+  local problem = formats.problem(t.files)
+  if problem then return nil, problem, "data" end
   local delimiter = t.format == "tsv" and "\t" or t.format == "csv" and "," or nil
   local rows, message, code = text.rows(t.files, { format = ROWS[t.format], delimiter = delimiter, limit = LIMIT })
   if not rows then return nil, message, code end
   local cells = {}
+  t.row = row_of(t)
   return function()
     local count, line, file, wrong, column = rows:next(cells)
     if not count then
-      if line then require("seqrun.base.failure").raise(file, "%s", line) end
+      if line then failure.raise(file, "%s", line) end
       return nil
     end
     local item = { line = line, file = file }
@@ -133,7 +158,7 @@ function input.open(t)
       item[t.keys[1]] = ""
       if #t.keys > 1 and not (t.optional or {})[t.keys[2]] then item.wrong = "an empty line" end
     else
-      if t.named and delimiter and line == 1 then note_header(item, cells, count, t) end
+      if t.named and line == 1 then check_header(item, cells, count, t) end
       take_cells(item, cells, count, t)
     end
     if not item.wrong and is_blank(item, t) then item.wrong = "the text is empty" end

@@ -5,6 +5,7 @@ local input = require("seqrun.predict.input")
 local records = require("seqrun.data.readers.records")
 local rows = require("seqrun.core.text").rows
 local run_config = require("seqrun.predict.run_config")
+local tables = require("seqrun.predict.tables")
 local verb = require("seqrun.predict.verb")
 
 local source = {}
@@ -42,8 +43,8 @@ end
 
 ---The format of the input: as set, as the run reads its files, by the name of the first file, or lines.
 local function format_of(t, cfg)
-  local own = #t.files > 0 and cfg.data.format
-  if t.format or own and own ~= "auto" then return t.format or own end
+  local own = not t.pair and cfg.data.format or "auto"
+  if t.format or own ~= "auto" then return t.format or own end
   local format, ambiguous = verb.format(nil, t.files, t.kind.reader)
   return ambiguous and is_tagged(t.files[1], t.labels) and ambiguous or format
 end
@@ -55,11 +56,13 @@ local function names_columns(arguments)
   return false
 end
 
----The columns to read: those that are named, or for a file and for objects those of the run; nil if items are plain
----lines and fields.
+---The columns to read: those that are named, or those of the run; nil if items are plain lines and fields.
 local function columns_of(t, format, cfg, own)
   local prediction, named = t.kind.prediction, names_columns(t.arguments)
-  if not prediction.rows or not named and not (own and (#t.files > 0 or format == "jsonl")) then return nil end
+  own = own and (#t.files > 0 or format == "jsonl" or not t.pair)
+  if not named and not own or not prediction.rows and not (named and prediction.input.lists and format ~= "jsonl") then
+    return nil
+  end
   local columns = {}
   for _, key in ipairs { "text", "pair", "id", "header", "choices" } do columns[key] = cfg.columns[key] end
   if not columns.text and prediction.usual and t.files[1] and t.files[1] ~= "-" then
@@ -73,23 +76,6 @@ local function columns_of(t, format, cfg, own)
     if key ~= "label" then columns[key] = columns[key] or value end
   end
   return columns
-end
-
-local ROLES = { "text", "pair", "choices", "context" }
-
----Records as items, by the words of the task: a record's text may be its question.
-local function items_of(opened, prediction)
-  local names = prediction.roles or {}
-  return function()
-    local record, problem, code = opened:next()
-    if not record then
-      if problem then failure.raise(code, "%s", problem) end
-      return nil
-    end
-    local item = { wrong = record.wrong and record.why, line = record.line, file = record.file, id = record.id }
-    for _, role in ipairs(ROLES) do item[names[role] or role] = record[role] end
-    return item
-  end, opened
 end
 
 ---Says that lines are read as single texts by a model that was trained on pairs.
@@ -111,7 +97,7 @@ local function plain(t, format, cfg)
   local next_item, message, code, opened = input.open {
     files = verb.files(t.files), format = format, keys = wanted.keys, lists = wanted.lists,
     aliases = not t.kind.prediction.rows and lists or nil, optional = not t.pair and wanted.optional or nil,
-    named = "columns.text=NAME",
+    named = t.format ~= "lines" and "columns.text=NAME" or nil,
   }
   return failure.must(next_item, message, code), opened
 end
@@ -137,13 +123,13 @@ function source.open(t)
   end
   if OWN[format] then
     options.columns = { text = cfg.columns.text, label = cfg.columns.label, id = cfg.columns.id }
-    return items_of(failure.must(t.kind.reader.open(options)), prediction)
+    return tables.items(failure.must(t.kind.reader.open(options)), prediction.roles or {})
   end
   if format == "lines" and not t.pair then note_pairs(t, cfg, own) end
-  if format == "lines" and (t.pair or prediction.fields) then format = "tsv" end
   options.columns = format ~= "lines" and columns_of(t, format, cfg, own)
+  if format == "lines" and (t.pair or prediction.fields) then format = "tsv" end
   if not options.columns then return plain(t, format, cfg) end
-  return items_of(failure.must(records.open(options)), prediction)
+  return tables.items(failure.must(records.open(options)), prediction.roles or {})
 end
 
 return source

@@ -6,6 +6,9 @@ local records = require("seqrun.data.readers.records")
 
 local tables = {}
 
+---What a record may have, by the names that readers use.
+tables.ROLES = { "text", "pair", "choices", "context" }
+
 ---What columns are named by, for the texts of a command that reads no labels.
 local NAMED = config.map {
   { "columns", config.map {
@@ -31,6 +34,24 @@ function tables.named(verb, format, arguments)
   return columns
 end
 
+---Records as items, by the words of a task: a record's text may be its question.
+---@param opened table of a reader
+---@param names table<string, string> of the roles that have others
+---@return fun(): table? next failures are raised
+---@return table opened to close
+function tables.items(opened, names)
+  return function()
+    local record, problem, code = opened:next()
+    if not record then
+      if problem then failure.raise(code, "%s", problem) end
+      return nil
+    end
+    local item = { wrong = record.wrong and record.why, line = record.line, file = record.file, id = record.id }
+    for _, role in ipairs(tables.ROLES) do item[names[role] or role] = record[role] end
+    return item
+  end, opened
+end
+
 ---The texts of these columns, of which none may be empty; failures are raised.
 ---@param files string[]
 ---@param format string
@@ -39,15 +60,10 @@ end
 ---@return userdata records to close
 function tables.texts(files, format, columns)
   local opened = failure.must(records.open { files = files, format = format, columns = columns })
+  local next_item = tables.items(opened, {})
   return function()
-    local record, problem, kind = opened:next()
-    if not record then
-      if problem then failure.raise(kind, "%s", problem) end
-      return nil
-    end
-    local item = { wrong = record.wrong and record.why, line = record.line, file = record.file }
-    item.text, item.pair = record.text, record.pair
-    if not item.wrong and not item.text:find("%S") then item.wrong = "the text is empty" end
+    local item = next_item()
+    if item and not item.wrong and not item.text:find("%S") then item.wrong = "the text is empty" end
     return item
   end, opened
 end

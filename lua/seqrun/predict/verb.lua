@@ -58,43 +58,46 @@ function verb.define_task(cmd)
   cmd:option("--task", "Lua file with the task of the model, if the task does not ship with seqrun"):argname("FILE")
 end
 
-local FORMATS = { tsv = "tsv", csv = "csv", jsonl = "jsonl", ndjson = "jsonl" }
+---Formats by the ending of a file; one without an ending is read as standard input is.
+local FORMATS = {
+  tsv = "tsv", csv = "csv", jsonl = "jsonl", ndjson = "jsonl", txt = "lines", text = "lines", [""] = "lines",
+}
 
----Files of these endings have no texts in their lines: what to do with them.
-local NO_LINES = {
+---What to do with files of other endings.
+local WAYS = {
   json = "write an object per line (`jq -c '.[]' IN.json > OUT.jsonl`)",
   sqr = "give the files that it was made from; seqrun eval scores data sets",
 }
-for name in ("parquet arrow feather xls xlsx ods xml html pdf docx odt zip tar npz npy pt pkl bin safetensors h5 "
-  .. "conll conllu iob bio"):gmatch("%w+") do NO_LINES[name] = "convert it to .jsonl, .csv or lines of text" end
 
-local function by_name(path)
-  local ending = (packed.bare(path):match("%.(%w+)$") or ""):lower()
-  return FORMATS[ending] or NO_LINES[ending] and ending or "lines"
-end
+local function ending_of(path) return (packed.bare(path):match("%.(%w+)$") or ""):lower() end
+
+local function by_name(path) return FORMATS[ending_of(path)] or ending_of(path) end
 
 ---The format of the input: as set, by the name of the first file, or lines.
 ---@param format? string
 ---@param files string[]
 ---@param reader? table of a task, which may have formats of its own
+---@param option? string that sets the format, "--format"
 ---@return string
 ---@return string? own the reader's format, where the ending can mean that too
-function verb.format(format, files, reader)
+function verb.format(format, files, reader, option)
   if format then return format end
+  option = option or "--format"
   for i = 2, #files do
     if by_name(files[i]) ~= by_name(files[1]) then
       failure.raise("config", "%s and %s are of different formats, by their names; read them one after the other, or "
-        .. "say --format", files[1], files[i])
+        .. "say %s", files[1], files[i], option)
     end
   end
-  local ending = (packed.bare(files[1] or ""):match("%.(%w+)$") or ""):lower()
+  local ending = ending_of(files[1] or "")
   local _, own = next(reader and reader.formats or {})
   if own == "squad" and ending == "json" then return own end
   if own == "conll" and formats.of(files[1] or "", nil) == own then return own end
-  if NO_LINES[ending] then
-    failure.raise("config", "%s: no lines of text, by its name; %s, or say --format lines", files[1], NO_LINES[ending])
+  if not FORMATS[ending] then
+    failure.raise("config", "%s: not a known format of texts, by its name; %s, or say %s lines", files[1],
+      WAYS[ending] or "convert it to .jsonl, .csv or lines of text", option)
   end
-  return FORMATS[ending] or "lines", reader and reader.formats and reader.formats[ending]
+  return FORMATS[ending], reader and reader.formats and reader.formats[ending]
 end
 
 ---The files to read; standard input without any.

@@ -57,7 +57,7 @@ local function numbers_of(self, record)
   for i = 1, self.size do
     list[i] = number_of(given[i])
     if not list[i] then
-      local hint = record.line == 1 and "; if this line is a header, set columns.header=true" or ""
+      local hint = record.headless and record.line == 1 and "; if this line is a header, set columns.header=true" or ""
       return nil, "number", ("'%s' is not a number%s"):format(one_line(given[i] or ""), hint)
     end
   end
@@ -107,7 +107,8 @@ function Reader:make(record)
   return example
 end
 
-function Reader:notes()
+---What the values mean for training.
+function Reader:advice()
   if (self.rows or 0) < 2 then return {} end
   if self.varied then return far_notes(self) end
   return { ("warning: all %d rows have the value %s, so there is nothing to learn; see columns.label"):format(

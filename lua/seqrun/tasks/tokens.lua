@@ -138,6 +138,8 @@ local function open(options)
     local given = setmetatable({ columns = columns }, { __index = options })
     return records.open(given)
   end
+  message = formats.problem(files)
+  if message then return nil, message, "data" end
   return setmetatable({ options = options, waiting = files, files = {}, cells = {} }, Sentences)
 end
 
@@ -152,12 +154,16 @@ local function reader(job)
   return setmetatable({ job = job, map = job.labels, columns = columns, labelled = "tags", dropped = 0 }, Words)
 end
 
+---What tokens are in a table.
+local LIST = "the %s of a row must be a list, such as ['a', 'b'] in its cell; or write a .conll file, in which each "
+  .. "line has a word and its label"
+
 ---Why this is not a list of words with as many labels.
 local function check(self, record)
   local words, tags = record.text, record.label
-  if type(words) ~= "table" then return "missing", "the words must be a list; set columns.text" end
+  if type(words) ~= "table" then return "missing", LIST:format("words") end
   if self.job.unlabelled and (type(tags) ~= "table" or #tags == 0) then return nil end
-  if type(tags) ~= "table" then return "missing", "the labels must be a list; set columns.label" end
+  if type(tags) ~= "table" then return "missing", LIST:format("labels") end
   if #words ~= #tags then return "ragged", ("%d words, but %d labels"):format(#words, #tags) end
 end
 

@@ -38,12 +38,13 @@ local VERSION = 3
 ---@field folder? string runs/data
 ---@field columns? table
 ---@field progress? fun(line: string)
+---@field scoring? boolean no notes on training
 
 local OPTIONS = {
   task = true, train = true, dev = true, held = true, seed = true, vocab = true, lowercase = true, keep_accents = true,
   labels = true, max_len = true, too_long = true, folder = true, columns = true, format = true, delimiter = true,
   quotes = true, limit = true, bad = true, separator = true, stride = true, query = true, keep_text = true,
-  unlabelled = true, progress = true, folds = true, fold = true, specials = true, prompts = true,
+  unlabelled = true, progress = true, folds = true, fold = true, specials = true, prompts = true, scoring = true,
 }
 
 ---Options that go to data.read as they are.
@@ -176,12 +177,13 @@ end
 
 local function say(notes, format, ...) notes[#notes + 1] = format:format(...) end
 
-local function tell_set(notes, set, name)
+local function tell_set(notes, set, name, options)
   local meta = set:meta()
   say(notes, "%s: %s examples, %s tokens, from %s", name, commas(set:info().examples), commas(set:info().tokens),
     meta.source or set:info().path)
   if meta.classes then say(notes, "%s: labels %s", name, meta.classes) end
-  for _, line in ipairs(meta.notes and json.decode(meta.notes) or {}) do
+  local lines, advice = json.decode(meta.notes or "[]"), not options.scoring and json.decode(meta.advice or "[]") or {}
+  for _, line in ipairs(table.move(advice, 1, #advice, #lines + 1, lines)) do
     local warning, rest = line:match("^(warning: )(.*)$")
     say(notes, "%s%s: %s", warning or "", name, rest or line)
   end
@@ -283,7 +285,7 @@ end
 local function add_set(sets, name, options, labels)
   local set, message, code = open_set(options, options[name], labels)
   if not set then return nil, message, code end
-  tell_set(sets.notes, set, name)
+  tell_set(sets.notes, set, name, options)
   local wrong = check_length(sets.notes, set, name, options)
   if wrong then return nil, wrong, "data" end
   sets[name] = set

@@ -1,6 +1,7 @@
 -- formats.lua - which format a file has, and what its rows are for seqrun.core.text.rows.
 
 local packed = require("seqrun.base.packed")
+local text = require("seqrun.core.text")
 
 local formats = {}
 
@@ -40,6 +41,20 @@ function formats.rows(format, options)
   local delimiter = options.delimiter or format == "csv" and "," or "\t"
   if delimiter == "\\t" then delimiter = "\t" end -- as it is written on a command line
   return { format = kind, delimiter = delimiter, limit = options.limit or LIMIT[format] }
+end
+
+---Why files have one line each: the lines of old programs end with carriage returns alone.
+---@param files string[]
+---@return string?
+function formats.problem(files)
+  for _, path in ipairs(files) do
+    local rows = path ~= "-" and text.rows(path, { format = "lines", limit = LIMIT.jsonl }) or nil
+    local guard <close> = rows
+    local cells = {}
+    if rows and rows:next(cells) and (cells[1] or ""):find("\r.") and not rows:next({}) then
+      return path .. ": its lines end with carriage returns alone; make them line feeds: tr '\\r' '\\n' < IN > OUT"
+    end
+  end
 end
 
 return formats

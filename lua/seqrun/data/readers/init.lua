@@ -317,20 +317,22 @@ local function columns_to_write(job, maker)
   return columns
 end
 
+---What there is to say about the rows, and apart from it what they mean for training.
 local function notes_of(stream, maker)
   local notes = stream.problems:notes()
   for _, more in ipairs { copies_notes(stream), repeats_notes(stream), maker.notes and maker:notes() or {} } do
     table.move(more, 1, #more, #notes + 1, notes)
   end
-  return notes
+  return notes, maker.advice and maker:advice() or {}
 end
 
 ---The metadata, complete only after the last example.
 local function meta_of(options, stream, maker)
   return function()
+    local notes, advice = notes_of(stream, maker)
     local meta = {
       task = options.task, files = json.encode(json.array(stream.source.files)),
-      notes = json.encode(json.array(notes_of(stream, maker))),
+      notes = json.encode(json.array(notes)), advice = json.encode(json.array(advice)),
     }
     if stream.repeats.count > 0 then meta.repeats = tostring(stream.repeats.count) end
     if maker.counted then meta.classes = maker.counted:text() end
@@ -351,9 +353,10 @@ local function write(options, job, maker)
     source = table.concat(options.files, " "):sub(1, 4096),
   }
   if not count then return nil, message, code end
+  local notes, advice = notes_of(stream, maker)
   return {
     path = options.out, examples = count, rows = stream.rows, labels = maker.map and maker.map.names,
-    counts = stream.problems.counts, notes = notes_of(stream, maker),
+    counts = stream.problems.counts, notes = table.move(advice, 1, #advice, #notes + 1, notes),
   }
 end
 

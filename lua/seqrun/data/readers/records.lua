@@ -40,8 +40,9 @@ end
 local function open(options)
   local files = type(options.files) == "table" and options.files or { options.files }
   if #files == 0 then return nil, "data: no files are given", "config" end
-  local clash = columns.problem(options.columns)
+  local clash, ends = columns.problem(options.columns), formats.problem(files)
   if clash then return nil, "data: " .. clash, "config" end
+  if ends then return nil, ends, "data" end
   for _, path in ipairs(files) do
     local format, message = formats.of(path, reader_of(options), options.format)
     if not format then return nil, message, "config" end
@@ -67,8 +68,8 @@ local function fill(self, record, cells)
       for i, one in ipairs(at) do list[i] = cells[one] end
       record[role] = list
     else
-      local holds_list = (self.fields[role] or fields.USUAL[role]) ~= "text"
-      record[role] = holds_list and cells[at] and fields.listed(cells[at]) or cells[at]
+      local wanted = self.fields[role] or fields.USUAL[role]
+      record[role] = cells[at] and fields.read(cells[at], wanted == "texts" and "either" or wanted)
     end
   end
   return record

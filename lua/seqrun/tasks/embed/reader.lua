@@ -40,7 +40,7 @@ local function score_of(self, record)
   local given = labels.clean(type(record.label) == "table" and record.label[1] or record.label)
   local x = given and not given:find("[^%d%.eE+-]") and tonumber(given)
   if x and math.abs(x) < 3.4e38 then return x + 0.0 end
-  local hint = record.line == 1 and "; if this line is a header, set columns.header=true" or ""
+  local hint = record.headless and record.line == 1 and "; if this line is a header, set columns.header=true" or ""
   return nil, ("the score is '%s', not a number%s; see columns.label"):format(one_line(given or ""), hint)
 end
 
@@ -122,9 +122,9 @@ end
 local NAMES = { "anchor", "positive" }
 
 ---Warnings about texts and scores that are all the same.
-local function sameness(self)
+function Reader:advice()
   local notes = {}
-  if self.counts.rows < 2 then return notes end
+  if (self.counts.rows or 0) < 2 then return notes end
   for part = 1, 2 do
     local varied = self.values[part]
     if varied and varied.equal == self.counts.rows then
@@ -141,18 +141,12 @@ end
 
 function Reader:notes()
   local counts = self.counts
-  if not counts.rows or self.ranking then return {} end
-  local notes = sameness(self)
+  if not counts.rows then return {} end
   if self.low then
-    table.insert(notes, 1, ("%s, scores %g to %g"):format(counted(counts.rows, "scored pair"), self.low,
-      self.high))
-  elseif counts.texts == 1 then
-    table.insert(notes, 1, counted(counts.rows, "text"))
-  else
-    table.insert(notes, 1, counted(counts.rows, "pair")
-      .. (counts.negatives > 0 and " with " .. counted(counts.negatives, "hard negative") or ""))
+    return { ("%s, scores %g to %g"):format(counted(counts.rows, "scored pair"), self.low, self.high) }
   end
-  return notes
+  local negatives = counts.negatives > 0 and " with " .. counted(counts.negatives, "hard negative") or ""
+  return { counted(counts.rows, counts.texts == 1 and "text" or "pair") .. negatives }
 end
 
 return { new = new, open = open, columns = {}, fields = { label = "text", choices = "filled" } }

@@ -140,7 +140,7 @@ function Task:data(cfg)
   if shorter then table.insert(data.notes, 1, shorter) end
   local problem = vocabulary.too_small(#options.vocab, pretrained.design.vocabulary)
   if problem then table.insert(data.notes, ("warning: init.from: %s: %s"):format(pretrained.path, problem)) end
-  if self.whole and not data.dev then
+  if self.whole and not data.dev and not options.scoring then
     table.insert(data.notes, "dev: none, so nothing is evaluated; data.dev names files, data.held=0.1 holds out a part")
   end
   return data
