@@ -110,6 +110,10 @@ describe("recipes/embed.lua", function()
     end
     local input = write("texts.jsonl", table.concat(texts, "\n") .. "\n")
     program.ok { "encode", path("pairs"), input, "--out", path("teacher.safetensors") }
+    write("turned.txt", table.concat(lines, "\n", 2) .. "\n" .. lines[1] .. "\n")
+    program.ok { "encode", path("pairs"), path("turned.txt"), "--out", path("turned.safetensors") }
+    assert.matches("turned.safetensors has the vectors of these texts in another order; encode the texts of data.train",
+      refused(input, "embed.teacher=" .. path("turned.safetensors")))
     train(input, "student", "embed.teacher=" .. path("teacher.safetensors"), "epochs=30", "embed.pool=cls",
       "log.every=1")
     local steps = small.metrics(path("student"))

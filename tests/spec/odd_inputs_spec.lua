@@ -61,6 +61,28 @@ describe("values of JSON", function()
   end)
 end)
 
+it("integers that JSON cannot give whole are refused, others keep their digits", function()
+  local set = reads("i.jsonl", '{"text":"a","id":9007199254740993,"label":9007199254740993}\n'
+    .. '{"text":"b","id":9007199254740992,"label":9007199254740992}\n', {
+      task = "classify", columns = { text = "text", label = "label", id = "id" } })
+  assert.same({ "9007199254740993", "9007199254740992" }, column(set, "id"))
+  assert.same({ "9007199254740992", "9007199254740993" }, set:labels())
+  refuses("i.jsonl", '{"text":"a","label":12345678901234567890}\n', { task = "classify" },
+    "^i.jsonl:1: 'label' is a number of more than 64 bits, whose digits are lost %(put it in quotes%)")
+end)
+
+it("one label for all questions is a position, and no choice may be equal to the right one", function()
+  local function rows(label, other)
+    return ('{"text":"a","choices":["yes","%s"],"label":%d}\n'):format(other, label):rep(2)
+  end
+  local _, report = reads("c.jsonl", rows(0, "no"), { task = "choice" })
+  assert.same({ "warning: the right choice is '0' in all 2 questions; if it is another, see columns.label" },
+    report.notes)
+  refuses("c.jsonl", rows(1, "no"), { task = "choice" }, "1 different label %(1%) for 2 choices; set data.labels to")
+  refuses("c.jsonl", rows(0, "no") .. rows(0, "yes"), { task = "choice" },
+    "^c.jsonl:3: choices 0 and 1 are the same text, and only one of them is right")
+end)
+
 describe("questions", function()
   local function squad(question)
     local qas = type(question) == "table" and { question } or question
@@ -195,6 +217,23 @@ it("a data set does not take the place of its text", function()
     inputs = { path }, out = path, vocab = lab.vocab, overwrite = true,
   })
   assert.equal("text,label\na,x\nb,y\n", sr.must(require("seqrun.core.sys").read_file(path)))
+end)
+
+it("a file that is listed twice is a warning", function()
+  local path = put("twice.csv", "text,label\na,x\nb,y\n")
+  local sets = assert(require("seqrun").data.files {
+    task = "classify", train = { path, path }, vocab = lab.vocab, folder = lab.folder,
+  })
+  assert.matches("warning: train: %S+twice.csv is listed twice, so each of its rows counts twice",
+    table.concat(sets.notes, "\n"))
+end)
+
+it("the vocabulary of a run is that of its newest checkpoint", function()
+  local task_model, run = require("tests.support.task_model"), lab.folder .. "/run"
+  task_model.save(run, task_model.new("mlm"))
+  assert(require("seqrun").data.prepare {
+    inputs = { put("in.txt", "the rain.\n") }, out = lab.folder .. "/of_run.sqr", vocab = run,
+  })
 end)
 
 it("a data set made for another task is refused", function()

@@ -123,7 +123,7 @@ function command.run(args)
   end
   failure.must(same_file(args.out, args.files, "--out"))
   local out <close> = failure.must(vector_file.open(args.out, size))
-  counts.texts = write_all(each, function(item) return out:add(item.vector) end)
+  counts.texts = write_all(each, function(item) return out:add(item.vector, item.text) end)
   failure.must(out:commit())
   verb.tell_cut(counts, opened.max_len)
   report(args, counts, sys.now() - began, size)

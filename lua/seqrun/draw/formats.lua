@@ -23,7 +23,7 @@ end
 -- ---- rows ----------------------------------------------------------------------------------------
 
 ---As few digits as give the same number again.
-local function all_digits(x)
+function formats.all_digits(x)
   for digits = 15, 16 do
     local text = ("%%.%dg"):format(digits):format(x)
     if tonumber(text) == x then return text end
@@ -38,7 +38,7 @@ end
 function formats.cell(value, format)
   if value == nil or value == json.null then return format == "csv" and "" or "-" end
   if math.type(value) ~= "float" then return tostring(value) end
-  return format == "csv" and all_digits(value) or ("%.5g"):format(value)
+  return format == "csv" and formats.all_digits(value) or ("%.5g"):format(value)
 end
 
 ---Fields of objects as rows, their names first.

@@ -120,8 +120,9 @@ local function take_object(item, line, t)
       item.wrong = ("'%s' must be %s"):format(key, list and "a list of strings" or "a string")
     end
   end
-  item.id = object.id
-  item.wrong = item.wrong or nothing_in(item, t)
+  local rounded = fields.is_rounded(object.id)
+  item.id = not rounded and object.id or nil
+  item.wrong = item.wrong or rounded and select(2, fields.read(object.id, "text", "id")) or nothing_in(item, t)
 end
 
 ---Whether an item has no text to read; a sentence of no words has no tags either, and is none of these.

@@ -4,6 +4,7 @@
 -- batch.sequences counts questions.  Two targets: `answer` has one item per question, the [CLS] of its right choice;
 -- `group` has the [CLS] of every choice, and the question's number as its label.
 
+local counted = require("seqrun.base.format").counted
 local decode = require("seqrun.scores.decode")
 local failure = require("seqrun.base.failure")
 local origin = require("seqrun.data.items")
@@ -94,14 +95,14 @@ end
 function Reader:surveyed()
   local names = self.counted and self.counted.names or {}
   if #names == 0 then return nil, "no row has a label; set columns.label" end
-  local map, message = self.counted:map(self.job.options.columns.header)
-  if not map then return nil, message end
-  self.map = positions(names, self.most) or map
-  if #self.map.names ~= self.most then
-    return nil, ("%d different labels (%s) for %d choices; set data.labels to those of all choices, in order"):format(
-      #names, labels.list(map.names), self.most)
+  local message
+  self.map = positions(names, self.most) or #names == 1 and labels.map(names)
+  if not self.map then self.map, message = self.counted:map(self.job.options.columns.header) end
+  if self.map and #self.map.names ~= self.most then
+    return nil, ("%s (%s) for %d choices; set data.labels to those of all choices, in order"):format(
+      counted(#names, "different label"), labels.list(names), self.most)
   end
-  return true
+  return self.map and true, message
 end
 
 local function right_of(self, record)
@@ -138,11 +139,22 @@ function Reader:make(record)
     one.line, one.file, one.file_index, one.id = record.line, record.file, record.file_index, record.id
     list[i], kind, why = self.job:example(one)
     if not list[i] then return nil, kind, why end
+    if right ~= i - 1 and choice == record.choices[right + 1] then
+      return nil, "contradiction", ("choices %d and %d are the same text, and only one of them is right"):format(
+        math.min(right, i - 1), math.max(right, i - 1))
+    end
     list[i].label, list[i].group, list[i].choice = right, self.groups, i - 1
     list[i].answer = right == i - 1 and 1 or -100
   end
   self.groups = self.groups + 1
   return list
+end
+
+---What it means that one label is that of all questions.
+function Reader:advice()
+  local names = self.counted and self.counted.names or {}
+  return #names == 1 and { ("warning: the right choice is '%s' in all %s; if it is another, see columns.label"):format(
+    one_line(names[1]), counted(self.counted.rows, "question")) } or {}
 end
 
 -- ---- scores ---------------------------------------------------------------------------------------

@@ -204,12 +204,14 @@ local function tokenizer_of(given, options)
   end
   local found = read(given)
   if found then return found:open { literal = options.literal } end
+  local newest = require("seqrun.core.train").checkpoint_latest(given) -- of a run
+  if newest then return tokenizer_of(newest, options) end
   failure.raise("missing", "%s: no tokenizer.json and no vocab.txt in this directory", given)
 end
 
 ---The core tokenizer of what a caller gives: a core tokenizer, which is taken as it is, one of sr.text.tokenizer, a
----vocabulary of BERT, or the path of a directory, a tokenizer.json or a vocab.txt.  `lowercase` (by default unless the
----tokens have capital letters) and `keep_accents` are of a vocabulary.
+---vocabulary of BERT, or the path of a directory (also of a run), a tokenizer.json or a vocab.txt.  `lowercase` (by
+---default unless the tokens have capital letters) and `keep_accents` are of a vocabulary.
 ---@param given any
 ---@param options { lowercase?: boolean, keep_accents?: boolean, literal: boolean }
 ---@return seqrun.core.text.tokenizer|nil

@@ -2,6 +2,7 @@
 --
 -- Lists that come out of here have no holes; numbers and booleans become texts, as a table would have them.
 
+local formats = require("seqrun.draw.formats")
 local json = require("seqrun.core.json")
 
 local fields = {}
@@ -18,26 +19,23 @@ local function is_list(value) return type(value) == "table" and getmetatable(val
 ---What a value is, for messages.
 local function shown(value)
   if value == json.null then return "null" end
+  if fields.is_rounded(value) then return "a number of more than 64 bits, whose digits are lost (put it in quotes)" end
   if type(value) ~= "table" then return "a " .. type(value) end
   return is_list(value) and "a list" or "an object"
 end
 
----The shortest decimal number that reads as x.
-local function decimal(x)
-  for digits = 14, 16 do
-    local text = ("%%.%dg"):format(digits):format(x)
-    if tonumber(text) == x then return text end
-  end
-  return ("%.17g"):format(x)
+---Whether a value is a number where an integer of more than 64 bits stood, which JSON gives as a float near it.
+function fields.is_rounded(value)
+  return math.type(value) == "float" and math.abs(value) >= 2.0 ^ 63 and math.abs(value) < 1e40
 end
 
----A text, a number or a boolean as a text; nil for others.
+---A text, a number or a boolean as a text; nil for others, and for numbers that have lost digits.
 ---@param value any
 ---@return string?
 function fields.text(value)
   if type(value) == "string" then return value end
   if type(value) == "boolean" or math.type(value) == "integer" then return tostring(value) end
-  if type(value) == "number" then return decimal(value) end
+  if type(value) == "number" and not fields.is_rounded(value) then return formats.all_digits(value) end
 end
 
 ---The items of a list written as text, as Python prints and JSON writes it: "['a', 'b']", "[1, 0]", "{'a'}"; nil if it

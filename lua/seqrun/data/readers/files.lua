@@ -281,11 +281,21 @@ local function fold_out(options, sets)
   return sets
 end
 
+---Warns of a file that is read twice.
+local function tell_twice(notes, name, files)
+  local seen = {}
+  for _, path in ipairs(files) do
+    if seen[path] then say(notes, "warning: %s: %s is listed twice, so each of its rows counts twice", name, path) end
+    seen[path] = true
+  end
+end
+
 ---Opens one of the sets, checks it and reports on it.
 local function add_set(sets, name, options, labels)
   local set, message, code = open_set(options, options[name], labels)
   if not set then return nil, message, code end
   tell_set(sets.notes, set, name, options)
+  tell_twice(sets.notes, name, list_of(options[name]))
   local wrong = check_length(sets.notes, set, name, options)
   if wrong then return nil, wrong, "data" end
   sets[name] = set

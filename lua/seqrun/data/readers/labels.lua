@@ -145,7 +145,8 @@ end
 ---A name without what one does not see or mean: case, spaces, normal forms, decimals of 0.  "A" and "A-" stay two, as
 ---do "C" and "C++".
 local function plain_of(name)
-  if tonumber(name) then return ("%.17g"):format(tonumber(name)) end
+  local number = tonumber(name)
+  if number then return tostring(math.tointeger(number) or number) end
   return (core_text.fold(name):gsub("[%s_.,:;'\"]", ""):gsub("(%w)%-%f[%w]", "%1"))
 end
 

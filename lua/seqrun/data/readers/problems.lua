@@ -2,23 +2,21 @@
 
 local text = require("seqrun.base.format")
 
----What rows of each kind are called in a report.
+---What rows of each kind are called in a report, in the order in which it has them.
 local KINDS = {
-  ragged = "rows with another number of columns",
-  unreadable = "rows that cannot be read",
-  header = "headers among the rows",
-  missing = "rows without a column",
-  type = "values of another type",
-  empty = "empty texts",
-  unlabelled = "rows without a label",
-  unknown = "unknown labels",
-  number = "values that are not numbers",
-  duplicate = "duplicate ids",
-  mismatch = "answers that are not in their context",
+  { "ragged", "rows with another number of columns" },
+  { "header", "headers among the rows" },
+  { "unreadable", "rows that cannot be read" },
+  { "missing", "rows without a column" },
+  { "type", "values of another type" },
+  { "empty", "empty texts" },
+  { "unlabelled", "rows without a label" },
+  { "unknown", "unknown labels" },
+  { "number", "values that are not numbers" },
+  { "duplicate", "duplicate ids" },
+  { "mismatch", "answers that are not in their context" },
+  { "contradiction", "choices that are equal to the right one" },
 }
-
-local ORDER = { "ragged", "header", "unreadable", "missing", "type", "empty", "unlabelled", "unknown", "number",
-  "duplicate", "mismatch" }
 
 ---@class seqrun.readers.Problems
 ---@field total integer
@@ -48,9 +46,10 @@ end
 ---"3 unknown labels, 1 empty text" of the kinds but for the first problem itself.
 local function others(self)
   local list = {}
-  for _, kind in ipairs(ORDER) do
+  for _, one in ipairs(KINDS) do
+    local kind, name = table.unpack(one)
     local count = (self.counts[kind] or 0) - (self.first[kind] == self.earliest and 1 or 0)
-    if count > 0 then list[#list + 1] = ("%s: %s"):format(KINDS[kind], text.commas(count)) end
+    if count > 0 then list[#list + 1] = ("%s: %s"):format(name, text.commas(count)) end
   end
   return table.concat(list, ", ")
 end
@@ -74,9 +73,10 @@ end
 ---@return string[]
 function Problems:notes()
   local lines = {}
-  for _, kind in ipairs(ORDER) do
+  for _, one in ipairs(KINDS) do
+    local kind, name = table.unpack(one)
     if self.counts[kind] then
-      lines[#lines + 1] = ("left out %s: %s, the first at %s"):format(KINDS[kind], text.commas(self.counts[kind]),
+      lines[#lines + 1] = ("left out %s: %s, the first at %s"):format(name, text.commas(self.counts[kind]),
         self.first[kind])
     end
   end

@@ -10,6 +10,7 @@ local formats = require("seqrun.data.readers.formats")
 local guess = require("seqrun.base.guess")
 local kinds = require("seqrun.base.kinds")
 local json = require("seqrun.core.json")
+local sorted = require("seqrun.base.sorted")
 local text = require("seqrun.core.text")
 
 ---@class seqrun.readers.Records
@@ -94,13 +95,6 @@ local function cells_to_record(self, count)
   return fill(self, record, self.cells)
 end
 
-local function keys_of(object)
-  local keys = {}
-  for key in pairs(object) do keys[#keys + 1] = key end
-  table.sort(keys)
-  return keys
-end
-
 local ROLES = { "text", "pair", "label", "id", "choices" }
 
 ---The value of a key that a column names; false after a problem, which the record then reports.
@@ -116,7 +110,7 @@ local function value_of(self, object, role, key, wanted)
   if value ~= nil then
     bad(self.record, "missing", "'%s' is null", key)
   else
-    bad(self.record, "missing", "no '%s', which columns.%s names%s", key, role, guess.hint(key, keys_of(object)))
+    bad(self.record, "missing", "no '%s', which columns.%s names%s", key, role, guess.hint(key, sorted(object)))
   end
   return false
 end

@@ -5,6 +5,7 @@
 local failure = require("seqrun.base.failure")
 local ranking_files = require("seqrun.tasks.embed.ranking_files")
 local sr_data = require("seqrun.data")
+local text_order = require("seqrun.data.text_order")
 local texts = require("seqrun.tasks.embed.texts")
 local together = require("seqrun.tasks.shared.together")
 
@@ -65,8 +66,22 @@ local function loss_of(cfg, found, path)
   return wanted
 end
 
+---Refuses vectors of the same texts in another order, where their file and the data set know it.
+local function check_order(path, known, corpus)
+  local order, has = text_order(), false
+  for _, column in ipairs(corpus:columns()) do has = has or column.name == "text" end
+  for i = 1, has and known.order and corpus:info().examples or 0 do
+    order:add(failure.must(corpus:column("text", i)))
+  end
+  local own = order:digests()
+  if own.texts == known.texts and own.order ~= known.order then
+    failure.raise("data", "embed.teacher: %s has the vectors of these texts in another order; encode the texts of "
+      .. "data.train, in their order", path)
+  end
+end
+
 ---The vectors of a teacher, one for each row.
-local function teacher_of(path, rows)
+local function teacher_of(path, corpus, rows)
   local file = failure.must(require("seqrun.core.train").safetensors(path))
   local guard <close> = file
   local vectors, message = file:read("embeddings", "f32")
@@ -77,6 +92,7 @@ local function teacher_of(path, rows)
     failure.raise("data", "embed.teacher: %s has %d vectors, but data.train has %d rows; encode the texts of "
       .. "data.train, in their order", path, vectors:size(1), rows)
   end
+  check_order(path, file:metadata(), corpus)
   return vectors:keep()
 end
 
@@ -99,7 +115,7 @@ local function objective_of(cfg, data)
   end
   return {
     loss = loss, temperature = e.temperature, learn = e.learn_temperature, both = e.directions == "both",
-    dims = e.matryoshka, teacher = loss == "mse" and teacher_of(e.teacher, found.rows) or nil,
+    dims = e.matryoshka, teacher = loss == "mse" and teacher_of(e.teacher, data.train, found.rows) or nil,
   }, found
 end
 
