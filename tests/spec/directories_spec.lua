@@ -7,6 +7,7 @@ local program = require("tests.support.program")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local merged = require("tests.support.with")
+local task_model = require("tests.support.task_model")
 local tensor_file = require("seqrun.checkpoint.tensor_file")
 local tokenizer_json = require("seqrun.text.tokenizer_json")
 
@@ -91,6 +92,45 @@ local function sentences(changes)
   return make { files = files }
 end
 
+it("a cross-encoder has the activation of its directory in predictions and scores, or is refused", function()
+  local trained = task_model.save(program.folder(), task_model.new(sr.nn.heads.regress { outputs = 1 }))
+  local function of(name, key, activation)
+    local folder = program.folder()
+    program.copy(trained, folder, { "config.json", "model.safetensors", "vocab.txt" })
+    local object = json.decode(sr.must(sys.read_file(folder .. "/config.json")))
+    if name ~= "config.json" then object = {} end
+    object[key] = activation
+    program.write(folder, name, json.encode(object))
+    return folder
+  end
+  local sigmoid = "torch.nn.modules.activation.Sigmoid"
+  local plain = sr.must(sr.predict.open(of("config.json", "sentence_transformers", { version = "4" }))):one("the").value
+  for _, folder in ipairs {
+    of("config.json", "sentence_transformers", { activation_fn = sigmoid }),
+    of("config.json", "sbert_ce_default_activation_function", sigmoid),
+    of("config_sentence_transformers.json", "activation_fn", sigmoid),
+  } do
+    assert.near(1 / (1 + math.exp(-plain)), sr.must(sr.predict.open(folder)):one("the").value, 1e-6)
+  end
+  local identity = of("config.json", "sentence_transformers", { activation_fn = "torch.nn.Identity" })
+  assert.equal(plain, sr.must(sr.predict.open(identity)):one("the").value)
+  fails.returning("data", "its activation_fn is Tanh, which the outputs of task=regress cannot have; remove the key",
+    sr.predict.open(of("config.json", "sentence_transformers", { activation_fn = "torch.nn.Tanh" })))
+end)
+
+it("a decoder with other values than the embeddings that it repeats is a warning", function()
+  local saved = task_model.save(program.folder(), task_model.new("mlm"))
+  local tensors = sr.must(tensor_file.read(saved .. "/model.safetensors"))
+  for times, warns in pairs { [1] = false, [2] = true } do
+    local folder = program.folder()
+    program.copy(saved, folder, { "config.json", "vocab.txt" })
+    tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"] * times
+    sr.must(tensor_file.write(folder .. "/model.safetensors", tensors))
+    local _, err = program.ok { "fill", folder, "-t", "the [MASK]" }
+    assert.equal(warns, err:find("decoder.weight is not used, as it repeats bert.embed", 1, true) ~= nil)
+  end
+end)
+
 describe("a directory of sentence-transformers", function()
   local PROMPTS = { prompts = { query = "it is: ", document = "a man " }, default_prompt_name = "query" }
 
@@ -104,7 +144,7 @@ describe("a directory of sentence-transformers", function()
       return list
     end
     local DENSE = "sentence_transformers.models.Dense"
-    problem("its pooling is cls and mean;", { ["1_Pooling/config.json"] = { pooling_mode = { "cls", "mean" } } })
+    problem("its pooling is cls and mean, concatenated; only one of", { ["1_Pooling/config.json"] = { pooling_mode = { "cls", "mean" } } })
     problem("it has a module custom_st.Normalize, which is not", { ["modules.json"] = modules("custom_st.Normalize") })
     problem("2_X has module_input_name = token_embeddings; only Dense on the vector", {
       ["modules.json"] = modules(DENSE),

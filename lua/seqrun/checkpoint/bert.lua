@@ -21,6 +21,10 @@ local function heads_of(facts)
       return nil, ("%s: %s; if it is a task of your own, name its file with --task FILE, or register it first"):format(
         facts.path, problem)
     end
+    if facts.activation and facts.activation ~= (kind.prediction or {}).activation then
+      return nil, ("%s: its activation_fn is %s, which the outputs of task=%s cannot have; remove the key if the scores "
+        .. "without it will do"):format(facts.path, facts.activation, given.kind)
+    end
     local fewest, count = (kind.head_fields or {}).fewest, given.labels and #given.labels or given.outputs
     if fewest and count and count < fewest then
       return nil, ("%s/config.json: the task %s needs at least %d %s, but its head has %d; if it predicts a number, "
@@ -69,6 +73,7 @@ return function(path, options)
   local config = { heads = heads, precision = options.precision }
   for key, value in pairs(facts.config) do config[key] = value end
   local bert = nn.bert(config)
+  for _, head in ipairs(bert.heads) do head.activation = facts.activation end
   local loaded
   loaded, message, code = checkpoint.load(facts.path, {
     model = bert.params, seed = options.seed or 0, average = options.average,

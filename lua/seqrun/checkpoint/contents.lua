@@ -19,7 +19,7 @@ local CONFIG = keys.set [[ model_type max_length min_length do_sample early_stop
   begin_suppress_tokens tie_encoder_decoder use_bfloat16 tf_legacy_loss xla_device language languages label_names
   _commit_hash _attn_implementation_autoset _attn_implementation_internal sentence_transformers seqrun_networks
   seqrun_heads heads fused_bias_fc fused_dropout_add_ln fused_mlp use_flash_attn use_rms_norm use_xentropy
-  layer_norm_training model_name ]]
+  layer_norm_training model_name sbert_ce_default_activation_function ]]
 
 local TOKENIZER = keys.set [[ tokenizer_class do_lower_case strip_accents tokenize_chinese_chars add_prefix_space
   added_tokens_decoder additional_special_tokens extra_special_tokens model_max_length
@@ -37,7 +37,8 @@ local SENTENCES = keys.set [[ max_seq_length do_lower_case transformer_task moda
   __version__ prompts default_prompt_name similarity_fn_name model_type embedding_dimension word_embedding_dimension
   pooling_mode pooling_mode_cls_token pooling_mode_mean_tokens pooling_mode_max_tokens
   pooling_mode_mean_sqrt_len_tokens pooling_mode_weightedmean_tokens pooling_mode_lasttoken include_prompt in_features
-  out_features bias activation_function module_input_name module_output_name use_residual dropout ]]
+  out_features bias activation_function module_input_name module_output_name use_residual dropout activation_fn
+  keep_in_fp32_modules ]]
 
 ---Files that look like settings and change no number.
 local FILES = keys.set [[ modules.json generation_config.json preprocessor_config.json processor_config.json

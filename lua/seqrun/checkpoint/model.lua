@@ -4,6 +4,7 @@ local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local layers = require("seqrun.checkpoint.layers")
 local names = require("seqrun.checkpoint.names")
+local output = require("seqrun.base.output")
 local sentences = require("seqrun.checkpoint.sentences")
 local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
@@ -192,6 +193,19 @@ local function leave(params, name, why, seed, report)
   report.missing[#report.missing + 1] = { name = name, reason = ("%s; %s"):format(why, now) }
 end
 
+---Warns of a tensor that is not used since it repeats another, and has other values.
+local function check_repeated(params, source, owner)
+  local scope <close> = tensor.scope()
+  local own, rows = params:master(owner):detach(), source.entry.shape[1]
+  local given = failure.must(source.file:read(source.entry.name, "f32"))
+  if own:size(1) < rows or own:numel() // own:size(1) ~= given:numel() // rows then return end
+  local apart = (own:narrow(1, 1, rows):reshape(-1) - given:reshape(-1)):abs():max():item()
+  if apart > 0 then
+    output.note("warning: %s is not used, as it repeats %s, but its values are others (by up to %.3g)",
+      source.entry.name, owner, apart)
+  end
+end
+
 local function fill(params, found, t, report)
   local used, tied, fresh = {}, names.tied(params), {}
   for _, name in ipairs(t.fresh or {}) do fresh[name] = true end
@@ -212,6 +226,7 @@ local function fill(params, found, t, report)
   for name, source in pairs(found) do
     if not used[source] then
       local known = names.why_ignored(name, tied)
+      if tied[name] and not fresh[tied[name]] then check_repeated(params, source, tied[name]) end
       local reason = known or "not in the model"
       report.ignored[#report.ignored + 1] = { name = source.entry.name, reason = reason, known = known ~= nil }
     end

@@ -34,6 +34,7 @@ local pretrained = {}
 ---@field max_len? integer of sentence-transformers: longer texts are truncated
 ---@field sentences seqrun.Sentences how sentence-transformers makes vectors with it
 ---@field tokenizer? seqrun.text.Stored
+---@field activation? string what a cross-encoder of sentence-transformers makes of its outputs: "Sigmoid"
 ---@field oversized? string why no model is to be made: its config describes far more than the tensors are
 
 ---Pretraining heads by what a class of Transformers is for.
@@ -107,6 +108,14 @@ local function add_task(facts, config)
   return true
 end
 
+---The activation of a cross-encoder, where it has one: of today's file, of the key before, of the one before that.
+local function activation_of(theirs, config)
+  local older = type(config.sentence_transformers) == "table" and config.sentence_transformers.activation_fn
+  local given = theirs.activation or older or config.sbert_ce_default_activation_function
+  local name = type(given) == "string" and given:match("[^.]*$")
+  return name ~= "Identity" and name or nil
+end
+
 ---The tensors of a directory, of which only the headers are read.
 local function entries_of(folder)
   local list = {}
@@ -164,7 +173,7 @@ local function read(path)
   end
   local config = failure.must(loading.config(folder))
   local facts = { path = folder, sentences = sentences.read(folder) }
-  facts.max_len = facts.sentences.max_len
+  facts.max_len, facts.activation = facts.sentences.max_len, activation_of(facts.sentences, config)
   local good, problem = add_family(facts, config)
   if good then good, problem = add_task(facts, config) end
   if not good then failure.raise("data", "%s/config.json: %s", folder, problem) end

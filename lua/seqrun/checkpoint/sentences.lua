@@ -21,6 +21,7 @@ local sentences = {}
 ---@field lower? boolean texts are lowercased before they are tokenized
 ---@field prompts table<string, string> by name; many are empty
 ---@field prompt? string put before each text
+---@field activation? string of a cross-encoder
 ---@field problem? string why its vectors cannot be made here
 
 ---A file of JSON that may be missing, without its nulls; an unusable one is an error, since other vectors would be
@@ -76,8 +77,8 @@ local function add_pooling(found, config)
   for i, mode in ipairs(modes) do modes[i] = tostring(mode) end
   found.pool, found.skips_prompt = #modes == 1 and POOLS[modes[1]] or nil, config.include_prompt == false
   if #modes > 0 and not found.pool then
-    found.problem = ("its pooling is %s; only cls, mean and last token are supported"):format(
-      table.concat(modes, " and "))
+    found.problem = ("its pooling is %s%s; only one of cls, mean and last token is supported"):format(
+      table.concat(modes, " and "), #modes > 1 and ", concatenated" or "")
   end
 end
 
@@ -171,7 +172,7 @@ local PROMPTS = "config_sentence_transformers.json"
 ---The prompts, and the default one.
 local function add_prompts(found, folder)
   local config = read(folder .. "/" .. PROMPTS) or {}
-  found.prompts = {}
+  found.prompts, found.activation = {}, config.activation_fn
   for name, text in pairs(type(config.prompts) == "table" and config.prompts or {}) do
     if type(text) == "string" then found.prompts[name] = text end
   end

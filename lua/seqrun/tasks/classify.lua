@@ -95,7 +95,7 @@ end
 ---{"label": "yes", "probability": 0.93, "probabilities": {"no": 0.07, "yes": 0.93}}
 local prediction = {
   input = { keys = { "text", "pair" }, optional = { pair = true } }, reads = "sequences", rows = true,
-  submission = "labels",
+  submission = "labels", activation = "Softmax",
 }
 
 function prediction.result(item, t)

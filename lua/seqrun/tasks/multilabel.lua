@@ -194,6 +194,7 @@ end
 ---{"labels": ["a"], "probabilities": {"a": 0.8, "b": 0.1}}; labels of at least one half
 local prediction = {
   input = { keys = { "text", "pair" }, optional = { pair = true } }, reads = "sequences", rows = true,
+  activation = "Sigmoid",
 }
 
 function prediction.result(item, t)

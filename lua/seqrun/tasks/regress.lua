@@ -1,6 +1,7 @@
 -- regress.lua - one or several numbers for each text or pair of texts: mean squared error of a linear layer over the
 -- pooled [CLS].
 
+local decode = require("seqrun.scores.decode")
 local origin = require("seqrun.data.items")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
@@ -117,13 +118,19 @@ end
 
 -- ---- scores ---------------------------------------------------------------------------------------
 
+---What a row of logits predicts: themselves, but for a cross-encoder with a sigmoid.
+local function predicted(head, values)
+  for i, x in ipairs(head.activation and values or {}) do values[i] = decode.sigmoid(x) end
+  return values
+end
+
 ---Pearson and Spearman correlation, the mean over the values if there are several.
 local scores = { shown = { "pearson", "spearman" } }
 
 function scores.take(found, head, hidden, target, batch)
   local uids, gold = origin.uids(target, batch), target.labels:totable()
-  for i, values in ipairs(origin.logits(head, hidden, target, batch)) do
-    local wanted, error = origin.list(gold[i]), 0
+  for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
+    local values, wanted, error = predicted(head, logits), origin.list(gold[i]), 0
     for k, value in ipairs(values) do error = math.max(error, math.abs(value - wanted[k])) end
     found[#found + 1] = { uid = uids[i], gold = wanted, guess = values, error = error }
   end
@@ -153,11 +160,11 @@ end
 ---{"value": 3.42}, or {"values": [3.42, 0.1]}
 local prediction = {
   input = { keys = { "text", "pair" }, optional = { pair = true } }, reads = "sequences", rows = true,
-  submission = "labels",
+  submission = "labels", activation = "Sigmoid",
 }
 
-function prediction.result(item)
-  local values = item.sequences[1].output
+function prediction.result(item, t)
+  local values = predicted(t.head, item.sequences[1].output)
   for i, x in ipairs(values) do values[i] = tonumber(("%.7g"):format(x)) end
   if #values == 1 then return { value = values[1] } end
   return { values = json.array(values) }
