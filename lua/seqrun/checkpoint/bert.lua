@@ -22,7 +22,7 @@ local function heads_of(facts)
         facts.path, problem)
     end
     if facts.activation and facts.activation ~= (kind.prediction or {}).activation then
-      return nil, ("%s: its activation_fn is %s, which the outputs of task=%s cannot have; remove the key if the scores "
+      return nil, ("%s: its activation_fn is %s, which the outputs of task=%s cannot have; remove the key if scores "
         .. "without it will do"):format(facts.path, facts.activation, given.kind)
     end
     local fewest, count = (kind.head_fields or {}).fewest, given.labels and #given.labels or given.outputs

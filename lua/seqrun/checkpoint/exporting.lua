@@ -8,6 +8,7 @@ local json = require("seqrun.core.json")
 local kinds = require("seqrun.base.kinds")
 local pretrained = require("seqrun.checkpoint.pretrained")
 local pretty = require("seqrun.base.pretty_json")
+local sorted = require("seqrun.base.sorted")
 local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
 local tensor_file = require("seqrun.checkpoint.tensor_file")
@@ -189,12 +190,10 @@ local function export(path, out, options)
     license = options.license,
   })
   write(out, files, weights)
-  local names = json.array()
   for name in pairs(weights) do files[name] = true end
-  for name in pairs(files) do names[#names + 1] = name end
-  table.sort(names)
   return {
-    from = facts.path, path = out, dtype = dtype, parameters = parameters, tensors = list, files = names,
+    from = facts.path, path = out, dtype = dtype, parameters = parameters, tensors = list,
+    files = json.array(sorted(files)),
     architecture = architecture, left_out = json.array(left_out),
     bytes = failure.must(sys.stat(out .. "/model.safetensors")).size, heads = names_beside(facts, options.encoder),
   }

@@ -18,12 +18,7 @@ end
 
 ---Tensors as the parameters of a model, for saving.
 local function store(tensors)
-  local Store = {}
-  function Store.names()
-    return sorted(tensors)
-  end
-  function Store.master(_, name) return tensors[name] end
-  return Store
+  return { names = function() return sorted(tensors) end, master = function(_, name) return tensors[name] end }
 end
 
 ---@class seqrun.Imported

@@ -3,6 +3,7 @@
 local converters = require("seqrun.config.converters")
 local counted = require("seqrun.base.format").counted
 local evaluate = require("seqrun.run.evaluation.evaluate")
+local labels = require("seqrun.data.readers.labels")
 local live = require("seqrun.draw.live")
 local failure = require("seqrun.base.failure")
 local formats = require("seqrun.draw.formats")
@@ -36,14 +37,6 @@ examples:
   seqrun eval runs/pretrain reviews.csv columns.text=review
   seqrun eval runs/finetune_classify test.csv
   seqrun eval some/bert dev.tsv columns.text=sentence columns.label=label data.labels=[no,yes]]=])
-end
-
----The labels of the model; names for classes that have none: their ids.
-local function name_classes(cfg, facts)
-  cfg.data.labels = cfg.data.labels or facts.labels
-  if cfg.data.labels or not tasks[facts.kind].classes then return end
-  cfg.data.labels = {}
-  for i = 1, facts.outputs do cfg.data.labels[i] = tostring(i - 1) end
 end
 
 ---Makes the head that is named, else the first, the one whose task reads the files.
@@ -86,7 +79,8 @@ local function labelled(args, opened, files, arguments)
   if args.max_len then cfg.data.max_len = args.max_len end
   cfg.data.specials = args.parse_specials or cfg.data.specials
   cfg.data.max_len = math.min(cfg.data.max_len, opened.facts.design.longest)
-  name_classes(cfg, opened.facts)
+  local known = opened.facts.labels
+  cfg.data.labels = cfg.data.labels or known or task.classes and labels.names(nil, opened.facts.outputs) or nil
   local data = task:data(cfg)
   if args.format == "table" then
     for _, note in ipairs(data.notes) do verb.note("%s", (note:gsub("train: ", "", 1))) end

@@ -229,10 +229,7 @@ function command.run(args)
   local items, rows = open_input(args, files, format, columns)
   local guard <close> = rows -- luacheck: ignore 211
   local wrong, first = write_all(scorer, items, args)
-  if wrong and wrong > 0 then
-    return nil, ("%s could not be scored%s %s"):format(text.counted(wrong, "line"),
-      wrong > 1 and ", the first is" or ":", first), "data"
-  end
+  if wrong and wrong > 0 then verb.fail_wrong(wrong, first, nil, "scored") end
   return 0
 end
 

@@ -81,11 +81,11 @@ function data.metric(from, corpus, options)
   return metric.open(from, corpus, options)
 end
 
----Streams the rows of labelled files.
+---Streams the rows of labelled files, without making a data set.
 ---@param options seqrun.RecordOptions
----@return seqrun.readers.Records? records
+---@return seqrun.readers.Records? records with next(): { text =, pair =, label =, id =, line =, file = }
 ---@return string? message
 ---@return string? code
-function data.records(options) return require("seqrun.data.readers").records(options) end
+function data.records(options) return require("seqrun.data.readers.records").open(options) end
 
 return data

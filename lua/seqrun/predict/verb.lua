@@ -8,7 +8,6 @@ local failure = require("seqrun.base.failure")
 local formats = require("seqrun.data.readers.formats")
 local opening = require("seqrun.predict.opening")
 local output = require("seqrun.base.output")
-local packed = require("seqrun.base.packed")
 local precision = require("seqrun.predict.precision")
 local pretrained = require("seqrun.checkpoint.bert")
 local sys = require("seqrun.core.sys")
@@ -69,9 +68,7 @@ local WAYS = {
   sqr = "give the files that it was made from; seqrun eval scores data sets",
 }
 
-local function ending_of(path) return (packed.bare(path):match("%.(%w+)$") or ""):lower() end
-
-local function by_name(path) return FORMATS[ending_of(path)] or ending_of(path) end
+local function by_name(path) return FORMATS[formats.ending(path)] or formats.ending(path) end
 
 ---The format of the input: as set, by the name of the first file, or lines.
 ---@param format? string
@@ -89,7 +86,7 @@ function verb.format(format, files, reader, option)
         .. "say %s", files[1], files[i], option)
     end
   end
-  local ending = ending_of(files[1] or "")
+  local ending = formats.ending(files[1] or "")
   local _, own = next(reader and reader.formats or {})
   if own == "squad" and ending == "json" then return own end
   if own == "conll" and formats.of(files[1] or "", nil) == own then return own end
@@ -178,10 +175,11 @@ end
 ---Fails since some lines could not be used.
 ---@param wrong integer how many
 ---@param first string the first one, and why
----@param rest string
-function verb.fail_wrong(wrong, first, rest)
-  failure.raise("data", "%s could not be used%s %s; %s", counted(wrong, "line"), wrong > 1 and ", the first is" or ":",
-    first, rest)
+---@param rest? string
+---@param done? string "used"
+function verb.fail_wrong(wrong, first, rest, done)
+  failure.raise("data", "%s could not be %s%s %s%s", counted(wrong, "line"), done or "used",
+    wrong > 1 and ", the first is" or ":", first, rest and "; " .. rest or "")
 end
 
 ---Tells how many texts were truncated.

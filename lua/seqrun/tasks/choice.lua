@@ -106,17 +106,10 @@ function Reader:surveyed()
 end
 
 local function right_of(self, record)
-  local name = labels.clean(record.label)
-  if not name then
-    if self.job.unlabelled then return -100 end
-    return nil, "unlabelled", "the label is empty"
-  end
-  local id = self.map.ids[name]
-  if id and id < #record.choices then return id end
-  if id then
-    return nil, "unknown", ("the label is '%s', but there are %d choices"):format(one_line(name), #record.choices)
-  end
-  return nil, "unknown", ("unknown label '%s'; the labels are %s"):format(one_line(name), labels.list(self.map.names))
+  if not labels.clean(record.label) and self.job.unlabelled then return -100 end
+  local id, kind, why = labels.id_of(self.map, record.label)
+  if not id or id < #record.choices then return id, kind, why end
+  return nil, "unknown", ("the label is '%s', but there are %d choices"):format(one_line(record.label), #record.choices)
 end
 
 ---The texts of a choice: A is the text, and the start of the choice if there is one; B the choice.

@@ -41,14 +41,6 @@ local function reader(job)
   return setmetatable({ job = job, size = size, columns = { label = label } }, Reader)
 end
 
----A decimal number that f32 can hold; "nan", "0x10" and "1,5" are none.
-local function number_of(given)
-  local text = labels.clean(given)
-  if not text or text:find("[^%d%.eE+-]") then return nil end
-  local x = tonumber(text)
-  return x and math.abs(x) < 3.4e38 and x + 0.0 or nil
-end
-
 local function numbers_of(self, record)
   local list = {}
   local given = type(record.label) == "table" and record.label or { record.label }
@@ -56,11 +48,9 @@ local function numbers_of(self, record)
     return nil, "type", ("columns.label is a list of %d numbers; name as many columns"):format(#given)
   end
   for i = 1, self.size do
-    list[i] = number_of(given[i])
-    if not list[i] then
-      local hint = record.headless and record.line == 1 and "; if this line is a header, set columns.header=true" or ""
-      return nil, "number", ("'%s' is not a number%s"):format(one_line(given[i] or ""), hint)
-    end
+    local number, hint = labels.number(given[i], record)
+    if not number then return nil, "number", ("'%s' is not a number%s"):format(one_line(given[i] or ""), hint) end
+    list[i] = number
   end
   return self.size == 1 and list[1] or list
 end

@@ -1,6 +1,7 @@
 -- replace.lua - may this file be written over?  A data set is replaced only by one of the same text.
 
 local core = require("seqrun.core.data")
+local sorted = require("seqrun.base.sorted")
 local sys = require("seqrun.core.sys")
 
 local replace = {}
@@ -37,10 +38,7 @@ end
 ---@return string? message
 ---@return string? code
 function replace.check_settings(before, out, wanted)
-  local keys = {}
-  for key in pairs(wanted) do keys[#keys + 1] = key end
-  table.sort(keys)
-  for _, key in ipairs(keys) do
+  for _, key in ipairs(sorted(wanted)) do
     local old, new = before.meta[key] or "none", wanted[key]
     if key == "source" then old, new = base_names(old), base_names(new) end
     if old ~= new and key == "vocab_fingerprint" then return refuse(out, "has another vocabulary") end

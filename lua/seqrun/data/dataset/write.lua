@@ -15,6 +15,7 @@ local counted = require("seqrun.base.format").counted
 local guess = require("seqrun.base.guess")
 local new_starts = require("seqrun.data.dataset.starts")
 local output = require("seqrun.base.output")
+local sorted = require("seqrun.base.sorted")
 local stored = require("seqrun.text.stored")
 local strings = require("seqrun.data.dataset.strings")
 local sys = require("seqrun.core.sys")
@@ -106,7 +107,7 @@ local function check_windows(given)
 end
 
 local function add_columns(writer, options, first)
-  local narrow, names = #options.vocab <= 65536, {}
+  local narrow = #options.vocab <= 65536
   local columns = { width = narrow and 2 or 4, last_id = #options.vocab - 1, known = { a = true, b = true } }
   columns.ids = writer:column("ids", narrow and "u16" or "u32")
   columns.cls, columns.sep = options.vocab:special("cls"), options.vocab:special("sep")
@@ -117,10 +118,8 @@ local function add_columns(writer, options, first)
   if strings.is_text(first) and not options.vocab:vocab() then columns.starts = new_starts(writer) end
   local given = strings.columns(options.columns, first)
     or { label = type(first) == "table" and first.label ~= nil and { type = "i32" } or nil }
-  for name in pairs(given) do names[#names + 1] = name end
-  table.sort(names) -- the same file every time
   check_windows(given)
-  for i, name in ipairs(names) do
+  for i, name in ipairs(sorted(given)) do -- the same file every time
     columns[i] = add_column(writer, name, given[name])
     columns.known[name] = true
   end
@@ -193,10 +192,8 @@ end
 local function check_keys(columns, example, number)
   for key in pairs(example) do
     if not columns.known[key] then
-      local names = {}
-      for name in pairs(columns.known) do names[#names + 1] = name end
-      table.sort(names)
-      bad(number, "unknown key '%s'%s; add it to columns", tostring(key), guess.hint(tostring(key), names))
+      local hint = guess.hint(tostring(key), sorted(columns.known))
+      bad(number, "unknown key '%s'%s; add it to columns", tostring(key), hint)
     end
   end
 end
@@ -259,11 +256,9 @@ local function finish(writer, options)
   if done and options.source then done, message, code = writer:meta("source", options.source) end
   if done and labels then done, message, code = writer:meta("labels.label", labels) end
   if not done then return nil, message, code end
-  local meta, keys = options.meta or {}, {}
+  local meta = options.meta or {}
   if type(meta) == "function" then meta = meta() end
-  for key in pairs(meta) do keys[#keys + 1] = key end
-  table.sort(keys) -- the same file every time
-  for _, key in ipairs(keys) do
+  for _, key in ipairs(sorted(meta)) do -- the same file every time
     done, message, code = writer:meta(key, meta[key])
     if not done then return nil, message, code end
   end

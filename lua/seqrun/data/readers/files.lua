@@ -41,10 +41,8 @@ local VERSION = 3
 ---@field scoring? boolean no notes on training
 
 local OPTIONS = {
-  task = true, train = true, dev = true, held = true, seed = true, vocab = true, lowercase = true, keep_accents = true,
-  labels = true, max_len = true, too_long = true, folder = true, columns = true, format = true, delimiter = true,
-  quotes = true, limit = true, bad = true, separator = true, stride = true, query = true, keep_text = true,
-  unlabelled = true, progress = true, folds = true, fold = true, specials = true, prompts = true, scoring = true,
+  task = true, train = true, dev = true, held = true, seed = true, vocab = true, labels = true, max_len = true,
+  too_long = true, folder = true, stride = true, query = true, folds = true, fold = true, scoring = true,
 }
 
 ---Options that go to data.read as they are.
@@ -52,6 +50,7 @@ local PASSED = {
   "lowercase", "keep_accents", "columns", "format", "delimiter", "quotes", "limit", "bad", "separator", "keep_text",
   "unlabelled", "progress", "specials", "prompts",
 }
+for _, key in ipairs(PASSED) do OPTIONS[key] = true end
 
 local function list_of(files) return type(files) == "table" and files or { files } end
 

@@ -12,6 +12,11 @@ local BY_ENDING = {
   conllu = "conll",
 }
 
+---The ending of a file that may be compressed, in lower case; "" without one.
+---@param path string
+---@return string
+function formats.ending(path) return (packed.bare(path):match("%.(%w+)$") or ""):lower() end
+
 ---The format of a file by its name; nil and a message if the name is unknown.
 ---@param path string
 ---@param reader table|nil of the task: what ambiguous endings mean to it
@@ -20,8 +25,7 @@ local BY_ENDING = {
 ---@return string? message
 function formats.of(path, reader, given)
   if given and given ~= "auto" then return given end
-  local ending = packed.bare(path):match("%.(%w+)$")
-  ending = ending and ending:lower() or ""
+  local ending = formats.ending(path)
   local format = (reader and reader.formats or {})[ending] or BY_ENDING[ending]
   if format then return format end
   local known = reader and reader.known or "csv, tsv or jsonl"

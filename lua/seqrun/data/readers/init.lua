@@ -407,11 +407,4 @@ function readers.builder(reader, t)
   return function(record) return maker:make(record) end
 end
 
----Streams records without making a data set.
----@param options seqrun.RecordOptions
----@return seqrun.readers.Records? records with next(): { text =, pair =, label =, id =, line =, file = }
----@return string? message
----@return string? code
-function readers.records(options) return records.open(options) end
-
 return readers

@@ -27,12 +27,34 @@ function labels.map(names)
   return { names = names, ids = ids }
 end
 
+---The names of classes; of those without, their numbers.
+---@param given string[]?
+---@param count integer
+---@return string[]
+function labels.names(given, count)
+  local names = {}
+  for i = 1, count do names[i] = given and given[i] or tostring(i - 1) end
+  return names
+end
+
 ---A label without white space around it; nil if nothing is left.
 ---@param label string?
 ---@return string?
 function labels.clean(label)
   local name = label and label:match("^%s*(.-)%s*$")
   return name ~= "" and name or nil
+end
+
+---A decimal number that f32 can hold; nil for others, such as "nan", "0x10" and "1,5", and a hint on the header.
+---@param given string?
+---@param record table
+---@return number?
+---@return string? hint
+function labels.number(given, record)
+  local text = labels.clean(given)
+  local x = text and not text:find("[^%d%.eE+-]") and tonumber(text)
+  if x and math.abs(x) < 3.4e38 then return x + 0.0 end
+  return nil, record.headless and record.line == 1 and "; if this line is a header, set columns.header=true" or ""
 end
 
 ---@class seqrun.readers.Survey

@@ -37,11 +37,10 @@ end
 ---The score of a record; nil if it has none.
 local function score_of(self, record)
   if not self.job.options.columns.label then return nil end
-  local given = labels.clean(type(record.label) == "table" and record.label[1] or record.label)
-  local x = given and not given:find("[^%d%.eE+-]") and tonumber(given)
-  if x and math.abs(x) < 3.4e38 then return x + 0.0 end
-  local hint = record.headless and record.line == 1 and "; if this line is a header, set columns.header=true" or ""
-  return nil, ("the score is '%s', not a number%s; see columns.label"):format(one_line(given or ""), hint)
+  local given = type(record.label) == "table" and record.label[1] or record.label
+  local x, hint = labels.number(given, record)
+  if x then return x end
+  return nil, ("the score is '%s', not a number%s; see columns.label"):format(one_line(labels.clean(given) or ""), hint)
 end
 
 ---Adds negatives, each a text or of JSONL a list of them; empty ones are left out.

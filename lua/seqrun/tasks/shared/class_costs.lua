@@ -50,13 +50,6 @@ local function text_of(names, factors)
   return table.concat(words, ", ") .. (#names > 20 and (" and %d more"):format(#names - 20) or "")
 end
 
----The names of the classes; of those without, their numbers.
-local function names_of(head)
-  local names = {}
-  for i = 1, head.outputs do names[i] = head.labels and head.labels[i] or tostring(i - 1) end
-  return names
-end
-
 ---Sets what items cost the head of a model while it trains, and says it.
 ---@param task seqrun.FinetuningTask
 ---@param cfg table
@@ -76,7 +69,7 @@ return function(task, cfg, data, model)
       head.outputs))
   end
   if not words then return end
-  local names, even = names_of(head), #words == 1 and words[1] == "balanced"
+  local names, even = labels.names(head.labels, head.outputs), #words == 1 and words[1] == "balanced"
   local factors = even and balanced(counts_of(data.train, task.column, head.outputs)) or given(words, names)
   head.costs.factors = tensor.tensor(factors):keep()
   table.insert(data.notes, ("tune.class_weights: %s%s"):format(text_of(names, factors), even and " (balanced)" or ""))

@@ -2,6 +2,7 @@
 
 local c = require("seqrun.config")
 local families = require("seqrun.nn.families")
+local sorted = require("seqrun.base.sorted")
 
 ---What keys mean, a line each.
 local TEXT = [[
@@ -83,16 +84,20 @@ local function family_key(default)
     doc = "kind of encoder; those other than bert have the keys of their config.json: docs/reference/families.md" }) }
 end
 
----The keys of a family, as c.map takes them.
-local function keys_of(family, default, more)
-  local names, list = {}, { family_key(default) }
-  for name in pairs(family.keys) do
-    if not OF_DATA[name] then names[#names + 1] = name end
+---The keys of the config.json of a family, as c.map takes them.
+local function keys_of(family)
+  local list = {}
+  for _, name in ipairs(sorted(family.keys)) do
+    if not OF_DATA[name] then list[#list + 1] = { name, type_of(name, family.keys[name]) } end
   end
-  table.sort(names)
-  for _, name in ipairs(names) do list[#list + 1] = { name, type_of(name, family.keys[name]) } end
+  return list
+end
+
+---A map of the family, these keys and those of all families.
+local function map_of(default, keys, more, options)
+  local list = table.move(keys, 1, #keys, 2, { family_key(default) })
   list[#list + 1] = recompute
-  return table.move(more, 1, #more, #list + 1, list)
+  return c.map(table.move(more, 1, #more, #list + 1, list), options)
 end
 
 ---@param default string the family where none is given
@@ -101,15 +106,10 @@ end
 ---@return table # a map of seqrun.config
 return function(default, options)
   options = options or {}
-  local maps, own, more = {}, options.own, options.more or {}
+  local maps, more = {}, options.more or {}
   for _, name in ipairs(families.names()) do
-    if name ~= default then maps[name] = c.map(keys_of(families.find(name), default, more)) end
+    if name ~= default then maps[name] = map_of(default, keys_of(families.find(name)), more) end
   end
-  if not own then
-    return c.map(keys_of(families.find(default), default, more), { variants = { by = "family", maps = maps } })
-  end
-  local list = table.move(own, 1, #own, 2, { family_key(default) })
-  list[#list + 1] = recompute
-  table.move(more, 1, #more, #list + 1, list)
-  return c.map(list, { variants = { by = "family", maps = maps } })
+  local own = options.own or keys_of(families.find(default))
+  return map_of(default, own, more, { variants = { by = "family", maps = maps } })
 end
