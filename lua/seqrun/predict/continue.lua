@@ -53,16 +53,6 @@ local function ends_of(tokenizer, config)
   return ends
 end
 
----The ids that may follow, in order: tokens, but of the special ones only those that end a text.
-local function allowed_of(tokenizer, ends)
-  local ids, special = {}, {}
-  for _, id in ipairs(tokenizer:specials()) do special[id] = not ends[id] end
-  for id = 0, #tokenizer - 1 do
-    if not special[id] and tokenizer:token(id) then ids[#ids + 1] = id end
-  end
-  return ids
-end
-
 local function open_model(path, o)
   local opened = masked_model.open("continue texts", path, {
     max_len = o.max_len, precision = o.precision, average = o.average, causal = true,
@@ -72,7 +62,7 @@ local function open_model(path, o)
   return setmetatable({
     tokens = o.tokens or 40, top = o.top or 0, seed = o.seed or 0, temperature = o.temperature or 0, number = 0,
     model = opened.model, tokenizer = opened.tokenizer, max_len = opened.max_len, rows = o.rows or 2048, ends = ends,
-    allowed = allowed_of(core, ends),
+    allowed = masked_model.candidates(core, ends), -- what may follow; of special tokens those that end a text
   }, Continuer)
 end
 

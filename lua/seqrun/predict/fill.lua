@@ -58,17 +58,6 @@ local function is_word(tokenizer, id)
   return added_by(tokenizer, id):find("^ [%w\x80-\xff]") ~= nil
 end
 
----The ids that may be candidates.
-local function candidates(tokenizer, words_only)
-  local ids, special = {}, {}
-  for _, id in ipairs(tokenizer:specials()) do special[id] = true end
-  for id = 0, #tokenizer - 1 do
-    local known = not special[id] and tokenizer:token(id)
-    if known and (not words_only or is_word(tokenizer, id)) then ids[#ids + 1] = id end
-  end
-  return ids
-end
-
 ---A row of ones for the candidates and zeros for all other tokens of the model.
 local function allowed(ids, size)
   local row = {}
@@ -86,7 +75,7 @@ local function open_model(path, options)
     model = opened.model, tokenizer = opened.tokenizer, max_len = opened.max_len, top = options.top or 5,
     words = options.words ~= false, rows = options.rows, mask = core:token(core:special("mask")),
   }
-  self.candidates = candidates(core, self.words)
+  self.candidates = masked_model.candidates(core, nil, self.words and is_word or nil)
   self.allowed = allowed(self.candidates, opened.facts.design.vocabulary)
   return setmetatable(self, Filler)
 end

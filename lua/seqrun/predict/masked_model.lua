@@ -32,6 +32,21 @@ local function wrong_kind(facts, causal)
   end
 end
 
+---The ids of the tokens that may be predicted, in order; of the special ones none but those of `kept`.
+---@param tokenizer seqrun.core.text.tokenizer
+---@param kept? table<integer, any>
+---@param is_wanted? fun(tokenizer: seqrun.core.text.tokenizer, id: integer): boolean
+---@return integer[]
+function masked_model.candidates(tokenizer, kept, is_wanted)
+  local ids, special = {}, {}
+  for _, id in ipairs(tokenizer:specials()) do special[id] = not (kept and kept[id]) end
+  for id = 0, #tokenizer - 1 do
+    local known = not special[id] and tokenizer:token(id)
+    if known and (not is_wanted or is_wanted(tokenizer, id)) then ids[#ids + 1] = id end
+  end
+  return ids
+end
+
 ---Opens a run, a checkpoint or a Hugging Face directory with a masked-LM head, or with `causal` a causal model, which
 ---is the only kind if it is true; raises failures.
 ---@param purpose string what it is opened for: "fill in [MASK]"

@@ -111,9 +111,7 @@ local NEXT = "next_sentence"
 ---@return string|seqrun.TargetOptions|nil # nil: the data set has neither
 function pretraining.next_sentence(corpus)
   if corpus:info().kind == "text" then return "nsp" end
-  for _, column in ipairs(corpus:columns()) do
-    if column.name == NEXT then return { name = "nsp", column = NEXT } end
-  end
+  return corpus:known(NEXT) and { name = "nsp", column = NEXT } or nil
 end
 
 ---Options for sr.data.loader.

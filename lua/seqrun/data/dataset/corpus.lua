@@ -88,6 +88,15 @@ function Corpus:meta() return self.core:meta() end
 ---@return { name: string, type: string, count: integer, bytes: integer, per?: string, size?: integer }[]
 function Corpus:columns() return self.core:columns() end
 
+---A column of this name as columns() has it; nil if there is none.
+---@param name string
+---@return { name: string, type: string, count: integer, bytes: integer, per?: string, size?: integer }|nil
+function Corpus:known(name)
+  for _, column in ipairs(self:columns()) do
+    if column.name == name then return column end
+  end
+end
+
 ---The values of a column that belong to example number i, from 1: a number, a list (for "token": of all tokens of A,
 ---then of B), or a string.
 ---@param name string

@@ -6,10 +6,8 @@ local SELDOM = 1e-3 -- how seldom a class may be absent by chance before it is n
 
 ---Whether the examples have one class each.
 local function has_classes(corpus)
-  for _, column in ipairs(corpus:columns()) do
-    if column.name == LABEL then return column.type == "i32" and column.per == "example" and column.size == 1 end
-  end
-  return false
+  local column = corpus:known(LABEL) or {}
+  return column.type == "i32" and column.per == "example" and column.size == 1
 end
 
 ---How many of the examples from `first` to `last` have each label; negative ones are ignored, as targets do.

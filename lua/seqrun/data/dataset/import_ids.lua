@@ -4,6 +4,7 @@ local commas = require("seqrun.base.format").commas
 local core = require("seqrun.core.data")
 local counted = require("seqrun.base.format").counted
 local packed = require("seqrun.base.packed")
+local replace = require("seqrun.data.dataset.replace")
 local stored = require("seqrun.text.stored")
 local sys = require("seqrun.core.sys")
 
@@ -85,10 +86,9 @@ return function(options, found, source)
     lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
   })
   if not tokenizer then return nil, message, code end
-  local folder, done = options.out:match("^(.+)/[^/]*$"), true
-  if folder then done, message, code = sys.make_dirs(folder) end
+  local done, counts
+  done, message, code = replace.make_place(options.out)
   if not done then return nil, message, code end
-  local counts
   counts, message, code = write(options, found, tokenizer, source)
   if not counts then return nil, message, code end
   report(options, counts)

@@ -142,14 +142,6 @@ local function close_report(options, counts)
   if counts.long_cut > 0 then say(options, "%s cuts in lines that were too long", commas(counts.long_cut)) end
 end
 
----Makes the directory, and finds out before the work whether a file can be made in it.
-local function make_place(out)
-  local folder, done, message, code = out:match("^(.+)/[^/]*$"), true, nil, nil
-  if folder then done, message, code = sys.make_dirs(folder) end
-  if done then done, message, code = sys.check_writable(out) end
-  return done, message, code
-end
-
 ---Names the large temporary files that killed calls have left beside `out`.
 local function tell_leftovers(options)
   local folder, name = options.out:match("^(.*/)([^/]*)$")
@@ -201,7 +193,7 @@ end
 ---The tokenizer, the vocabulary if it was trained, and the existing data set at `out`, if any, which looks like the new
 ---one.
 local function begin(options, given, source, records)
-  local done, message, code = make_place(options.out)
+  local done, message, code = replace.make_place(options.out)
   if not done then return nil, message, code end
   tell_leftovers(options)
   local before, tokenizer, trained

@@ -12,6 +12,18 @@ local function refuse(out, format, ...)
   return nil, ("prepare: %s exists and %s; %s"):format(out, format:format(...), WAY), "config"
 end
 
+---Makes the directory of `out`, where a file can be written.
+---@param out string
+---@return true|nil
+---@return string? message
+---@return string? code
+function replace.make_place(out)
+  local folder, done, message, code = out:match("^(.+)/[^/]*$"), true, nil, nil
+  if folder then done, message, code = sys.make_dirs(folder) end
+  if done then done, message, code = sys.check_writable(out) end
+  return done, message, code
+end
+
 ---The data set at `out`; nil if it does not exist, or may be replaced in any case.
 ---@param out string
 ---@param overwrite boolean|nil

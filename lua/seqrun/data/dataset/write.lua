@@ -15,10 +15,10 @@ local counted = require("seqrun.base.format").counted
 local guess = require("seqrun.base.guess")
 local new_starts = require("seqrun.data.dataset.starts")
 local output = require("seqrun.base.output")
+local replace = require("seqrun.data.dataset.replace")
 local sorted = require("seqrun.base.sorted")
 local stored = require("seqrun.text.stored")
 local strings = require("seqrun.data.dataset.strings")
-local sys = require("seqrun.core.sys")
 
 ---@class seqrun.ColumnOptions
 ---@field type "i32"|"i64"|"f32"|"bytes" bytes: UTF-8 text
@@ -323,11 +323,8 @@ return function(options)
     lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
   })
   if not o.vocab then return nil, message, code end
-  local folder = o.out:match("^(.+)/[^/]*$")
-  if folder then
-    done, message, code = sys.make_dirs(folder)
-    if not done then return nil, message, code end
-  end
+  done, message, code = replace.make_place(o.out)
+  if not done then return nil, message, code end
   local writer
   writer, message, code = core.writer(o.out)
   if not writer then return nil, message, code end

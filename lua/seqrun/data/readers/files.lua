@@ -136,13 +136,11 @@ end
 ---Why the columns of a data set that does not say its task are not those of this one.
 local function check_columns(set, options)
   local kind = kinds.get(options.task)
-  for _, known in ipairs(kind and kind.column and set:columns() or {}) do
-    local wanted = kind.classes and "i32" or "f32"
-    if known.name == kind.column and known.type ~= wanted then
-      return ("%s: its column '%s' has values of type %s, but task=%s reads %s; write it with the columns of "
-        .. "that task, or choose the task that it was made for"):format(set:info().path, known.name, known.type,
-        options.task, kind.classes and "classes (i32)" or "numbers (f32)")
-    end
+  local known = kind and kind.column and set:known(kind.column)
+  if known and known.type ~= (kind.classes and "i32" or "f32") then
+    return ("%s: its column '%s' has values of type %s, but task=%s reads %s; write it with the columns of "
+      .. "that task, or choose the task that it was made for"):format(set:info().path, known.name, known.type,
+      options.task, kind.classes and "classes (i32)" or "numbers (f32)")
   end
 end
 
@@ -224,9 +222,9 @@ end
 
 ---What decides which examples belong together: the windows of a context, the choices of a question, the texts of a row.
 local function group_column(set, reader)
-  local has = {}
-  for _, column in ipairs(set:columns()) do has[column.name] = true end
-  return reader.windows and has.text and "text" or has.group and "group" or has.source and "source" or nil
+  for _, name in ipairs { reader.windows and "text" or "group", "group", "source" } do
+    if set:known(name) then return name end
+  end
 end
 
 ---The examples of a share of the groups, drawn by the seed.

@@ -68,9 +68,8 @@ end
 
 ---Refuses vectors of the same texts in another order, where their file and the data set know it.
 local function check_order(path, known, corpus)
-  local order, has = text_order(), false
-  for _, column in ipairs(corpus:columns()) do has = has or column.name == "text" end
-  for i = 1, has and known.order and corpus:info().examples or 0 do
+  local order = text_order()
+  for i = 1, known.order and corpus:known("text") and corpus:info().examples or 0 do
     order:add(failure.must(corpus:column("text", i)))
   end
   local own = order:digests()

@@ -213,16 +213,14 @@ end
 
 ---Values of an example in a column.
 local function size_of(corpus, column)
-  for _, known in ipairs(corpus:columns()) do
-    if known.name == column then return known.size end
-  end
+  local known = corpus:known(column)
+  if known then return known.size end
   failure.raise("data", "%s has no column '%s', which the task needs", corpus:info().path, column)
 end
 
 ---Classes of a column without names: the largest label and those below it.
 local function classes_of(corpus, column)
-  local most, per_token = 1, false
-  for _, known in ipairs(corpus:columns()) do per_token = per_token or known.name == column and known.per == "token" end
+  local most, per_token = 1, (corpus:known(column) or {}).per == "token"
   for i = 1, corpus:info().examples do
     local value = failure.must(corpus:column(column, i))
     for _, label in ipairs(per_token and value or { value }) do most = math.max(most, label) end
