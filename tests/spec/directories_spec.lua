@@ -65,9 +65,11 @@ describe("the tokens of a directory are those of Transformers:", function()
 end)
 
 it("a vocab.txt whose special tokens have other names is refused", function()
-  local folder = make { files = { ["tokenizer_config.json"] = { cls_token = "<s>" } } }
-  fails.returning("data", "has the cls_token '<s>', which with a vocab.txt can only be %[CLS%]; save the tokenizer",
-    sr.text.tokenizer { path = folder })
+  for role, usual in pairs { cls_token = "%[CLS%]", unk_token = "%[UNK%]" } do
+    local folder = make { files = { ["tokenizer_config.json"] = { [role] = "<s>" } } }
+    fails.returning("data", "has the " .. role .. " '<s>', which with a vocab.txt can only be " .. usual .. "; save",
+      sr.text.tokenizer { path = folder })
+  end
 end)
 
 describe("the vectors of a directory are those of sentence-transformers:", function()
@@ -92,17 +94,30 @@ local function sentences(changes)
   return make { files = files }
 end
 
+---A directory with the files of a model of another program, of which one has another value.
+local function changed(trained, name, key, value)
+  local folder = program.folder()
+  program.copy(trained, folder, { "config.json", "model.safetensors", "vocab.txt" })
+  local object = json.decode(sr.must(sys.read_file(folder .. "/config.json")))
+  if name ~= "config.json" then object = {} end
+  object[key] = value
+  program.write(folder, name, json.encode(object))
+  return folder
+end
+
+it("values of config.json that make no sense are refused, and what is not done is said", function()
+  local trained = task_model.save(program.folder(), task_model.new(sr.nn.heads.classify { labels = { "no", "yes" } }))
+  local function of(key, value) return changed(trained, "config.json", key, value) end
+  fails.returning("data", "has no task head", sr.predict.open(of("architectures", json.array { 5 })))
+  fails.returning("data", "id2label has the name 'a' twice; give each class its own",
+    sr.predict.open(of("id2label", { ["0"] = "a", ["1"] = "a" })))
+  local _, err = program.ok({ "predict", of("quantization_config", { bits = 4 }) }, { input = "the\n" })
+  assert.matches("config.json has a quantization_config; here the weights are used as they are stored", err)
+end)
+
 it("a cross-encoder has the activation of its directory in predictions and scores, or is refused", function()
   local trained = task_model.save(program.folder(), task_model.new(sr.nn.heads.regress { outputs = 1 }))
-  local function of(name, key, activation)
-    local folder = program.folder()
-    program.copy(trained, folder, { "config.json", "model.safetensors", "vocab.txt" })
-    local object = json.decode(sr.must(sys.read_file(folder .. "/config.json")))
-    if name ~= "config.json" then object = {} end
-    object[key] = activation
-    program.write(folder, name, json.encode(object))
-    return folder
-  end
+  local function of(...) return changed(trained, ...) end
   local sigmoid = "torch.nn.modules.activation.Sigmoid"
   local plain = sr.must(sr.predict.open(of("config.json", "sentence_transformers", { version = "4" }))):one("the").value
   for _, folder in ipairs {

@@ -499,8 +499,8 @@ describe("the command", function()
     put("sentence_bert_config.json", { max_seq_length = 4 })
     assert.equal(vectors(path, "it is\n", "--pool", "cls"), (vectors(place, "is here\n"):gsub("seqrun: .*", "")))
     put("1_Pooling/config.json", { pooling_mode_cls_token = true, pooling_mode_max_tokens = true })
-    assert.matches("its pooling is cls_token and max_tokens, concatenated; only one of cls, mean and last token is supported; to make "
-      .. "other vectors", vectors(place, input))
+    assert.matches("its pooling is cls_token and max_tokens, concatenated; only one of cls, mean and last token is "
+      .. "supported; to make other vectors", vectors(place, input))
     modules("LSTM")
     assert.matches("it has a module LSTM, which is not supported", vectors(place, input))
     assert.matches('^{"line":1', vectors(place, input, "--pool", "mean", "--raw"))

@@ -37,7 +37,10 @@ local function questions(with_answers)
   return json.encode { data = { { paragraphs = list } } }
 end
 
----Files of a task, with labels and without, and the config of its run.
+---A model of somebody else, whose tokenizer says how long texts may be.
+local FOREIGN = '{"model_max_length":%d,"do_lower_case":true}'
+
+---Files of a task, with labels and without, and the config of its run, or what its tokenizer says.
 local CASES = {
   { "classify", heads.classify { labels = { "no", "yes" } }, "a.csv",
     lines_of(COUNT, function(i)
@@ -73,6 +76,10 @@ local CASES = {
     "columns: {text: w, label: t}\ndata: {max_len: 16}\n" },
   { "squad", heads.squad {}, "a.json", questions(true), questions(false),
     "data: {max_len: 40, query: 9, stride: 7}\n" },
+  { "squad", heads.squad {}, "b.json", questions(true), questions(false), FOREIGN:format(48) },
+  { "classify", heads.classify { labels = { "no", "yes" } }, "b.jsonl",
+    objects(function(i) return { text = text(i * 6, i), label = i % 2 == 0 and "yes" or "no" } end),
+    objects(function(i) return { text = text(i * 6, i) } end), FOREIGN:format(20) },
 }
 
 describe("one file is the same input everywhere,", function()
@@ -80,7 +87,7 @@ describe("one file is the same input everywhere,", function()
     local kind, head, name, labelled, bare, config = table.unpack(case)
     it(("of %s, from %s (%d)"):format(kind, name, i), function()
       local path = task_model.save(("%s/%d"):format(folder, i), task_model.new(head), {
-        files = { ["trainer/config.yaml"] = config },
+        files = { [config:find("^{") and "tokenizer_config.json" or "trainer/config.yaml"] = config },
       })
       local facts = sr.must(require("seqrun.checkpoint").pretrained(path))
       local file = program.write(folder, i .. name, labelled)

@@ -110,7 +110,9 @@ return function(facts)
     if inputs and facts.design.types > 1 and not inputs:find("token_type_ids", 1, true) then
       warn(folder, "%s has model_input_names without token_type_ids; here pairs of texts get them", name)
     end
-    if object and object.truncation_side == "left" then
+    if object and type(object.quantization_config) == "table" then
+      warn(folder, "%s has a quantization_config; here the weights are used as they are stored", name)
+    elseif object and object.truncation_side == "left" then
       warn(folder, "%s has truncation_side = left; here the end of longer texts is cut", name)
     elseif object and not known then
       warn(folder, "%s is a file that is not known here; if it changes a number in Transformers, results differ", name)

@@ -65,13 +65,14 @@ end
 ---The names of id2label in the order of their ids; nil with a message if an id is missing.
 local function labels_of(config)
   if type(config.id2label) ~= "table" then return nil end
-  local labels, count = {}, 0
+  local labels, count, seen = {}, 0, {}
   for id, name in pairs(config.id2label) do
     id = math.tointeger(tonumber(id))
     if not id or type(name) ~= "string" and math.type(name) ~= "integer" then
       return nil, "id2label is not a table of names by id"
     end
-    labels[id + 1], count = tostring(name), count + 1
+    if seen[name] then return nil, ("id2label has the name '%s' twice; give each class its own"):format(name) end
+    labels[id + 1], count, seen[name] = tostring(name), count + 1, true
   end
   if #labels ~= count then return nil, "id2label does not number its classes from 0 to " .. count - 1 end
   return labels
@@ -92,7 +93,8 @@ end
 
 ---The task of a config, with its labels or the number of its outputs.
 local function add_task(facts, config)
-  local architecture = type(config.architectures) == "table" and config.architectures[1] or nil
+  local architecture = type(config.architectures) == "table" and config.architectures[1]
+  architecture = type(architecture) == "string" and architecture or nil
   facts.architecture = architecture
   facts.heads = pretraining_heads(architecture, facts.family_heads)
   if type(config.seqrun_heads) == "table" and #config.seqrun_heads > 0 then return add_heads(facts, config) end

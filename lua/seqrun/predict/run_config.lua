@@ -40,6 +40,11 @@ function run_config.load(facts, arguments)
   local foreign = own
     and not failure.valid(config.load { schema = keys, rules = rules, file = file, arguments = words })
   if facts.kind == "embed" and not own then words[#words + 1] = "embed.prompts=true" end
+  if not own then -- texts as long as the model and its tokenizer allow, and windows of that
+    local longest = math.max(8, math.min(facts.max_len or 65535, facts.design.longest, 65535))
+    local sizes = { max_len = longest, query = math.min(64, longest // 2), stride = math.min(128, longest // 3) }
+    for key, size in pairs(sizes) do words[#words + 1] = ("data.%s=%d"):format(key, size) end
+  end
   table.move(arguments, 1, #arguments, #words + 1, words)
   local cfg = failure.must(config.load {
     schema = keys, rules = not foreign and rules or nil, foreign = foreign, file = own and file or nil,
@@ -49,22 +54,13 @@ function run_config.load(facts, arguments)
   return cfg, own
 end
 
----How the run that trained a model for a task reads its texts: its keys data.*; without a run those that are named.
+---How the run that trained a model for a task reads its texts: its keys data.*.
 ---@param facts seqrun.Pretrained
 ---@param arguments? string[] KEY=VALUE
 ---@return table
 function run_config.reading(facts, arguments)
-  arguments = arguments or {}
-  local own = sys.exists(facts.path .. "/trainer/config.yaml")
-  if not kinds.get(facts.kind) or not own and #arguments == 0 then return {} end
-  local cfg = failure.attempt(run_config.load, facts, arguments)
-  if own then return cfg and cfg.data or {} end
-  local named = {}
-  for _, word in ipairs(arguments) do
-    local key = word:match("^data%.([%w_]+)=")
-    if key then named[key] = cfg and cfg.data[key] end
-  end
-  return named
+  local cfg = kinds.get(facts.kind) and failure.attempt(run_config.load, facts, arguments or {})
+  return cfg and cfg.data or {}
 end
 
 return run_config

@@ -87,9 +87,9 @@ local function of_vocabulary(found, config, tokens)
   found.json, found.lowercase, found.keep_accents = true, nil, nil
 end
 
----Fails where a vocab.txt is not enough: its frames have [CLS] and [SEP].
+---Fails where a vocab.txt is not enough: its frames have [CLS] and [SEP], unknown words are [UNK].
 local function check_frame(found)
-  for role, usual in pairs { cls_token = "[CLS]", sep_token = "[SEP]" } do
+  for role, usual in pairs { cls_token = "[CLS]", sep_token = "[SEP]", unk_token = "[UNK]" } do
     local given = found.roles[role]
     given = type(given) == "table" and given.content or given or usual
     if given ~= usual then
