@@ -1,15 +1,18 @@
--- misuse.lua - odd files of every task: what training, evaluation and prediction make of them.
+-- misuse.lua - odd files of every task, and odd directories: what training, evaluation and prediction make of them.
 --
 --     [COUNT=N] [SEED=N] [ONLY=TASK] build/seqrun tests/faults/misuse.lua
 --
--- A file of a task, in a drawn format with drawn names and settings, gets an odd value or row.  Laws: evaluation and
--- prediction read the same sequences, with labels and without; what cannot be read is named with its file or key; there
--- is no message of Lua and no internal error.
+-- A file of a task, in a drawn format with drawn names and settings, gets an odd value or row; or the directory of a
+-- model of another program gets an odd value in one of its files.  Laws: evaluation and prediction read the same
+-- sequences, with labels and without; what cannot be read is named with its file or key; a key that nobody knows is a
+-- warning; there is no message of Lua and no internal error.
 
 package.path = "./?.lua;" .. package.path
 local frame = require("tests.faults.support.frame")
 local inputs = require("tests.support.inputs")
 local json = require("seqrun.core.json")
+local output = require("seqrun.base.output")
+local sorted = require("seqrun.base.sorted")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local task_model = require("tests.support.task_model")
@@ -203,6 +206,67 @@ local function try(task, number)
   sys.remove(bare)
 end
 
+-- ---- directories ----------------------------------------------------------------------------------
+
+local FILES = { "config.json", "config.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+  "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", "generation_config.json" }
+
+---Files whose keys change no number of a task.
+local UNREAD = { ["generation_config.json"] = true, ["modules.json"] = true }
+
+---Keys that such files have, beside those that they have here, and one of nobody.
+local KEYS = {}
+for key in ("unheard_of pruned_heads quantization_config auto_map sbert_ce_default_activation_function hidden_act "
+  .. "sentence_transformers id2label num_labels problem_type additional_special_tokens cls_token unk_token prompts "
+  .. "model_max_length truncation_side strip_accents max_seq_length activation_fn"):gmatch("%S+") do
+  KEYS[#KEYS + 1] = key
+end
+
+---Values that keys may have.
+local VALUES = { 0, 1, 3, 16, 64.0, -1, 1e30, 0.5, "relu", "[MASK]", "left", false, "torch.nn.Tanh", "regression",
+  { ["0"] = "a", ["1"] = "a" }, json.array { "BertModel" }, { activation_fn = "torch.nn.modules.activation.Sigmoid" } }
+
+---Whether the laws hold for a directory with an odd value; else what is wrong.
+local function try_directory(task, number)
+  local folder, name, rows = ("%s/dir%d"):format(trial.folder, number), pick(FILES), {}
+  sr.must(sys.make_dirs(folder))
+  for _, kept in ipairs { "config.json", "model.safetensors", "vocab.txt", "tokenizer_config.json" } do
+    sr.must(sys.write_file(folder .. "/" .. kept, sr.must(sys.read_file(paths[task] .. "/" .. kept))))
+  end
+  local object, notes, note = json.decode(sys.read_file(folder .. "/" .. name) or "{}"), {}, output.note
+  local known = sorted(object)
+  local key = trial:random(2) == 0 and known[1] and pick(known) or pick(KEYS)
+  object[key] = trial:random(3) > 0 and pick(VALUES) or pick(ODD)
+  local text_of = put_json(object)
+  sr.must(sys.write_file(folder .. "/" .. name, text_of))
+  for i = 1, 4 do rows[i] = row_of(task) end
+  local columns = { text = task == "tokens" and "tokens" or "text", label = task == "tokens" and "tags" or "label",
+    choices = "choices" }
+  local roles, format = { "text", "label" }, task == "squad" and "json" or "jsonl"
+  if task == "choice" then roles[3] = "choices" end
+  for i, row in ipairs(rows) do row.id, row.pair = tostring(i), nil end
+  local file = ("%s/of%d.%s"):format(trial.folder, number, format)
+  sr.must(sys.write_file(file, file_of(rows, roles, columns, format)))
+  function output.note(format_of, ...) notes[#notes + 1] = format_of:format(...) end
+  local read, found, wanted = pcall(function()
+    local facts = sr.must(require("seqrun.checkpoint").pretrained(folder))
+    local predicted = inputs.predicted(facts, folder, file)
+    local scored = TASKS[facts.kind] == TASKS[task] and { pcall(inputs.evaluated, facts, file, trial.folder) } or {}
+    return predicted, scored[1] and scored[2] or scored[1] == false and complaint(scored[2], "of" .. number) or {}
+  end)
+  output.note = note
+  sys.remove(folder)
+  local wrong = not read and complaint(found, "dir" .. number) and complaint(found, "config.json")
+    or type(wanted) == "string" and wanted
+  local lost = read and type(wanted) == "table" and without(wanted, found)
+  wrong = wrong or lost and "eval reads what predict does not: " .. lost
+  if not wrong and read and key == "unheard_of" and #notes == 0 and not UNREAD[name] then
+    wrong = "a key that nobody knows is read without a word"
+  end
+  if wrong then return ("%s, %s: %s: %s"):format(name, key, text_of:sub(1, 300), wrong) end
+  sys.remove(file)
+end
+
 ---The files of a draw that broke a law.
 local function shown()
   local list = {}
@@ -216,7 +280,7 @@ end
 local count = trial.count == math.huge and 10000 or trial.count
 for i = 1, count do
   local task = pick(names)
-  local ok, problem = xpcall(try, debug.traceback, task, i)
+  local ok, problem = xpcall(trial:random(4) == 0 and try_directory or try, debug.traceback, task, i)
   if problem then
     trial:fail("%s, draw %d: %s\n%s", task, i, tostring(problem):sub(1, 900), shown())
     for _, name in ipairs(sr.must(sys.list(trial.folder))) do
@@ -225,4 +289,4 @@ for i = 1, count do
   end
   trial:tally(ok and problem == nil)
 end
-trial:done("%d files", count)
+trial:done("%d files and directories", count)

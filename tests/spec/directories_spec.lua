@@ -159,7 +159,9 @@ describe("a directory of sentence-transformers", function()
       return list
     end
     local DENSE = "sentence_transformers.models.Dense"
-    problem("its pooling is cls and mean, concatenated; only one of", { ["1_Pooling/config.json"] = { pooling_mode = { "cls", "mean" } } })
+    problem("its pooling is cls and mean, concatenated; only one of", {
+      ["1_Pooling/config.json"] = { pooling_mode = { "cls", "mean" } },
+    })
     problem("it has a module custom_st.Normalize, which is not", { ["modules.json"] = modules("custom_st.Normalize") })
     problem("2_X has module_input_name = token_embeddings; only Dense on the vector", {
       ["modules.json"] = modules(DENSE),

@@ -111,7 +111,7 @@ end
 
 ---What the modules after the transformer do.
 local function add_modules(found, folder, modules)
-  found.normalise = false
+  found.normalise, found.problem = false, #modules == 0 and "its modules.json lists no modules" or nil
   for i, module in ipairs(modules) do
     local kind, name = kind_of(module)
     local path = type(module) == "table" and module.path or ""
