@@ -236,7 +236,7 @@ local function try_directory(task, number)
   local object, notes, note = json.decode(sys.read_file(folder .. "/" .. name) or "{}"), {}, output.note
   local known = sorted(object)
   local key = trial:random(2) == 0 and known[1] and pick(known) or pick(KEYS)
-  object[key] = trial:random(3) > 0 and pick(VALUES) or pick(ODD)
+  object[key] = key ~= "unheard_of" and trial:random(3) == 0 and pick(ODD) or pick(VALUES)
   local text_of = put_json(object)
   sr.must(sys.write_file(folder .. "/" .. name, text_of))
   for i = 1, 4 do rows[i] = row_of(task) end

@@ -71,6 +71,9 @@ it("lines that end with carriage returns alone are refused, by every reader", fu
   end
   refuses(3, "mac.txt: " .. message, predict(classes, put("mac.txt", "the\rit\r")))
   assert.equal(1, #rows { "predict", classes, put("one.txt", "the it\r\n") })
+  local pipe = dir .. "/pipe" -- which is read once
+  assert(os.execute(("mkfifo %s; (printf 'the\\nit\\n' > %s) &"):format(pipe, pipe)))
+  assert.equal(2, #rows { "predict", classes, pipe })
 end)
 
 it("words in a table need lists, and the message says how to write them", function()

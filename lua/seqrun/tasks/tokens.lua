@@ -120,12 +120,7 @@ function Sentences:next()
   end
 end
 
-function Sentences:close()
-  if self.rows then self.rows:close() end
-  self.rows = nil
-end
-
-Sentences.__close = Sentences.close
+Sentences.close, Sentences.__close = records.close, records.close
 
 ---Opens CoNLL files, or tables of JSON.
 local function open(options)

@@ -1,6 +1,7 @@
 -- formats.lua - which format a file has, and what its rows are for seqrun.core.text.rows.
 
 local packed = require("seqrun.base.packed")
+local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 
 local formats = {}
@@ -52,7 +53,8 @@ end
 ---@return string?
 function formats.problem(files)
   for _, path in ipairs(files) do
-    local rows = path ~= "-" and text.rows(path, { format = "lines", limit = LIMIT.jsonl }) or nil
+    local again = (sys.stat(path) or {}).kind == "file" -- a pipe is read once
+    local rows = again and text.rows(path, { format = "lines", limit = LIMIT.jsonl }) or nil
     local guard <close> = rows
     local cells = {}
     if rows and rows:next(cells) and (cells[1] or ""):find("\r.") and not rows:next({}) then

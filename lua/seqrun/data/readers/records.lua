@@ -228,6 +228,7 @@ function Records:next()
   end
 end
 
+---Closes the file that is open; of other readers too, whose rows are `rows`.
 function Records:close()
   if self.rows then self.rows:close() end
   self.rows = nil
@@ -235,4 +236,4 @@ end
 
 Records.__close = Records.close
 
-return { open = open }
+return { open = open, close = Records.close }

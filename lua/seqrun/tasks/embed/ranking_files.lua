@@ -5,8 +5,10 @@
 --     DIR/qrels/test.tsv    query-id, corpus-id, score, with a header
 
 local failure = require("seqrun.base.failure")
+local fields = require("seqrun.data.readers.fields")
 local json = require("seqrun.core.json")
 local packed = require("seqrun.base.packed")
+local records = require("seqrun.data.readers.records")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.core.text")
 local texts = require("seqrun.tasks.embed.texts")
@@ -113,13 +115,13 @@ end
 local function record_of(self, line, number)
   local object, why = json.decode(line)
   local record = { line = number, file = self.files[self.at], file_index = self.at }
-  local id = type(object) == "table" and (object._id or object.id)
+  local id = type(object) == "table" and fields.text(object._id or object.id)
   if not id or type(object.text) ~= "string" then
     record.wrong, record.why = "unreadable", object == nil and "not a JSON object: " .. why
       or "expected an object with _id and text"
     return record
   end
-  record.name = tostring(id)
+  record.name = id
   if self.at == 2 and not self.judged[record.name] then return nil end
   local title = type(object.title) == "string" and object.title ~= "" and object.title .. " " or ""
   record.text = title .. object.text
@@ -143,11 +145,6 @@ function Records:next()
   end
 end
 
-function Records:close()
-  if self.rows then self.rows:close() end
-  self.rows = nil
-end
-
-Records.__close = Records.close
+Records.close, Records.__close = records.close, records.close
 
 return files

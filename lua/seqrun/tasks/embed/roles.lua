@@ -7,6 +7,7 @@ local failure = require("seqrun.base.failure")
 local formats = require("seqrun.data.readers.formats")
 local json = require("seqrun.core.json")
 local one_line = require("seqrun.base.one_line")
+local sorted = require("seqrun.base.sorted")
 local text = require("seqrun.core.text")
 
 local roles = {}
@@ -19,17 +20,14 @@ local LOOKED_AT = 1000
 
 ---The keys of the first objects.
 local function keys_of(rows, cells)
-  local names, seen, count = {}, {}, 1
+  local seen, count = {}, 1
   for _ = 1, LOOKED_AT do
     local object = count > 0 and json.decode(cells[1])
-    for name in pairs(type(object) == "table" and object or {}) do
-      if not seen[name] then seen[name], names[#names + 1] = true, tostring(name) end
-    end
+    for name in pairs(type(object) == "table" and object or {}) do seen[tostring(name)] = true end
     count = rows:next(cells)
     if not count then break end
   end
-  table.sort(names)
-  return names
+  return sorted(seen)
 end
 
 ---The names that a file has: cells of the first row of a table, keys of objects.
