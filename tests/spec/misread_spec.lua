@@ -39,6 +39,8 @@ describe("a table on standard input", function()
     local csv = model("csv", heads.classify { labels = { "no", "yes" } }, "data: {format: csv}\n")
     assert.same(wanted, rows({ "predict", csv }, text))
     assert.equal(1, rows({ "predict", csv, "--pair" }, "the\tit\n")[1].line) -- lines are pairs, whatever the run read
+    local conll = model("conll", heads.tokens { labels = { "O", "X" } }, "data: {format: conll}\n")
+    assert.same({ "the", "it" }, rows({ "predict", conll }, "the it\n")[1].words) -- and these are texts
   end)
 
   it("is no text: its header is refused with the option that helps", function()

@@ -41,9 +41,11 @@ local function is_tagged(path, labels)
   return hits > 0 and 5 * hits >= count
 end
 
----The format of the input: as set, as the run reads its files, by the name of the first file, or lines.
+---The format of the input: as set, as the run reads its files, by the name of the first file, or lines.  On standard
+---input a reader of words or questions gets texts.
 local function format_of(t, cfg)
   local own = not t.pair and cfg.data.format or "auto"
+  if #t.files == 0 and OWN[own] then own = "auto" end
   if t.format or own ~= "auto" then return t.format or own end
   local format, ambiguous = verb.format(nil, t.files, t.kind.reader)
   return ambiguous and is_tagged(t.files[1], t.labels) and ambiguous or format
