@@ -38,6 +38,8 @@ describe("a table on standard input", function()
     assert.same(wanted, rows({ "predict", run, "--format", "csv" }, text))
     local csv = model("csv", heads.classify { labels = { "no", "yes" } }, "data: {format: csv}\n")
     assert.same(wanted, rows({ "predict", csv }, text))
+    refuses(3, "input is read as csv, as the run read its files; %-%-format lines reads texts\n.*standard input has no "
+      .. "column 'text', only: the it", program.run({ "predict", csv }, { input = "the it\n" }))
     assert.equal(1, rows({ "predict", csv, "--pair" }, "the\tit\n")[1].line) -- lines are pairs, whatever the run read
     local conll = model("conll", heads.tokens { labels = { "O", "X" } }, "data: {format: conll}\n")
     assert.same({ "the", "it" }, rows({ "predict", conll }, "the it\n")[1].words) -- and these are texts

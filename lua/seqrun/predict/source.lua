@@ -46,6 +46,9 @@ end
 local function format_of(t, cfg)
   local own = not t.pair and cfg.data.format or "auto"
   if #t.files == 0 and OWN[own] then own = "auto" end
+  if #t.files == 0 and own ~= "auto" and not t.format then
+    verb.note("standard input is read as %s, as the run read its files; --format lines reads texts", own)
+  end
   if t.format or own ~= "auto" then return t.format or own end
   local format, ambiguous = verb.format(nil, t.files, t.kind.reader)
   return ambiguous and is_tagged(t.files[1], t.labels) and ambiguous or format

@@ -177,7 +177,8 @@ local function start_table(self, path)
   local message
   self.count = count
   self.found, message = columns.find(given, names, count, self.optional, delimiter_hint(self.cells))
-  if not self.found then return nil, ("%s%s%s"):format(path, message:find("^:") and "" or " ", message), "data" end
+  local name = path == "-" and "standard input" or path
+  if not self.found then return nil, ("%s%s%s"):format(name, message:find("^:") and "" or " ", message), "data" end
   self.headless, self.names = not header, names
   if self.headless then self.pending = { count, line, path, wrong, column } end
   return true
