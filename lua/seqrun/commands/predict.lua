@@ -67,6 +67,11 @@ local SUBMISSION = { labels = submission, answers = answers_file }
 
 ---Refuses options that the task of the head does not have.
 local function check_options(args, kind)
+  local lists = kind.prediction.input and kind.prediction.input.lists or {}
+  if args.split and not lists.words then
+    failure.raise("config", "--split is for token classification (task=tokens), but the model is for task=%s; leave it "
+      .. "out", kind.name)
+  end
   local given = args.nbest and "--nbest" or args.stride and "--stride" or args.null_threshold and "--null-threshold"
   if kind.reader.windows or not given then return end
   failure.raise("config", "%s is for question answering (task=squad), but the model is for task=%s; leave it out",
