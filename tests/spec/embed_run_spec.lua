@@ -81,7 +81,7 @@ describe("recipes/embed.lua", function()
       "top=3" }
     for found in out:gmatch("[^\n]+") do assert.matches("w25", found) end
     assert.equal(3, select(2, out:gsub("\n", "")))
-    out = fails.exiting(2, "search: unknown key 'mdel'; choose model, texts or top",
+    out = fails.exiting(2, "search: unknown key 'mdel'; choose model, texts, vectors, top or dimensions",
       { "recipes/search.lua", "mdel=x", "a question" })
     assert.equal("", out)
     out = program.ok { "predict", path("pairs"), data } -- its columns have the usual names

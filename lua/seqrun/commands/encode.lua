@@ -1,6 +1,7 @@
 -- encode - vectors of texts, from any BERT.
 
 local counted = require("seqrun.base.format").counted
+local converters = require("seqrun.config.converters")
 local encode = require("seqrun.predict.encode")
 local encoding = require("seqrun.predict.encoding")
 local failure = require("seqrun.base.failure")
@@ -28,7 +29,10 @@ function command.define(cmd)
     cmd:flag("--normalise", "normalise them, overriding the directory; default: as in the directory, or yes"))
   cmd:option("--prompt", "text before each text, or the name of one in the directory; default: its default prompt; "
     .. "'': none"):argname("TEXT")
-  cmd:option("--out", "write a safetensors file with the tensor `embeddings` instead of JSONL"):argname("FILE")
+  cmd:option("--dimensions", "the first N numbers of each vector, for models trained so (Matryoshka); default: all")
+    :argname("N"):convert(converters.whole(1, 65535))
+  cmd:option("--out", "write a safetensors file with the tensor `embeddings` and the texts, which recipes/search.lua "
+    .. "reads, instead of JSONL"):argname("FILE")
   verb.define(cmd, { auto = true })
   cmd:flag("--json", "with --out: print the counts as one JSON object")
   cmd:epilog([[examples:
@@ -105,6 +109,10 @@ function command.run(args)
   local guard <close> = rows
   local head = opened.model.heads[1]
   local counts, began, size = {}, sys.now(), head and head.size or opened.model.design.hidden
+  if args.dimensions and args.dimensions > size then
+    failure.raise("config", "--dimensions %d, but a vector has %d numbers", args.dimensions, size)
+  end
+  size = args.dimensions or size
   local function items()
     local item = next_item()
     if args.out and item and item.wrong then failure.raise("data", "%s:%d: %s", item.file, item.line, item.wrong) end
@@ -113,7 +121,7 @@ function command.run(args)
   local options = options_of(args, opened.facts)
   options.head = head
   options.model, options.tokenizer, options.max_len = opened.model, opened.tokenizer, opened.max_len
-  options.counts = counts
+  options.counts, options.dimensions = counts, args.dimensions
   local each = encoding.each(items, options)
   if not args.out then
     local _, wrong, first = write_all(each, printer(#run_config.split(args.files) > 1))
@@ -122,8 +130,10 @@ function command.run(args)
     return 0
   end
   failure.must(same_file(args.out, args.files, "--out"))
-  local out <close> = failure.must(vector_file.open(args.out, size))
-  counts.texts = write_all(each, function(item) return out:add(item.vector, item.text) end)
+  local out <close> = failure.must(vector_file.open(args.out, size, vector_file.facts(opened.facts.path, options)))
+  counts.texts = write_all(each, function(item)
+    return out:add(item.vector, item.pair and item.text .. "\t" .. item.pair or item.text)
+  end)
   failure.must(out:commit())
   verb.tell_cut(counts, opened.max_len)
   report(args, counts, sys.now() - began, size)

@@ -34,8 +34,9 @@ end
 ---The vectors of a batch.
 ---@param encoder seqrun.Encoder
 ---@param batch table of batches.make
----@param options { pool: "mean"|"cls"|"last", normalise?: boolean, head?: seqrun.EmbedHead, skip?: integer } head:
----  its linear layer; skip: tokens of each sequence that the mean leaves out
+---@param options { pool: "mean"|"cls"|"last", normalise?: boolean, head?: seqrun.EmbedHead, skip?: integer,
+---  dimensions?: integer } head: its linear layer; skip: tokens of each sequence that the mean leaves out; dimensions:
+---  the first ones, all by default
 ---@return seqrun.Tensor # (N, H) f32
 function encoding.vectors(encoder, batch, options)
   local x, dtype
@@ -49,6 +50,7 @@ function encoding.vectors(encoder, batch, options)
   end
   if options.head then x = options.head:project(x, dtype) end
   x = x:to("f32")
+  if options.dimensions then x = x:narrow(2, 1, options.dimensions) end
   return options.normalise and normalised(x) or x
 end
 
@@ -62,6 +64,7 @@ end
 ---@field prompt? string put before each text
 ---@field skips_prompt? boolean the tokens of the prompt are not pooled
 ---@field rows? integer tokens of a batch, 2048
+---@field dimensions? integer the first numbers of each vector, all by default
 ---@field bytes? boolean vectors as little-endian f32, instead of lists of numbers
 ---@field counts? table `cut` counts texts that were truncated
 
@@ -77,8 +80,10 @@ end
 ---@return fun(): table?
 function encoding.each(items, t)
   t.model.training = false
-  local size = t.head and t.head.size or t.model.design.hidden
-  local how = { pool = t.pool, normalise = t.normalise, head = t.head, skip = skipped(t) }
+  local size = t.dimensions or t.head and t.head.size or t.model.design.hidden
+  local how = {
+    pool = t.pool, normalise = t.normalise, head = t.head, skip = skipped(t), dimensions = t.dimensions,
+  }
   local function compute(batch)
     local vectors = encoding.vectors(t.model.encoder, batch, how):contiguous()
     if not t.bytes then return vectors:totable() end
