@@ -14,6 +14,7 @@ local HEADER_MOST = 1 << 20
 ---@field metadata table<string, string>
 ---@field count integer vectors
 ---@field size integer numbers of a vector
+---@field unit boolean the vectors have length 1
 
 local Source = {}
 Source.__index = Source
@@ -35,6 +36,7 @@ function search.open(path)
   end
   self.metadata, self.base = found.__metadata__ or {}, 8 + length
   self.count, self.size = found.embeddings.shape[1], found.embeddings.shape[2]
+  self.unit = self.metadata.normalised == "true"
   self.vectors, self.places, self.texts = found.embeddings.data_offsets[1], found.offsets.data_offsets[1],
     found.texts.data_offsets[1]
   return self
@@ -97,7 +99,8 @@ function search.nearest(sources, questions, t)
     for block, before in source:blocks() do
       local scope <close> = tensor.scope()
       local asked = unit(tensor.tensor(questions), count):transpose(1, 2):contiguous()
-      local cosines = unit(block, count):matmul(asked):transpose(1, 2):contiguous()
+      if not source.unit or count < source.size then block = unit(block, count) end
+      local cosines = block:matmul(asked):transpose(1, 2):contiguous()
       local values, rows = cosines:topk(math.min(t.top, block:size(1)), 2)
       values, rows = values:totable(), rows:totable()
       for q, list in ipairs(best) do
