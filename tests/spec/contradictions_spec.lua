@@ -47,6 +47,13 @@ describe("a contradiction with a checkpoint #slow", function()
     end
   end)
 
+  it("of positions for less than a sentence is refused by every command", function()
+    local place = changed("positions", '("max_position_embeddings": *)%d+', "%14")
+    for _, words in ipairs { { "fill", place }, { "encode", place } } do
+      fails.exiting(3, "config.json: the model would read at most 4 tokens", words, { input = "a [MASK] day\n" })
+    end
+  end)
+
   it("in heads or the activation is refused by init.from", function()
     for key, pattern in pairs {
       ["model.num_attention_heads=4"] = "model.num_attention_heads is 4, but the model of init.from, .*, has 2",

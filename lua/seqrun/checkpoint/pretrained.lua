@@ -2,6 +2,7 @@
 --
 -- Directories of Transformers 4 and 5, of sentence-transformers, and our own checkpoints and runs.
 
+local counted = require("seqrun.base.format").counted
 local configs = require("seqrun.nn.config")
 local contents = require("seqrun.checkpoint.contents")
 local directory = require("seqrun.checkpoint.directory")
@@ -148,12 +149,19 @@ local function heads_of_tensors(facts, entries)
   return heads
 end
 
+---Positions that a model has at least: fewer are a mistake in its config.
+local SHORTEST = 8
+
 ---Adds the family of a config, its encoder's config and design, and its heads.
 local function add_family(facts, config)
   local encoder, problem = configs.encoder(config)
   if not encoder then return nil, problem end
   facts.config = encoder
   facts.design, facts.family, facts.family_heads = configs.design(encoder)
+  if facts.design.longest < SHORTEST then
+    return nil, ("the model would read at most %s; correct its number of positions"):format(counted(
+      facts.design.longest, "token"))
+  end
   return true
 end
 
