@@ -243,6 +243,9 @@ describe("files of scored pairs", function()
     told = works(program.run { "recipes/sts.lua", "model=" .. folder .. "/base", ("data=[%s,%s]"):format(one, one),
       "--quiet" })
     assert.matches("\nmean +spearman +%d", told)
+    told = works(program.run { "recipes/sts.lua", "model=" .. folder .. "/base", "data=" .. one, "format=markdown",
+      "--quiet" })
+    assert.matches("^| data | metric | count | [^\n]*/base |\n" .. ("|%-%-%-"):rep(4) .. "|\n| [^\n]*one.tsv | s", told)
   end)
 end)
 
@@ -307,6 +310,7 @@ describe("recipes/glue.lua #slow", function()
     local cola = object.tasks[1]
     assert.same({ "CoLA", "done", 2 }, { cola.task, cola.state, #cola.seeds })
     assert.near((cola.seeds[1].score + cola.seeds[2].score) / 2, cola.score, 1e-12)
+    assert.matches("\nGLUE CoLA,matthews,", works(run("seeds=2", "epochs=2", "CoLA.epochs=6", "format=csv")))
     refuses(2, "GLUE%-CoLA was begun with other settings", run("seeds=2", "epochs=2", "CoLA.epochs=7"))
   end)
 end)

@@ -128,10 +128,8 @@ local function joined(row, cell, gap)
   return table.concat(cells, gap)
 end
 
----What prints rows one after the other, the head first; false when nobody reads any more.
----@param format "csv"|"markdown"
----@return fun(row: string[]): boolean
-function formats.writer(format)
+---What makes rows text one after the other, the head first: below that Markdown has a line of its own.
+local function text_of_rows(format)
   local below = ""
   return function(row)
     local line = format == "csv" and joined(row, csv_cell, ",") or "| " .. joined(row, markdown_cell, " | ") .. " |"
@@ -139,8 +137,26 @@ function formats.writer(format)
       below = "|" .. ("---|"):rep(#row)
       line = line .. "\n" .. below
     end
-    return io.stdout:write(line, "\n") ~= nil
+    return line
   end
+end
+
+---What prints rows one after the other, the head first; false when nobody reads any more.
+---@param format "csv"|"markdown"
+---@return fun(row: string[]): boolean
+function formats.writer(format)
+  local text_of = text_of_rows(format)
+  return function(row) return io.stdout:write(text_of(row), "\n") ~= nil end
+end
+
+---Rows as the lines of CSV or Markdown.
+---@param rows string[][] the first is the head
+---@param format "csv"|"markdown"
+---@return string[]
+function formats.lines(rows, format)
+  local lines, text_of = {}, text_of_rows(format)
+  for i, row in ipairs(rows) do lines[i] = text_of(row) end
+  return lines
 end
 
 ---Prints rows as CSV or Markdown.
