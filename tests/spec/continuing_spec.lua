@@ -54,6 +54,15 @@ describe("a model that goes on", function()
       "1"))
   end)
 
+  it("is not given more positions than it has, and is refused by the recipe of other models", function()
+    exits(2, "max_len 96 exceeds the 64 position embeddings of the model; set data.max_len=64, or", go_on("long",
+      "data.max_len=96"))
+    local causal = program.folder() .. "/causal"
+    works(program.run(small.recipe("causal", corpus, "model.n_embd=16", "model.n_head=2", "model.n_layer=1",
+      "rate.total=8", "--max-steps", "1", "--quiet", "--out", causal)))
+    exits(2, "the family gpt2 is causal: train it with recipes/causal.lua", go_on("causal", "init.from=" .. causal))
+  end)
+
   it("may be of another family than the YAML of the recipe", function()
     program.write(folder, "mine.yaml", "model: {family: modernbert, hidden_size: 64, local_attention: 8}\n")
     program.write(folder, "mine.lua", assert(sys.read_file("recipes/pretrain.lua")))

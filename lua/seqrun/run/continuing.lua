@@ -42,7 +42,7 @@ local function model_of(root)
   local from = init_key(root, "from")
   if not from or init_key(root, "tile") then return nil end
   local facts = failure.valid(checkpoint.pretrained(from))
-  return facts and not facts.family.causal and facts or nil
+  return facts
 end
 
 ---Whether a value that is given is another one than the model's.

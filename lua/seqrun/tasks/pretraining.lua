@@ -79,11 +79,12 @@ pretraining.rules = {
     end,
   },
   {
-    keys = { "data.max_len", "model.max_position_embeddings" },
-    check = function(max_len, positions)
+    keys = { "data.max_len", "model.max_position_embeddings", "init.from" },
+    check = function(max_len, positions, from)
       if max_len <= positions then return nil end
-      return ("max_len %d exceeds the %d position embeddings of the model; raise model.max_position_embeddings"):format(
-        max_len, positions)
+      local way = "raise model.max_position_embeddings"
+      if from then way = ("set data.max_len=%d, or, of a model with rotary positions, %s"):format(positions, way) end
+      return ("max_len %d exceeds the %d position embeddings of the model; %s"):format(max_len, positions, way)
     end,
   },
 }
