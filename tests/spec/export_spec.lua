@@ -74,6 +74,20 @@ describe("the model card of an export", function()
     head, rest = card_of("encoder", "--encoder") -- which was not scored
     assert.matches("pipeline_tag: feature%-extraction", head)
     assert.is_nil((head .. rest):find("loss", 1, true))
+    head, rest = card_of('a "b"\nc')
+    assert.matches('name: "a \\"b\\"\\nc"\n', head)
+    assert.matches('BertForPreTraining.from_pretrained%("a \\"b\\"\\nc"%)', rest)
+  end)
+
+  it("names task and labels where their head is, and no words to fill in of a discriminator", function()
+    local card = require("seqrun.checkpoint.card")
+    local function text(architecture)
+      return card.text({ path = folder .. "/none", kind = "classify", labels = { "no", "yes" } },
+        { out = "x", architecture = architecture, parameters = 1, dtype = "f32" })
+    end
+    assert.matches("Task: classify.\nLabels: no, yes.\n", text("BertForSequenceClassification"))
+    assert.is_nil(text("BertModel"):find("classify", 1, true))
+    assert.matches("pipeline_tag: feature%-extraction", text("ElectraForPreTraining"))
   end)
 
   it("is the one that a directory has", function()
@@ -82,5 +96,7 @@ describe("the model card of an export", function()
     program.write(folder, "first/README.md", "mine\n")
     program.ok { "export", folder .. "/first", folder .. "/second" }
     assert.equal("mine\n", sys.read_file(folder .. "/second/README.md"))
+    program.exits(2, "first has a README.md, which stays as it is; leave out language and license",
+      program.run { "export", folder .. "/first", folder .. "/third", "--license", "mit" })
   end)
 end)

@@ -14,11 +14,13 @@ local TASKS = {
   ForSequenceClassification = "text-classification", ForTokenClassification = "token-classification",
   ForQuestionAnswering = "question-answering", ForMultipleChoice = "multiple-choice", ForMaskedLM = "fill-mask",
   ForPreTraining = "fill-mask", ForCausalLM = "text-generation", LMHeadModel = "text-generation",
+  ElectraForPreTraining = "feature-extraction", -- which detects replaced tokens, and fills in none
 }
 
 local function task_of(architecture, sentences)
   if sentences then return "sentence-similarity" end
-  return TASKS[architecture:match("For%u%w+$") or architecture:match("LMHeadModel$")] or "feature-extraction"
+  return TASKS[architecture] or TASKS[architecture:match("For%u%w+$") or architecture:match("LMHeadModel$")]
+    or "feature-extraction"
 end
 
 ---The value of a key in the config that trained a checkpoint: a text, or a list of them.
@@ -89,12 +91,13 @@ local KEYS = {
 }
 
 local function usage(t)
+  local name = json.encode(t.name) -- which Python reads as a string, too
   if t.sentences then
-    return ('from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("%s")\n'
-      .. 'vectors = model.encode(["a text", "another one"])'):format(t.name)
+    return ('from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer(%s)\n'
+      .. 'vectors = model.encode(["a text", "another one"])'):format(name)
   end
-  return ('from transformers import AutoTokenizer, %s\n\ntokenizer = AutoTokenizer.from_pretrained("%s")\n'
-    .. 'model = %s.from_pretrained("%s")'):format(t.architecture, t.name, t.architecture, t.name)
+  return ('from transformers import AutoTokenizer, %s\n\ntokenizer = AutoTokenizer.from_pretrained(%s)\n'
+    .. 'model = %s.from_pretrained(%s)'):format(t.architecture, name, t.architecture, name)
 end
 
 ---The card of an exported directory; the one that the directory has already.
@@ -105,6 +108,10 @@ end
 ---@return string
 function card.text(facts, o)
   local theirs = failure.there(sys.read_file(facts.path .. "/README.md", 1 << 20))
+  if theirs and (o.language or o.license) then
+    failure.raise("config", "export: %s has a README.md, which stays as it is; leave out language and license, or "
+      .. "write them there", facts.path)
+  end
   if theirs then return theirs end
   local dump = failure.there(sys.read_file(facts.path .. "/trainer/config.yaml", 1 << 20))
   local root = dump and yaml.parse(dump)
@@ -122,8 +129,9 @@ function card.text(facts, o)
   add("\n# %s\n", t.name)
   add("%s with %s in %s, %s with seqrun %s.", o.architecture, text.counted(o.parameters, "parameter"), o.dtype,
     root and "trained on packed sequences" or "converted", sys.build().version)
-  if facts.kind then add("Task: %s.", facts.kind) end
-  if facts.labels then add("Labels: %s.", table.concat(facts.labels, ", ")) end
+  local has_head = o.sentences or o.architecture:find("For%u")
+  if facts.kind and has_head then add("Task: %s.", facts.kind) end
+  if facts.labels and has_head then add("Labels: %s.", table.concat(facts.labels, ", ")) end
   if #scores > 0 then
     add("\n## Scores\n\nStep %d%s:\n\n| score | value |\n|---|---|", step, t.data and ", on " .. t.data or "")
     for _, score in ipairs(scores) do add("| %s | %.4f |", score[1], score[2]) end
