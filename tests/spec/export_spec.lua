@@ -90,6 +90,15 @@ describe("the model card of an export", function()
     assert.matches("pipeline_tag: feature%-extraction", text("ElectraForPreTraining"))
   end)
 
+  it("has the scores of the weights that are written, which eval.average says", function()
+    for _, average in ipairs { "false", "true" } do
+      program.ok(small.words(small.corpus(folder), "--out", folder .. "/run", "--max-steps", "2", "--force",
+        "optimizer.average=0.9", "eval.average=" .. average))
+      assert.equal(average == "false", card_of("raw" .. average):find("mlm_loss", 1, true) ~= nil)
+      assert.equal(average == "true", card_of("mean" .. average, "--average"):find("mlm_loss", 1, true) ~= nil)
+    end
+  end)
+
   it("is the one that a directory has", function()
     program.ok(small.words(small.corpus(folder), "--out", folder .. "/run", "--max-steps", "1"))
     card_of("first")

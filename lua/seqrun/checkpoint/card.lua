@@ -103,8 +103,8 @@ end
 ---The card of an exported directory; the one that the directory has already.
 ---@param facts seqrun.Pretrained what is exported
 ---@param o { out: string, architecture: string, parameters: integer, dtype: string, sentences: boolean, part: boolean,
----  language?: string, license?: string } part: it is not the model that was scored: without its heads, another
----  network or the average of the weights
+---  average?: boolean, language?: string, license?: string } part: it is not the model that was scored: without its
+---  heads, or another network; average: its weights are the moving average
 ---@return string
 function card.text(facts, o)
   local theirs = failure.there(sys.read_file(facts.path .. "/README.md", 1 << 20))
@@ -117,7 +117,8 @@ function card.text(facts, o)
   local root = dump and yaml.parse(dump)
   local function key(path) return key_of(root, path) end
   local from, scores, step = key "init.from", {}, nil
-  if not o.part then scores, step = scores_of(facts.path) end
+  local scored = (key "eval.average" == "true") == (o.average or false) -- the weights that are written
+  if scored and not o.part then scores, step = scores_of(facts.path) end
   local base = from and not sys.exists(from .. "/MANIFEST") and not sys.exists(from .. "/run.log")
   local t = {
     name = o.out:match("[^/]*$"), architecture = o.architecture, sentences = o.sentences, scores = scores,

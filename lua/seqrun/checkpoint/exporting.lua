@@ -186,7 +186,7 @@ local function export(path, out, options)
   local architecture = classes[1] or facts.family.class .. "Model"
   files["README.md"] = card.text(facts, {
     out = out, architecture = architecture, parameters = parameters, dtype = dtype, sentences = files["modules.json"],
-    part = options.encoder or options.network or options.average, language = options.language,
+    part = options.encoder or options.network, average = options.average, language = options.language,
     license = options.license,
   })
   write(out, files, weights)
