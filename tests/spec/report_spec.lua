@@ -171,6 +171,17 @@ describe("a report", function()
     end
   end)
 
+  it("pairs scores with all their digits and signs", function()
+    local dirs = {}
+    for i, score in ipairs { "-0.1", "-0.2", "0.3004", "0.1" } do
+      dirs[i] = made("signs/" .. i, {
+        ["config.yaml"] = ("seed: %d\nrate:\n  peak: %d\n"):format(i % 2, i // 3), ["run.log"] = "",
+        ["metrics.jsonl"] = '{"type":"eval","step":1,"mlm_loss":1,"pearson":' .. score .. "}\n",
+      })
+    end
+    holds(page_of(table.unpack(dirs)), { "-0.150 ± 0.071", "+0.3502 ± 0.6378" })
+  end)
+
   it("draws evaluations in another style than training", function()
     local text = page_of(first)
     holds(text, { "dash", "dashes with dots are evaluations" })

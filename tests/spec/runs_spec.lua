@@ -247,6 +247,7 @@ describe("the command compare", function()
     assert.same({ { 1, 2, 3 }, { 4, 5 } }, { arms[1].runs, arms[2].runs })
     assert.same({ 6.5, 6.375 }, { arms[1].mean, arms[2].mean })
     assert.same({ mean = -0.25, deviation = 0, half = 0, count = 2 }, arms[2].less_first) -- where both have the seed
+    dirs[6] = made("arms/unscored", { lines = lines_of({ 8 }, {}), config = "seed: 3\nrate:\n  peak: 1e-2\n" })
     assert.matches("\nrate.peak=0.01 +2 +6.3750 ± %d.%d+ +%-0.2500 ± 0.0000\n", works(program.run { "compare",
       table.unpack(dirs) }))
     _, out = program.run { "compare", "--json", dirs[1], dirs[4] }

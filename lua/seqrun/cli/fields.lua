@@ -98,7 +98,8 @@ runs[].beside_first?.*         the score minus that of the first run at equal ef
 differences[].key              a key of the config, or of the environment
 differences[].values[]         for each run; null where it is missing
 differences[].only_some        true: the runs that have the key agree
-arms[].{name, runs[], metric, mean?, half?}   runs that differ in their seeds alone; half: of the 95 % interval
+arms[].{name, runs[], metric, mean?, half?, count}   runs that differ in their seeds alone; half: of the 95 % interval;
+                               count: how many have the score
 arms[].less_first?.{mean, deviation?, half?, count}   the score minus that of the first arm, at equal seeds
 notes[]                        why figures may not be comparable; runs that are left out
 ]] } }

@@ -192,7 +192,7 @@ local function arms_of(self)
   local list = json.array()
   for g, group in ipairs(groups) do
     list[g] = { name = group.name, runs = json.array(group.runs), metric = held.name, mean = found[g].mean,
-      half = found[g].half, less_first = found[g].less }
+      half = found[g].half, count = found[g].count, less_first = found[g].less }
   end
   return list
 end
@@ -201,7 +201,7 @@ local function arm_rows(list)
   local metric = list[1].metric:gsub("_", " ")
   local rows = { { "arm", "seeds", metric .. " ± 95 %", "less the first arm's, at equal seeds" } }
   for _, one in ipairs(list) do
-    rows[#rows + 1] = { one.name ~= "" and one.name or "all runs", ("%d"):format(#one.runs), arms.text(one),
+    rows[#rows + 1] = { one.name ~= "" and one.name or "all runs", ("%d"):format(one.count), arms.text(one),
       arms.text(one.less_first, true) }
   end
   return rows

@@ -51,25 +51,25 @@ local function efficiency_of(found)
   return type(slots) == "number" and type(tokens) == "number" and slots > 0 and tokens / slots or nil
 end
 
----What a run amounts to: { title, value, small? }.
+---What a run amounts to: { title, text, small?, the number of a loss or score }.
 ---@param run seqrun.report.Run
----@return { [1]: string, [2]: string, [3]: string? }[]
+---@return { [1]: string, [2]: string, [3]: string?, [4]: number? }[]
 function facts.figures(run)
   local found, list = run.history, {}
-  local function add(title, value, small) list[#list + 1] = value and { title, value, small } or nil end
+  local function add(title, value, small, score) list[#list + 1] = value and { title, value, small, score } or nil end
+  local function add_score(title, value, small) add(title, number(value, "%.3f"), small, value) end
   for _, name in ipairs(run.heads) do
     local loss, unigram = curves.last_of(found.evals, name .. "_loss"), curves.last_of(found.evals, "unigram_loss")
     local beside = name == "mlm" and loss and unigram and ("%.3f nats %s the unigram model"):format(
       math.abs(unigram - loss), loss <= unigram and "below" or "above") or nil
-    add("held-out " .. curves.head_title(name) .. " loss", number(loss, "%.3f"), beside)
+    add_score("held-out " .. curves.head_title(name) .. " loss", loss, beside)
     if not loss then
-      local trained = curves.last_of(found.train, name .. "_loss")
-      add(curves.head_title(name) .. " loss", number(trained, "%.3f"), "in training")
+      add_score(curves.head_title(name) .. " loss", curves.last_of(found.train, name .. "_loss"), "in training")
     end
     local accuracy = curves.last_of(found.evals, name .. "_accuracy")
-    add("held-out " .. curves.head_title(name) .. " accuracy", number(accuracy, "%.3f"))
+    add_score("held-out " .. curves.head_title(name) .. " accuracy", accuracy)
   end
-  for _, key in ipairs(run.scores) do add(curves.score_title(key), number(curves.last_of(found.evals, key), "%.3f")) end
+  for _, key in ipairs(run.scores) do add_score(curves.score_title(key), curves.last_of(found.evals, key)) end
   add("steps", text.commas(found.step), text.duration(found.seconds))
   local sequences, tokens = curves.last_of(found.train, "sequences"), curves.last_of(found.train, "real_tokens")
   add("tokens", tokens and text.count(tokens), sequences and text.commas(math.floor(sequences)) .. " sequences")
@@ -94,14 +94,11 @@ end
 ---A title that is not broken at its hyphens.
 local function unbroken(title) return (title:gsub("%-", "\u{2011}")) end
 
----A cell as a number; nil of one that is no score.
-local function score_of(cell) return cell:find("^%d+%.%d%d%d$") and tonumber(cell) or nil end
-
----Mean and deviation of a column of scores over some rows; "" if one has none.
-local function spread(rows, some, k)
+---Mean and deviation of a column of scores over some runs; "" if one has none.
+local function spread(scores, some, k)
   local values = {}
   for at, i in ipairs(some) do
-    values[at] = score_of(rows[i][k])
+    values[at] = scores[i][k]
     if not values[at] then return "" end
   end
   local found = interval(values)
@@ -109,18 +106,18 @@ local function spread(rows, some, k)
 end
 
 ---Rows with mean and deviation of each arm, and by how much its scores differ from the first arm's at equal seeds.
-local function add_means(rows, groups, columns)
-  local means, scores = {}, {}
-  for k = 3, columns do scores[k] = arms.scores(groups, function(i) return score_of(rows[i][k]) end) end
+local function add_means(rows, scores, groups, columns)
+  local means, found = {}, {}
+  for k = 3, columns do found[k] = arms.scores(groups, function(i) return scores[i][k] end) end
   for g, group in ipairs(groups) do
     local count = #group.runs == 1 and "1 seed" or #group.runs .. " seeds"
     local name = group.name ~= "" and ", " .. group.name or ""
     means[#means + 1] = { "mean ± deviation" .. name, count }
-    for k = 3, columns do means[#means][k] = spread(rows, group.runs, k) end
+    for k = 3, columns do means[#means][k] = spread(scores, group.runs, k) end
     if g > 1 then
       means[#means + 1] = { "less the first arm, ± half of the 95 % interval", "" }
       for k = 3, columns do
-        local less = arms.text(scores[k][g].less, true)
+        local less = arms.text(found[k][g].less, true)
         means[#means][k] = less ~= "-" and less or ""
       end
     end
@@ -134,7 +131,7 @@ end
 ---@param groups { name: string, runs: integer[] }[] of runs that differ in their seeds alone
 ---@return string
 function facts.overview(runs, names, groups)
-  local head, at, rows, right = { "run", "state" }, {}, {}, {}
+  local head, at, rows, scores, right = { "run", "state" }, {}, {}, {}, {}
   for _, run in ipairs(runs) do
     for _, one in ipairs(facts.figures(run)) do
       if not at[one[1]] then at[one[1]], head[#head + 1] = #head + 1, unbroken(one[1]) end
@@ -143,10 +140,11 @@ function facts.overview(runs, names, groups)
   for i, run in ipairs(runs) do
     local row = { { names(i) }, { facts.state(run.history.state) } }
     for k = 3, #head do row[k], right[k] = "", true end
-    for _, one in ipairs(facts.figures(run)) do row[at[one[1]]] = one[2] end
+    scores[i] = {}
+    for _, one in ipairs(facts.figures(run)) do row[at[one[1]]], scores[i][at[one[1]]] = one[2], one[4] end
     rows[i] = row
   end
-  add_means(rows, groups, #head)
+  add_means(rows, scores, groups, #head)
   return html.table(head, rows, right)
 end
 
