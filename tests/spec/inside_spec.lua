@@ -67,6 +67,14 @@ describe("attention", function()
     fails.raising("the layer must be an integer from 0 to 1, got 2", inside.attention, folder .. "/run", "a", 2)
     fails.raising("the head must be an integer from 0 to 1, got 2", inside.attention, folder .. "/run", "a", 0, 2)
     fails.raising("no such file", inside.attention, folder .. "/nothing", "a")
+    local ansi = require("seqrun.draw.ansi")
+    local before = ansi.is_dumb
+    ansi.is_dumb = function() return true end
+    local shown, text = pcall(inside.attention, folder .. "/run", ("cat "):rep(60))
+    ansi.is_dumb = before
+    assert.is_true(shown)
+    assert.matches("\n%d+ of 62 columns fit here; { svg = FILE } draws all$", text)
+    assert.is_nil(text:find("[\x80-\xff]"))
     fails.raising("tokens, but the model reads at most 64", inside.attention, folder .. "/run", ("cat "):rep(80))
   end)
 end)

@@ -1,5 +1,6 @@
 -- inside.lua - a look inside at the prompt: the spread of numbers, what a head attends to, and a batch as text.
 
+local ansi = require("seqrun.draw.ansi")
 local bars = require("seqrun.draw.bars")
 local batches = require("seqrun.predict.batches")
 local canvas = require("seqrun.draw.canvas")
@@ -77,7 +78,7 @@ end
 
 -- ---- attention -----------------------------------------------------------------------------------
 
-local SHADES = { " ", "░", "▒", "▓", "█" }
+local SHADES, PLAIN = { " ", "░", "▒", "▓", "█" }, { " ", ".", "+", "*", "#" }
 local LABEL = 14 -- columns of a token
 local CELL, MARGIN = 14, 90 -- pixels
 
@@ -123,12 +124,12 @@ end
 
 local function shade(p)
   local i = math.ceil(math.sqrt(math.min(1, p)) * #SHADES - 1e-9)
-  return SHADES[math.max(1, i)]
+  return (ansi.is_dumb() and PLAIN or SHADES)[math.max(1, i)]
 end
 
 ---A row a token: what it attends to, and the token that it attends to most.
 local function picture(tokens, rows)
-  local shown = math.min(#tokens, (sys.columns(1) - 2 * LABEL - 6) // 2)
+  local shown = math.max(0, math.min(#tokens, (sys.columns(1) - 2 * LABEL - 6) // 2))
   local lines = {}
   for i, token in ipairs(tokens) do
     local cells, most = {}, 1
@@ -139,6 +140,9 @@ local function picture(tokens, rows)
     local label = grid.cut(token, LABEL)
     lines[i] = ("%s%s %s %.2f %s"):format((" "):rep(LABEL - grid.width(label)), label, table.concat(cells),
       rows[i][most], grid.cut(tokens[most], LABEL))
+  end
+  if shown < #tokens then
+    lines[#lines + 1] = ("%d of %d columns fit here; { svg = FILE } draws all"):format(shown, #tokens)
   end
   return table.concat(lines, "\n")
 end
