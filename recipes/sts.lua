@@ -78,8 +78,8 @@ end
 local lines = cfg.format == "table" and grid.lines(cells, { left = { true, true }, cut = { true }, tail = { true } })
   or formats.lines(cells, cfg.format)
 print(table.concat(lines, "\n"))
-for i in ipairs(cfg.format == "table" and cfg.data or {}) do
-  local path, reason = cfg.data[i], scores[1][i].reason
+for i, path in ipairs(cfg.data) do
+  local reason = scores[1][i].reason
   if reason and reason:sub(1, #path) ~= path then reason = ("%s: %s"):format(path, reason) end
-  if reason then print("failed: " .. reason) end
+  if reason then (cfg.format == "table" and io.stdout or io.stderr):write("failed: ", reason, "\n") end
 end

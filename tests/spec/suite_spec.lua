@@ -243,8 +243,9 @@ describe("files of scored pairs", function()
     told = works(program.run { "recipes/sts.lua", "model=" .. folder .. "/base", ("data=[%s,%s]"):format(one, one),
       "--quiet" })
     assert.matches("\nmean +spearman +%d", told)
-    told = works(program.run { "recipes/sts.lua", "model=" .. folder .. "/base", "data=" .. one, "format=markdown",
-      "--quiet" })
+    told, err = works(program.run { "recipes/sts.lua", "model=" .. folder .. "/base", "format=markdown", "--quiet",
+      ("data=[%s,%s/none.tsv]"):format(one, folder) })
+    assert.matches("^failed: [^\n]*none.tsv: cannot open", err)
     assert.matches("^| data | metric | count | [^\n]*/base |\n" .. ("|%-%-%-"):rep(4) .. "|\n| [^\n]*one.tsv | s", told)
   end)
 end)
