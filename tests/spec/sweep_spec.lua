@@ -212,6 +212,15 @@ describe("seqrun sweep #slow", function()
     assert.is_true(json.decode(told).complete)
   end)
 
+  it("goes on past runs that lack the metric by which the first is compared", function()
+    works(program.run(small.words(dir .. "/corpus.sqr", "--max-steps", "1", "--out", dir .. "/base")))
+    local csv = program.write(dir, "both.csv", "text,label\n" .. ("the cat,0\nthe dog,1\n"):rep(8))
+    local told = works(program.run { "sweep", "recipes/finetune.lua", "task=classify,regress", "data.train=" .. csv,
+      "data.held=0.5", "init.from=" .. dir .. "/base", "data.max_len=16", "epochs=1", "--seeds", "1", "--out",
+      dir .. "/tasks" })
+    assert.matches("\nfailed: task=regress: seed 1: its last evaluation has no f1\n", told)
+  end)
+
   it("refuses a test set, a strange directory, and a recipe that is not there", function()
     refuses(2, "is a test set by its name", sweep("rate.peak=1,2", "data.dev=test.tsv", "--out", dir .. "/none"))
     refuses(2, "is not empty and not a sweep", sweep("rate.peak=1,2", "--out", dir))

@@ -196,7 +196,8 @@ local function value_of(self, trial, folder)
   results.refuse_test(dev)
   self.dev = self.dev or dev ~= "[]" and dev or nil
   if not trial.metrics then
-    self.metric = self.metric or results.headline(line, past)
+    if not self.metric then self.metric, self.by_headline = results.headline(line, past), true end
+    if self.by_headline and self.metric and line[self.metric] == nil then return nil, past end -- as of another task
     if not self.metric then failure.raise("config", "sweep: %s has no metric; name one with --metric", folder) end
     return best.value(line, self.metric, "--metric", {}), past, line.step
   end
