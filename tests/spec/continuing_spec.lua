@@ -24,7 +24,8 @@ local function config_of(out) return assert(sys.read_file(("%s/%s/config.yaml"):
 
 describe("a model that goes on", function()
   it("has the sizes of its config.json, for which the YAML of the recipe gives way", function()
-    works(go_on("own"))
+    local _, said = works(go_on("own"))
+    assert.is_nil(said:find("is otherwise", 1, true)) -- of a recipe that ships
     for _, line in ipairs { "hidden_size: 16", "num_hidden_layers: 2", "intermediate_size: 32" } do
       assert.matches("\n  " .. line .. "\n", config_of "own")
     end
@@ -70,7 +71,8 @@ describe("a model that goes on", function()
       "--out", folder .. "/mine")
     words[1] = folder .. "/mine.lua"
     table.remove(words, 2) -- its config=
-    works(program.run(words))
+    local _, said = works(program.run(words))
+    assert.matches("mine.yaml: model.family, model.hidden_size: the model of init.from is otherwise, and counts", said)
     assert.matches("\n  family: bert\n  hidden_size: 16\n", config_of "mine")
   end)
 

@@ -67,9 +67,11 @@ end
 ---@param schema table
 ---@param own boolean whether the file is the recipe's own YAML
 ---@param found table problems
+---@return string[] # keys of the YAML that gave way
 function continuing.lay(root, schema, own, found)
   local facts = continuing.applies(schema) and model_of(root)
-  if not facts then return end
+  local lost = {}
+  if not facts then return lost end
   local wanted = types.chosen(schema.by_name.model, facts.family.name)
   local group = root.by_name.model
   local given, lines = group and group.value.by_name or {}, { "model:" }
@@ -85,6 +87,9 @@ function continuing.lay(root, schema, own, found)
         .. " for a larger model", name, node.value, facts.path, field.type:text(value))
       counts = false -- no further problem of a value that is wrong already
     end
+    if own and node and not counts and not is_free(name) and differs(node, field.type, value) then
+      lost[#lost + 1] = "model." .. name
+    end
     if value ~= nil and not counts and not (node and is_free(name)) then
       lines[#lines + 1] = ("  %s: %s"):format(name, field.type:text(value))
     end
@@ -92,6 +97,7 @@ function continuing.lay(root, schema, own, found)
   if own and group then drop_others(group.value, wanted.by_name) end
   local source = { name = facts.path .. "/config.json", lines = {} }
   if lines[2] then tree.lay(root, tree.read(table.concat(lines, "\n"), source, found), "init.from") end
+  return lost
 end
 
 return continuing

@@ -75,11 +75,16 @@ return function(t)
     end
   end
   if t.threads then arguments[#arguments + 1] = "threads=" .. t.threads end
+  local lost = {}
   local loaded, message, code = config.load {
     schema = t.schema, rules = t.rules, file = file, arguments = arguments, partial = request.explain,
-    lay = not saved and function(root, found) continuing.lay(root, t.schema, file == own, found) end or nil,
+    lay = not saved and function(root, found) lost = continuing.lay(root, t.schema, file == own, found) end or nil,
   }
   if not loaded then failure.raise(code, "%s%s", message, looked) end
+  if lost[1] and not shipped.is_recipe(file) then
+    table.insert(loaded.notes, ("%s: %s: the model of init.from is otherwise, and counts"):format(file,
+      table.concat(lost, ", ")))
+  end
   if request.explain then
     io.stdout:write(loaded:explain())
     failure.raise("ok", "")
