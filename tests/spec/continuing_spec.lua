@@ -76,6 +76,11 @@ describe("a model that goes on", function()
     assert.matches("\n  family: bert\n  hidden_size: 16\n", config_of "mine")
   end)
 
+  it("is needed by the preset that goes on", function()
+    local words = { "recipes/pretrain.lua", "preset=continue", "data.file=" .. corpus, "--dry-run" }
+    exits(3, "init.from: DIR: no such file or directory; give a run", program.run(words))
+  end)
+
   it("is warned of a rate for random weights", function()
     local sanity, model = require("seqrun.run.checks.sanity"), { design = { hidden = 384 } }
     local function warning(peak, carry, resumes)
