@@ -102,6 +102,8 @@ describe("the model card of an export", function()
   it("is the one that a directory has", function()
     program.ok(small.words(small.corpus(folder), "--out", folder .. "/run", "--max-steps", "1"))
     card_of("first")
+    program.ok { "export", folder .. "/first", folder .. "/bare", "--encoder" } -- a card of its own model
+    assert.matches("pipeline_tag: feature%-extraction", assert(sys.read_file(folder .. "/bare/README.md")))
     program.write(folder, "first/README.md", "mine\n")
     program.ok { "export", folder .. "/first", folder .. "/second" }
     assert.equal("mine\n", sys.read_file(folder .. "/second/README.md"))

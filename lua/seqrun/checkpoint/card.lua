@@ -108,6 +108,7 @@ end
 ---@return string
 function card.text(facts, o)
   local theirs = failure.there(sys.read_file(facts.path .. "/README.md", 1 << 20))
+  if theirs and o.part and theirs:find("\ntags: [seqrun]\n", 1, true) then theirs = nil end -- of all of the model
   if theirs and (o.language or o.license) then
     failure.raise("config", "export: %s has a README.md, which stays as it is; leave out language and license, or "
       .. "write them there", facts.path)
