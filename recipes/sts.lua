@@ -78,8 +78,11 @@ end
 local lines = cfg.format == "table" and grid.lines(cells, { left = { true, true }, cut = { true }, tail = { true } })
   or formats.lines(cells, cfg.format)
 print(table.concat(lines, "\n"))
+local failed = 0
 for i, path in ipairs(cfg.data) do
   local reason = scores[1][i].reason
   if reason and reason:sub(1, #path) ~= path then reason = ("%s: %s"):format(path, reason) end
   if reason then (cfg.format == "table" and io.stdout or io.stderr):write("failed: ", reason, "\n") end
+  failed = failed + (reason and 1 or 0)
 end
+if failed == #cfg.data then sr.must(nil, "no file could be scored", "data") end

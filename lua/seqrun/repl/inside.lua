@@ -122,20 +122,22 @@ local function of_head(heads, head, count)
   return mean
 end
 
-local function shade(p)
-  local i = math.ceil(math.sqrt(math.min(1, p)) * #SHADES - 1e-9)
+---A shade for a part of the largest probability of a picture.
+local function shade(part)
+  local i = math.ceil(math.sqrt(part) * #SHADES - 1e-9)
   return (ansi.is_dumb() and PLAIN or SHADES)[math.max(1, i)]
 end
 
 ---A row a token: what it attends to, and the token that it attends to most.
 local function picture(tokens, rows)
   local shown = math.max(0, math.min(#tokens, (sys.columns(1) - 2 * LABEL - 6) // 2))
-  local lines = {}
+  local lines, largest = {}, 0
+  for _, row in ipairs(rows) do largest = math.max(largest, table.unpack(row)) end
   for i, token in ipairs(tokens) do
     local cells, most = {}, 1
     for j = 1, #tokens do
       if rows[i][j] > rows[i][most] then most = j end
-      if j <= shown then cells[j] = shade(rows[i][j]):rep(2) end
+      if j <= shown then cells[j] = shade(rows[i][j] / largest):rep(2) end
     end
     local label = grid.cut(token, LABEL)
     lines[i] = ("%s%s %s %.2f %s"):format((" "):rep(LABEL - grid.width(label)), label, table.concat(cells),
