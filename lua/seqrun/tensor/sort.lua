@@ -204,7 +204,13 @@ end
 
 -- ---- running sums, spread, classes -----------------------------------------------------------------
 
----Running sums along a dimension.
+---Whether a sum of i32 is off by 2^32 somewhere, which f32 has room to say.
+local function wraps(a, b, sum)
+  if sum:dtype() ~= "i32" or sum:numel() == 0 then return false end
+  return (a:to("f32") + b:to("f32") - sum:to("f32")):abs():max():item() > 2 ^ 31
+end
+
+---Running sums along a dimension; those of i32 must fit it.
 ---@param dim? integer default: the last
 ---@return seqrun.Tensor
 function Tensor:cumsum(dim)
@@ -214,7 +220,9 @@ function Tensor:cumsum(dim)
   local y = wider[kind] and self:to(wider[kind]) or self
   local n, step = self:size(dim), 1
   while step < n do
-    local sum = y:narrow(dim, step + 1, n - step) + y:narrow(dim, 1, n - step)
+    local one, other = y:narrow(dim, step + 1, n - step), y:narrow(dim, 1, n - step)
+    local sum = one + other
+    if wraps(one, other, sum) then check.fail("cumsum: a sum of i32 does not fit i32; use x:to(\"f32\") instead") end
     y = ops.cat({ y:narrow(dim, 1, step), sum }, dim)
     step = step * 2
   end
