@@ -58,6 +58,10 @@ sr_status sr_append_write(sr_append *a, const void *bytes, size_t size) {
 }
 
 sr_status sr_append_sync(sr_append *a) {
+    struct stat mine, there;
+    if (fstat(a->fd, &mine) != 0) return sr_io_failed("examine", a->path);
+    if (stat(a->path, &there) != 0 || mine.st_ino != there.st_ino || mine.st_dev != there.st_dev)
+        return sr_fail(SR_EIO, "%s was removed or replaced while it was written", a->path);
     return sr_file_sync(a->fd, a->path);
 }
 

@@ -30,6 +30,7 @@ sr_status sr_append_open(sr_append **out, const char *path, uint64_t size);
 /* Appends one record: all of it or, after a failure, nothing. */
 sr_status sr_append_write(sr_append *file, const void *bytes, size_t size);
 
+/* Fails if its path no longer names the file that is written. */
 sr_status sr_append_sync(sr_append *file);
 void sr_append_close(sr_append *file); /* may be NULL */
 

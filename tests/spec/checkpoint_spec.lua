@@ -318,6 +318,19 @@ it("the lock of a run is kept though its file is removed, unless another run has
   fails.returning("lock", "its lock was removed and another run has taken it", first:check())
 end)
 
+it("a file that grows is synced, unless its path names another one since", function()
+  local path = program.folder() .. "/lines"
+  local file = assert(train.append(path))
+  assert.is_true(file:sync())
+  assert(os.rename(path, path .. ".away"))
+  fails.returning("storage", "lines was removed or replaced while it was written", file:sync())
+  assert(io.open(path, "w")):close()
+  fails.returning("storage", "was removed or replaced", file:sync())
+  assert(os.rename(path .. ".away", path))
+  assert.is_true(file:sync())
+  file:close()
+end)
+
 describe("exact values", function()
   it("are restored with their types, bit for bit", function()
     local values = { 0.1, -0.0, 1 / 3, 5e-324, 1.7976931348623157e308, math.huge, -math.huge, 3.0, 3, math.mininteger }

@@ -55,6 +55,14 @@ local function warns(edits, ...)
   for _, part in ipairs { ... } do assert.is_truthy(warnings[1]:find(part, 1, true), warnings[1]) end
 end
 
+it("metrics that are moved away in a run are one warning", function()
+  local away = "  if step == 1 then os.rename(run.folder .. '/metrics.jsonl', run.folder .. '/away') end\n  run:log("
+  local problem, warnings = trained({ "  run:log(", away }, "save.every=1")
+  assert.is_nil(problem)
+  assert.equal(1, #warnings)
+  assert.matches("metrics.jsonl was removed or replaced while it was written, so its lines are lost", warnings[1])
+end)
+
 describe("a step", function()
   it("needs a backward pass that reached its parameters", function()
     refused({ "    losses.total:backward()\n", "" }, "optimizer:step", "no backward pass has reached its parameters")

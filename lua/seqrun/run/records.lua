@@ -10,6 +10,7 @@ local witness = require("seqrun.run.repro.witness")
 ---@field metrics seqrun.Metrics
 ---@field screen seqrun.Screen
 ---@field losing boolean the last line could not be written
+---@field lost? boolean they could not be synced
 ---@field witness? seqrun.Witness compares the lines with those of an earlier run
 local Records = {}
 Records.__index = Records
@@ -68,8 +69,14 @@ function Records:alarm() return core.alarm(self.metrics.file) end
 ---@return table|nil
 function Records:mark(step) return self.metrics:mark(step) end
 
----Makes what was written survive a power cut.
-function Records:sync() self.metrics:sync() end
+---Makes what was written survive a power cut; a file that somebody removed or replaced is a warning, once.
+function Records:sync()
+  local ok, message = self.metrics:sync()
+  if not ok and not self.lost then
+    self.screen:warn("%s, so its lines are lost; put it back where it was", message)
+  end
+  self.lost = not ok
+end
 
 function Records:close() self.metrics:close() end
 
