@@ -76,18 +76,20 @@ void lsr_pushtarget(lua_State *L, const sr_target *t) {
 /* ---- lists ---- */
 
 static void read_labels(lua_State *L, void *out, const sr_target *t, int arg, int64_t n) {
+    const char *what = lua_pushfstring(L, "target '%s': labels", t->name);
     for (int64_t i = 0; i < n; i++) {
         if (t->type == SR_LABEL_I32) {
             ((int32_t *)out)[i] =
-                (int32_t)lsr_checkelement(L, arg, i + 1, "labels", INT32_MIN, INT32_MAX);
+                (int32_t)lsr_checkelement(L, arg, i + 1, what, INT32_MIN, INT32_MAX);
             continue;
         }
         int number;
         lua_rawgeti(L, arg, i + 1);
         ((float *)out)[i] = (float)lua_tonumberx(L, -1, &number);
         lua_pop(L, 1);
-        if (!number) lsr_error(L, "labels[%I] must be a number", (lua_Integer)i + 1);
+        if (!number) lsr_error(L, "%s[%I] must be a number", what, (lua_Integer)i + 1);
     }
+    lua_pop(L, 1);
 }
 
 sr_status lsr_settarget(lua_State *L, sr_batch *b, int number, int rows, int labels) {

@@ -489,6 +489,11 @@ describe("targets", function()
         for i = 1, u.count do made[i] = { rows = { u:batch(i).slots - 1 }, labels = { 1 } } end
         return made
       end, "is in no sequence" },
+      { function(u)
+        local made = {}
+        for i = 1, u.count do made[i] = { rows = { 0 }, labels = { "x" } } end
+        return made
+      end, "target 'x': labels%[1%] must be an integer" },
     } do
       local loader = open { max_len = 64, targets = { { name = "x", reads = "rows", make = case[1] } } }
       assert.error_matches(function() loader:next() end, case[2])
