@@ -273,6 +273,16 @@ describe("stats", function()
     assert.matches("1 %(padded%) +" .. ("%.2f"):format(100 * report.filled_when_padded):gsub("%p", "%%%0"), shown)
   end)
 
+  it("reports how much of the text sentence pairs use", function()
+    local path = file("long.txt", ("The cat sat" .. (" on the mat"):rep(30) .. ".\n"):rep(4))
+    corpus { inputs = path }
+    local stats = require("seqrun.data.stats")
+    local report = assert(stats.examine(folder .. "/x.sqr", 32))
+    assert.is_true(report.used_share > 0 and report.used_share < 0.5, report.used_share)
+    assert.matches(("of the text, %.0f %%%% of the tokens"):format(100 * report.used_share), stats.text(report))
+    assert.is_nil(assert(stats.examine(folder .. "/x.sqr", 32, true)).used_share)
+  end)
+
   it("reports the longest length of examples", function()
     assert(sr.data.write { out = folder .. "/e.sqr", vocab = vocab, examples = { { a = { 5, 6 } }, { a = { 5 } } } })
     local report = assert(require("seqrun.data.stats").examine(folder .. "/e.sqr"))

@@ -309,6 +309,7 @@ cut                            true: the held-out part is the end of the one doc
 pairs                          whether its examples are sentence pairs
 max_len, train_examples, train_tokens, mean_length   of the first epoch
 filled_when_padded             part of the slots with real tokens, one sequence in each row
+used_share?                    part of the text's tokens that stand in a sentence pair
 lengths[].first, lengths[].last, lengths[].examples
 depths[].{max_seqs?, packs, efficiency}   packs of at most max_seqs sequences; missing: any number
 ]] } }

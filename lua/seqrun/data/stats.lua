@@ -107,6 +107,11 @@ local function length_stats(report, corpus, max_len, single)
   report.filled_when_padded = facts.tokens / math.max(1, facts.sequences * facts.max_len)
   report.lengths = classes(histogram:counts(), facts.max_len)
   report.depths = array(facts.sequences > 0 and depths_of(histogram) or {})
+  if report.pairs and facts.sequences > 0 then
+    report.used_share = failure.must(data.loader {
+      data = corpus, nsp = true, by = "sequences", sequences = 1, max_len = facts.max_len, too_long = "truncate",
+    }):used_share()
+  end
   return true
 end
 
@@ -213,6 +218,7 @@ function stats.text(r)
   say("  held-out    %s, %s", held, counted(r.held.tokens, "token"))
   say("  at max_len %d: %s, mean length %.1f, %.1f %% full if padded", r.max_len,
     counted(r.train_examples, r.pairs and "sentence pair" or "example"), r.mean_length, 100 * r.filled_when_padded)
+  if r.used_share then say("  of the text, %.0f %% of the tokens stand in a pair", 100 * r.used_share) end
   add_lengths(say, r)
   add_depths(say, r)
   return table.concat(lines, "\n")
