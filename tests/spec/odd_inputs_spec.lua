@@ -250,6 +250,9 @@ it("a data set made for another task is refused", function()
     out = own, vocab = lab.vocab, columns = { label = { type = "i32" } }, examples = { { text = "a", label = 1 } },
   })
   none("data", "its column 'label' has values of type i32, but task=regress reads numbers", files("regress", own))
+  for task, wanted in pairs { multilabel = "labels", tokens = "tags", choice = "group", squad = "span" } do
+    none("data", ("it has no column '%s', which task=%s reads; write it"):format(wanted, task), files(task, own))
+  end
 end)
 
 it("YAML may begin with a byte order mark", function()

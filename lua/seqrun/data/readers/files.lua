@@ -144,6 +144,19 @@ local function check_columns(set, options)
   end
 end
 
+---Columns that examples of a task have, beside that of its labels.
+local NEEDED = { choice = "group", squad = "span" }
+
+---Why a data set that does not say its task lacks the column of this one.
+local function check_needed(set, options)
+  local wanted = NEEDED[options.task] or (kinds.get(options.task) or {}).column
+  for _, known in ipairs(set:columns()) do
+    if known.name == wanted then return nil end
+  end
+  return wanted and ("%s: it has no column '%s', which task=%s reads; write it with the columns of that task, or "
+    .. "choose the task that it was made for"):format(set:info().path, wanted, options.task)
+end
+
 ---Why a data set cannot be read as examples of a task.
 local function check_examples(set, options)
   local path, task = set:info().path, set:meta().task
@@ -151,7 +164,7 @@ local function check_examples(set, options)
     return ("%s is a data set of text, without examples and labels; give labelled files, or a data set of "
       .. "prepare_labelled.lua or sr.data.write"):format(path)
   end
-  if not task then return check_columns(set, options) end
+  if not task then return check_columns(set, options) or check_needed(set, options) end
   if is_alike(task, options) then return nil end
   return ("%s was made for task=%s, not for task=%s, whose examples are others; make it again from its files with "
     .. "task=%s"):format(path, task, options.task, options.task)
