@@ -55,12 +55,15 @@ local function warns(edits, ...)
   for _, part in ipairs { ... } do assert.is_truthy(warnings[1]:find(part, 1, true), warnings[1]) end
 end
 
-it("metrics that are moved away in a run are one warning", function()
-  local away = "  if step == 1 then os.rename(run.folder .. '/metrics.jsonl', run.folder .. '/away') end\n  run:log("
-  local problem, warnings = trained({ "  run:log(", away }, "save.every=1")
-  assert.is_nil(problem)
-  assert.equal(1, #warnings)
-  assert.matches("metrics.jsonl was removed or replaced while it was written, so its lines are lost", warnings[1])
+it("metrics or a log that are moved away in a run are one warning", function()
+  for _, name in ipairs { "metrics.jsonl", "run.log" } do
+    local away = "  if step == 1 then os.rename(run.folder .. '/NAME', run.folder .. '/away') end\n  run:log("
+    away = away:gsub("NAME", name)
+    local problem, warnings = trained({ "  run:log(", away }, "save.every=1")
+    assert.is_nil(problem)
+    assert.equal(1, #warnings)
+    assert.matches(name .. " was removed or replaced while it was written, so its lines are lost", warnings[1])
+  end
 end)
 
 describe("a step", function()

@@ -210,6 +210,7 @@ function Run:save(needed)
   self.directory:check_lock()
   self.directory:note_lua_files()
   self.records:sync()
+  self.screen:sync()
   return self.saves:write(saved_parts(self), needed)
 end
 

@@ -38,6 +38,14 @@ local function to_file(self, line)
   if self.file then self.file:write(line .. "\n") end -- a full disk only loses lines of the log
 end
 
+---Makes run.log survive a power cut; one that somebody removed or replaced is a warning, once.
+function Progress:sync()
+  local ok, message = not self.file, nil
+  if self.file then ok, message = self.file:sync() end
+  if not ok and not self.lost then self:warn("%s, so its lines are lost; put it back where it was", message) end
+  self.lost = not ok
+end
+
 local function to_stderr(self, line)
   self.line:print(self.json_log and json.encode { message = line } or line)
 end
