@@ -44,11 +44,12 @@ local function bytes_of(design, precision, dense)
   return SLACK * elements * element, count * cost.state_bytes(precision)
 end
 
----Packs that an update can give a micro-batch: all, or a quarter of a rank's or share's part, as packs hold several
----sequences.
+---Packs that an update can give a micro-batch: all of a share, or where the micro-batches are the shares a quarter of
+---a rank's part, as packs hold several sequences.
 local function most_of(cfg, ranks)
-  local parts = math.max(cfg.batch.shares or 1, ranks)
-  return parts == 1 and cfg.batch.sequences or math.max(1, cfg.batch.sequences // (4 * parts))
+  local sequences, shares = cfg.batch.sequences, cfg.batch.shares
+  if shares then return math.max(1, sequences // shares) end
+  return ranks == 1 and sequences or math.max(1, sequences // (4 * ranks))
 end
 
 ---The number of packs, and why.
@@ -65,7 +66,7 @@ function auto.packs(cfg, ranks)
   local host = not (tensor.describe(tensor.device()) or {}).memory
   local rows = host and math.max(1, ROWS // max_len) or most
   local packs = math.min(most, fits, rows)
-  if packs == most then return packs, "auto: the whole update" end
+  if packs == most then return packs, cfg.batch.shares and "auto: the whole share" or "auto: the whole update" end
   if packs == fits then return packs, ("auto: half of the %s of %s"):format(text.bytes(limit), name) end
   return packs, ("auto: %s rows, more are not faster on a CPU"):format(text.commas(packs * max_len))
 end

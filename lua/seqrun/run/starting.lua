@@ -225,5 +225,5 @@ return function(self, parts)
   shown:notes()
   if self.config.attach ~= false then self.changes:listen(self) end
   local goes_on = not state and self.config.init.from and continuing.applies(self.loaded.schema)
-  if goes_on and self.config.init.carry == "weights" then self:evaluate(true) end
+  if goes_on and self.config.init.carry == "weights" and not parts.watch then self:evaluate(true) end
 end
