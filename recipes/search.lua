@@ -7,6 +7,7 @@
 --
 -- Without a question, each line of standard input is one.  The search is exact: each vector is compared.
 
+local encoding = require "seqrun.predict.encoding"
 local guess = require "seqrun.base.guess"
 local json = require "seqrun.core.json"
 local scratch = require "seqrun.base.scratch"
@@ -69,10 +70,13 @@ end
 if options.texts then
   if (dimensions or 1) > encode.size then refuse("dimensions=%d, but a vector has %d", dimensions, encode.size) end
   local out = sr.must(vector_file.open(made.path .. "/vectors", encode.size, facts))
-  for vector, item in encode:each(sr.must(sr.text.sentences { files = options.texts, format = "lines" }), "document") do
-    local bytes = {}
-    for i, x in ipairs(vector) do bytes[i] = string.pack("<f", x) end
-    sr.must(out:add(table.concat(bytes), item.text))
+  local next_line = sr.must(sr.text.sentences { files = options.texts, format = "lines" })
+  local how = setmetatable({ bytes = true }, { __index = encode:as("document") })
+  for item in encoding.each(function()
+    local line = next_line()
+    return line and { text = line }
+  end, how) do
+    sr.must(out:add(item.vector, item.text))
   end
   if out.count == 0 then sr.must(nil, options.texts .. ": no lines to search", "data") end
   sr.must(out:commit())

@@ -163,7 +163,8 @@ describe("a report", function()
     local text = page_of(table.unpack(dirs))
     check_page(text)
     holds(text, { "mean ± deviation, rate.peak=0.001", "2.500 ± 0.707", "mean ± deviation, rate.peak=0.0001",
-      "1.600 ± 0.707", "2 seeds", "less the first arm", "-0.9000 ± 0.0000", "rate.peak=0.0001, mean over 2 seeds",
+      "1.600 ± 0.707", "2 seeds", "less the first arm", "-0.9000 ± 0.0000",
+      "means over the seeds of an arm", "rate.peak=0.0001, mean over 2 seeds",
       "fill band s2" })
     assert.is_nil(text:find("fill band s3", 1, true)) -- a colour and a band an arm
     for name, class in text:gmatch('<span class="key (s%d)"></span><b>rate.peak=([%d.e-]+)/') do

@@ -87,7 +87,7 @@ function arms.scores(groups, score)
   return list
 end
 
----"-0.0123 ± 0.0040 (3 seeds)", with the half of the 95 % interval; "-" of nothing.
+---"-0.0123 ± 0.0040", with the half of the 95 % interval; "-" of nothing.
 ---@param found { mean?: number, half?: number, count: integer }|nil
 ---@param signed? boolean
 ---@return string

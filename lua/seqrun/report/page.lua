@@ -65,6 +65,7 @@ end
 
 local LEGEND = "Thin lines are single values of training, strong ones their running mean; dashes with dots are "
   .. "evaluations on held-out data"
+local ARMS = "; held-out curves are means over the seeds of an arm, with bands of their 95 % interval"
 local LEVELS = "; dotted lines are the unigram model of each run"
 
 local function has_unigram(runs)
@@ -88,7 +89,7 @@ local function add_curves(out, runs, by, name)
     out[#out + 1] = '<ul class="legend">' .. table.concat(names) .. "</ul>"
   end
   local levels = #runs > 1 and has_unigram(runs) and LEVELS or ""
-  out[#out + 1] = ('<p class="faint">%s%s.</p>'):format(LEGEND, levels)
+  out[#out + 1] = ('<p class="faint">%s%s%s.</p>'):format(LEGEND, #runs.arms > 0 and ARMS or "", levels)
   out[#out + 1] = figures(losses)
   out[#out + 1] = "<h2>Training</h2>" .. figures(curves.training(runs, by))
 end

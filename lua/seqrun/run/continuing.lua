@@ -41,8 +41,7 @@ end
 local function model_of(root)
   local from = init_key(root, "from")
   if not from or init_key(root, "tile") then return nil end
-  local facts = failure.valid(checkpoint.pretrained(from))
-  return facts
+  return (failure.valid(checkpoint.pretrained(from)))
 end
 
 ---Whether a value that is given is another one than the model's.
