@@ -42,8 +42,9 @@ HARDEN  = -fstack-protector-strong -fstack-clash-protection -fcf-protection=full
           -fno-delete-null-pointer-checks -D_FORTIFY_SOURCE=3
 WARN    = -Wall -Wextra -Wformat=2 -Wvla
 ISA_OPT = -O3
+PIE     = -fPIE
 # Functions start on cache lines: else the tokenizer's loops may lose 15 % by where the linker puts them.
-CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -falign-functions=64 -fPIE -I. \
+CFLAGS  = -std=c11 -D_GNU_SOURCE -g $(OPT) -ffp-contract=off -fno-math-errno -falign-functions=64 $(PIE) -I. \
           $(WARN) \
           $(HARDEN) $(LUA_CFLAGS) $(EXTRA)
 LDFLAGS = -pie -rdynamic -Wl,-z,relro,-z,now,-z,noexecstack
@@ -155,7 +156,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 define isa_rule
 $(BUILD)/obj/%.$(1).o: %.c $(BUILD)/flags
 	@mkdir -p $$(@D)
-	$$(call say,cc $$< $(1))$(CC) $(CFLAGS) $(ISA_OPT) $(ISA_$(1)) -MMD -MP -c -o $$@ $$<
+	$$(call say,cc $$< $(1))$$(CC) $$(CFLAGS) $$(ISA_OPT) $$(ISA_$(1)) -MMD -MP -c -o $$@ $$<
 endef
 $(foreach i,$(ISA) $(EMULATED),$(eval $(call isa_rule,$(i))))
 
@@ -198,7 +199,7 @@ $(BUILD)/simt_flags: FORCE
 
 # ---- MPI ---------------------------------------------------------------------------------------------
 MPIOBJ = $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard kernels/comm/*.c))
-$(MPIOBJ): CFLAGS := $(filter-out -fPIE,$(CFLAGS)) -fPIC -fvisibility=hidden $(MPI_CFLAGS)
+$(MPIOBJ): PIE = -fPIC -fvisibility=hidden $(MPI_CFLAGS)
 
 $(BUILD)/seqrun_mpi.so: $(MPIOBJ)
 	$(call say,link $@)$(CC) -shared $(filter -fsanitize%,$(LDFLAGS)) -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $^ $(MPI_LIBS) -lpthread
@@ -233,7 +234,7 @@ $(BUILD)/tests/pty: tests/support/pty.c $(BUILD)/flags
 # The programs of tests/isa.sh.
 define emulated_rule
 $(BUILD)/seqrun-$(1): $(call obj,$(BIND) $(CORE)) $(subst .plain.o,.$(1).o,$(SIMDOBJ))
-	$$(call say,link $$@)$(CC) $(LDFLAGS) -o $$@ $$^ $(LDLIBS) $(LIBEDIT)
+	$$(call say,link $$@)$$(CC) $$(LDFLAGS) -o $$@ $$^ $$(LDLIBS) $$(LIBEDIT)
 endef
 $(foreach i,$(EMULATED),$(eval $(call emulated_rule,$(i))))
 
