@@ -170,6 +170,13 @@ function help.search(word)
   return ("nothing mentions '%s'%s"):format(word, guess.hint(word, help.names()))
 end
 
+---The line of a word that only the prompt has, such as show_batch.
+local function session_line(topic)
+  for _, row in ipairs(SESSION) do
+    if row[1]:match("^[%w_]+") == topic then return ("At the prompt: %s %s"):format(row[1], row[2]) end
+  end
+end
+
 ---What the library has of a name, or nil.
 local function library_text(topic)
   local name, task = topic:gsub("^sr%.", ""), tasks.find(topic)
@@ -184,9 +191,9 @@ local function library_text(topic)
     add_rows(lines, options.name .. ":", options.fields)
     return table.concat(lines, "\n")
   end
-  local found = by_last_name(topic)
-  if #found == 1 then return text_of(index.entries()[found[1]]) end
-  return #found > 1 and lines_of(found) or nil
+  local found, line = by_last_name(topic), session_line(topic)
+  local text = #found == 1 and text_of(index.entries()[found[1]]) or #found > 1 and lines_of(found) or nil
+  return text and line and text .. "\n" .. line or text or line
 end
 
 ---A command's --help; with what else has its name, a line about the command.
