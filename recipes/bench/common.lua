@@ -148,8 +148,9 @@ end
 
 ---Prints rows as aligned columns.
 ---@param rows (string|number)[][] the first is the heading
-function common.print_table(rows)
-  for _, line in ipairs(grid.lines(rows, { left = { true }, columns = math.huge })) do print(line) end
+---@param left? boolean[] columns that are aligned to the left; the first
+function common.print_table(rows, left)
+  for _, line in ipairs(grid.lines(rows, { left = left or { true }, columns = math.huge })) do print(line) end
 end
 
 ---Prints what arms did in turns, as medians over the turns: tokens and units per second, ratio to the first arm.

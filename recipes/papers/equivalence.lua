@@ -1,8 +1,9 @@
 -- equivalence.lua - what packing changes, and what its parts are worth: a small BERT, padded and packed, and packed
 -- with a part left out.
 --
---     build/seqrun recipes/papers/equivalence.lua                            7 arms, 2 data sets, 3 seeds: 15 minutes
---     build/seqrun recipes/papers/equivalence.lua size=0.1 seeds=1 out=runs/try        a rehearsal of two minutes
+--     build/seqrun recipes/papers/equivalence.lua                            7 arms, novels, 5 seeds: half an hour
+--     build/seqrun recipes/papers/equivalence.lua data=wikipedia arms=padded,packed,unmasked           an hour
+--     build/seqrun recipes/papers/equivalence.lua size=0.02 seeds=1 out=runs/try        a rehearsal of two minutes
 --     build/seqrun recipes/papers/equivalence.lua only=report
 --     build/seqrun recipes/papers/equivalence.lua data=mine.sqr,novels arms=padded,packed
 --
@@ -15,9 +16,9 @@
 -- plain     the same with the betas as they are
 --
 -- All arms train on the same sequences, as many of them, with the same masks (30 % of the tokens) and dropout 0.1, and
--- are evaluated on held-out sequences each by itself.  The novels are in recipes/data; the definitions are WordNet's
--- (Debian's package wordnet-base).  Processor seconds are those of training alone.  size=5 takes an hour or two, and is
--- what to run for narrower intervals.  Repeating the command goes on where it stopped.
+-- are evaluated on held-out sequences each by itself.  The novels are in recipes/data; definitions are WordNet's
+-- (Debian's package wordnet-base); wikipedia is both, cut into sequences as long as those of Wikipedia at 512 tokens.
+-- Processor seconds are those of training alone.  Repeating the command goes on where it stopped.
 
 local experiment = require("experiment") -- first: it says where common.lua is
 local common = require("common")
@@ -30,12 +31,12 @@ local ARMS = {
 }
 
 ---Length of packs, sequences of an update, sequences in all at size 1.
-local SETS = { novels = { 128, 16, 3200 }, definitions = { 64, 32, 8000 } }
-local OTHER = { 128, 16, 3200 }
+local SETS = { novels = { 128, 16, 16000 }, definitions = { 64, 32, 40000 }, wikipedia = { 512, 16, 12000 } }
+local OTHER = { 128, 16, 16000 }
 
 local options = experiment.open("equivalence", {
-  data = "novels,definitions", arms = "padded,packed,unmasked,unreset,joined,betas,plain", hidden = 128, layers = 2,
-  evaluations = 4, peak = 2e-3, dropout = 0.1,
+  data = "novels", arms = "padded,packed,unmasked,unreset,joined,betas,plain", hidden = 128, layers = 2,
+  evaluations = 8, peak = 2e-3, dropout = 0.1,
 }, { "hidden", "layers", "peak", "dropout" }, arg)
 
 local function chosen(names)
@@ -51,7 +52,7 @@ end
 local arms, sets = chosen(experiment.words(options.arms)), {}
 for i, name in ipairs(experiment.words(options.data)) do
   if not SETS[name] and not sys.exists(name) then
-    common.refuse("data=%s: no such file; give novels, definitions or a data set (.sqr)", name)
+    common.refuse("data=%s: no such file; give novels, definitions, wikipedia or a data set (.sqr)", name)
   end
   sets[i] = { name = name:match("([^/]*)%.sqr$") or name, path = name, shape = SETS[name] or OTHER }
   if SETS[name] then sets[i].path = nil end
@@ -69,10 +70,10 @@ local function words_of(set, arm, seed)
   }, { ("eval.samples=%d"):format(math.max(1, total // options.evaluations)), table.unpack(arm, 2) })
 end
 
-for _, set in ipairs(options.only == "" and sets or {}) do
+for _, set in ipairs(options.only ~= "report" and sets or {}) do
   set.path = set.path or experiment.data(options.out, set.name)
 end
-for _, seed in ipairs(options.seeds) do
+experiment.each_seed(options, function(seed)
   for _, set in ipairs(sets) do
     for _, arm in ipairs(arms) do
       if experiment.goes_on(options) then
@@ -80,7 +81,7 @@ for _, seed in ipairs(options.seeds) do
       end
     end
   end
-end
+end)
 
 -- ---- report ------------------------------------------------------------------------------------
 
@@ -155,6 +156,20 @@ local function print_set(set, found)
   common.print_table(rows)
 end
 
+---What the losses of the other arms, less that of packed, show.
+local function print_verdicts(set, found)
+  local list = {}
+  for _, arm in ipairs(arms) do
+    local values = over_seeds(found, arm[1], function(one, base) return one.last.mlm_loss - base.last.mlm_loss end,
+      "packed")
+    if arm[1] ~= "packed" then
+      list[#list + 1] = { name = ("%s: %s, less packed"):format(set.name, arm[1]), values = values, format = "%+.4f" }
+    end
+  end
+  print()
+  experiment.conclude(options, list)
+end
+
 ---How many steps are reported separately, since rounding grows from step to step.
 local FIRST = 50
 
@@ -185,12 +200,18 @@ end
 
 print(("\n%s; %d layers, hidden size %d, size %g"):format(common.machine(), options.layers, options.hidden,
   options.size))
-local panels = {}
+local panels, seconds = {}, 0
 for _, set in ipairs(sets) do
   local found = results_of(set)
   print()
   print_set(set, found)
   if found.padded and found.packed then print_steps(found) end
+  if found.packed then print_verdicts(set, found) end
+  for _, arm in ipairs(arms) do
+    for _, one in ipairs(over_seeds(found, arm[1], function(one) return one.last.train_seconds end)) do
+      seconds = seconds + one
+    end
+  end
   for _, x in ipairs { { key = "sequences", label = "sequences" }, { key = "train_seconds", label = "CPU seconds" } } do
     local series = {}
     for i, arm in ipairs(arms) do
@@ -205,4 +226,5 @@ print("run of the same seed, in nats.  The last column is processor time to the 
 print(("%g %% of its time, over what packed takes to it, on lines between evaluations; a mean where all seeds"):format(
   100 * SHARE))
 print("reach it.")
+experiment.price(options, seconds)
 experiment.draw(options.out .. "/equivalence.svg", "packing", panels, 2)

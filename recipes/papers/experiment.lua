@@ -1,13 +1,17 @@
 -- experiment.lua - what the experiments have in common: arms that are trained once for each seed and kept, intervals
--- over the seeds, curves.
+-- over the seeds, what they show, curves.
 --
---     local options = experiment.open("scaling", { size = 1, seeds = "1,2,3" }, { "size" }, arg)
---     experiment.train(folder, { "recipes/pretrain.lua", "data.file=" .. path, "seed=1" })
+--     local options = experiment.open("scaling", { size = 1 }, { "size" }, arg)
+--     experiment.each_seed(options, function(seed)
+--       experiment.train(options, folder, { "recipes/pretrain.lua", "data.file=" .. path, "seed=" .. seed })
+--     end)
 --     local curve = experiment.curve(folder)
 --     print(experiment.shown({ 3.1, 3.2, 3.0 }, "%.3f"))
 --
 -- An arm is a run in a folder of its own below `out`.  One that has ended is not run again; one that was stopped goes
--- on at its last checkpoint.  So an experiment is resumed by repeating its command.
+-- on at its last checkpoint.  So an experiment is resumed by repeating its command.  Seeds are trained side by side, a
+-- process each, as many as there are processors (jobs=N).  only=pilot trains the first two seeds and says what all of
+-- them could find, and what they would cost; only=report trains nothing.
 
 package.path = arg[0]:gsub("[^/]*$", "../bench/?.lua;") .. package.path -- common.lua is there
 
@@ -24,7 +28,13 @@ local experiment = { interval = interval }
 local PROGRAM = assert(sys.real_path("/proc/self/exe")) -- before a build may replace it
 
 ---Options that every experiment has.
-local USUAL = { seeds = "1,2,3", size = 1, hours = 1000, threads = 0, only = "" }
+local USUAL = { seeds = "1,2,3,4,5", size = 1, hours = 1000, threads = 0, jobs = 0, only = "" }
+
+---What `only` may be; train is what a process of side_by_side does.
+local ONLY = { [""] = true, report = true, pilot = true, train = true }
+
+---Seeds of a pilot.
+local PILOT = 2
 
 -- ---- options -----------------------------------------------------------------------------------
 
@@ -75,7 +85,7 @@ local function check_numbers(options, defaults)
   end
 end
 
----Reads the command line and makes the directory `out`, by default runs/NAME.  only=report trains nothing.
+---Reads the command line and makes the directory `out`, by default runs/NAME.
 ---@param name string
 ---@param defaults table<string, string|number|boolean> further options
 ---@param fixed string[] options that all arms of a directory share, beside size
@@ -86,8 +96,9 @@ function experiment.open(name, defaults, fixed, arguments)
   for key, value in pairs(USUAL) do all[key] = value end
   for key, value in pairs(defaults) do all[key] = value end
   local options = common.options(all, arguments)
-  if options.only ~= "" and options.only ~= "report" then
-    common.refuse("only=%s: the one value is report, which prints the results so far", options.only)
+  if not ONLY[options.only] then
+    common.refuse("only=%s: choose report, which prints the results so far, or pilot, which trains two seeds",
+      options.only)
   end
   if options.size <= 0 then
     common.refuse("size must be positive, such as 0.1 for a rehearsal, got %g", options.size)
@@ -103,9 +114,12 @@ function experiment.open(name, defaults, fixed, arguments)
     end
     known[seed] = true
   end
+  options.planned = #options.seeds
+  if options.only == "pilot" then options.seeds = table.move(options.seeds, 1, PILOT, 1, {}) end
   sr.must(sys.make_dirs(options.out))
   check_same(options.out, options, table.move(fixed, 1, #fixed, 2, { "size" }))
-  options.began = sys.now()
+  options.began = tonumber(os.getenv("SEQRUN_EXPERIMENT_BEGAN")) or sys.now()
+  options.arguments = arguments
   return options
 end
 
@@ -121,7 +135,7 @@ end
 ---Where the recipes are, with a slash at the end.
 experiment.RECIPES = common.folder .. "/../"
 
-local NOVELS = { "data/emma.txt", "data/mansfieldpark.txt" }
+experiment.NOVELS = { "data/emma.txt", "data/mansfieldpark.txt" }
 
 ---The definitions of WordNet, a document each.
 local function definitions(path)
@@ -138,15 +152,37 @@ local function definitions(path)
   return path
 end
 
----Writes a data set of the novels in recipes/data, of WordNet's definitions, or of both, unless it exists.
+---Cuts the documents of a data set, end to end, into sequences of the lengths of Wikipedia at 512 tokens.
+local function pieces(out, path)
+  local corpus = sr.must(sr.data.open(path))
+  local tokenizer, ids, examples = corpus:tokenizer(), {}, {}
+  for i = 1, corpus:info().documents do
+    local unit = sr.must(corpus.core:unit(i))
+    table.move(unit, 1, #unit, #ids + 1, ids)
+  end
+  local drawn, at = require("lengths").draw(common.lengths, #ids // 64, 1), 1
+  for _, length in ipairs(drawn) do
+    local last = at + math.max(1, length - 2) - 1 -- [CLS] and [SEP]
+    if last > #ids then break end
+    examples[#examples + 1], at = { a = table.move(ids, at, last, 1, {}) }, last + 1
+  end
+  sr.must(sr.data.write { out = out, vocab = tokenizer, examples = examples })
+  return out
+end
+
+---Writes a data set, unless it exists: the novels in recipes/data, WordNet's definitions, both as text, or both in
+---sequences as long as those of Wikipedia.
 ---@param out string directory
----@param name "novels"|"definitions"|"text"
+---@param name "novels"|"definitions"|"text"|"wikipedia"
 ---@return string path
 function experiment.data(out, name)
   local path = ("%s/%s.sqr"):format(out, name)
   if sys.exists(path) then return path end
+  if name == "wikipedia" then return pieces(path, experiment.data(out, "text")) end
   local inputs = {}
-  for i, novel in ipairs(name ~= "definitions" and NOVELS or {}) do inputs[i] = experiment.RECIPES .. novel end
+  for i, novel in ipairs(name == "definitions" and {} or experiment.NOVELS) do
+    inputs[i] = experiment.RECIPES .. novel
+  end
   if name ~= "novels" then inputs[#inputs + 1] = definitions(out .. "/definitions.txt") end
   sr.must(sr.data.prepare { inputs = inputs, vocab = { size = 4000 }, out = path })
   return path
@@ -163,6 +199,34 @@ function experiment.run(words)
   if ok then return end
   io.stderr:write(("%s ended with %s %d; repeat the command to continue\n"):format(words[1], how, code))
   os.exit(how == "exit" and code or 1, true)
+end
+
+---Each seed as a process of its own, `jobs` at a time; they share the processors.
+local function side_by_side(options, jobs)
+  local line = {}
+  for i, word in ipairs { PROGRAM, arg[0], table.unpack(options.arguments) } do line[i] = common.quote(word) end
+  local threads = options.threads > 0 and options.threads or math.max(1, sr.threads() // jobs)
+  local script = "printf '%%s\\n' %s | SEQRUN_EXPERIMENT_BEGAN=%.3f xargs -P %d -I{} %s only=train jobs=1 threads=%d "
+    .. "seeds={}"
+  local ok, how, code = os.execute(script:format(table.concat(options.seeds, " "), options.began, jobs,
+    table.concat(line, " "), threads))
+  if ok then return end
+  io.stderr:write(("the experiment was stopped, or an arm failed (%s %d); repeat the command to continue\n"):format(how,
+    code))
+  os.exit(how == "exit" and code or 1, true)
+end
+
+---Trains what each seed has, by fn(seed), as long as arms may begin.
+---@param options table of experiment.open
+---@param fn fun(seed: integer)
+function experiment.each_seed(options, fn)
+  local jobs = math.min(#options.seeds, options.jobs > 0 and options.jobs or sr.threads())
+  if options.only == "report" then return end
+  if jobs > 1 and options.only ~= "train" then return side_by_side(options, jobs) end
+  for _, seed in ipairs(options.seeds) do
+    if experiment.goes_on(options) then fn(seed) end
+  end
+  if options.only == "train" then os.exit(0, true) end
 end
 
 ---Whether the run in a folder has ended as it should.
@@ -194,7 +258,8 @@ function experiment.pretraining(t, more)
   local h = math.tointeger(t.hidden)
   local words = {
     t.recipe or experiment.RECIPES .. "pretrain.lua", "data.file=" .. t.data, "seed=" .. t.seed, "data.nsp=false",
-    "data.max_len=" .. t.max_len, "mask.max=40", "mask.prob=0.3", ("batch.sequences=%d"):format(t.sequences),
+    "data.max_len=" .. t.max_len, "mask.prob=0.3", ("mask.max=%d"):format(math.max(40, math.ceil(0.3 * t.max_len))),
+    ("batch.sequences=%d"):format(t.sequences),
     "batch.micro_packs=32", "model.hidden_size=" .. h, ("model.num_hidden_layers=%d"):format(t.layers),
     ("model.num_attention_heads=%d"):format(math.max(1, h // 32)), "model.intermediate_size=" .. 4 * h,
     "model.max_position_embeddings=" .. t.max_len, ("model.hidden_dropout_prob=%g"):format(t.dropout),
@@ -243,6 +308,66 @@ function experiment.shown(values, format)
   local found = interval(values)
   if not found.half then return format:format(found.mean) end
   return (format .. " ± " .. format:gsub("+", "")):format(found.mean, found.half)
+end
+
+---Half of the 95 % interval of the mean of n values of this deviation.
+local function half_of(deviation, n)
+  local values = {}
+  for i = 1, n do values[i] = i end
+  local own = interval(values)
+  return own.half / own.deviation * deviation
+end
+
+---Seeds with which a mean of this size would differ from 0.
+local function seeds_for(found)
+  for n = 2, 500 do
+    if half_of(found.deviation, n) < math.abs(found.mean) then return n end
+  end
+end
+
+---What differences between runs of the same seed show: "shown", or what they exclude and how many seeds would tell; of
+---a pilot, what all seeds could find.
+---@param options table of experiment.open
+---@param values number[]
+---@param format string of one number, such as "%+.3f"
+---@return string
+function experiment.verdict(options, values, format)
+  local found, plain = #values > 1 and interval(values) or {}, format:gsub("+", "")
+  if not found.half then return "one seed: no interval" end
+  if found.deviation == 0 then return found.mean == 0 and "equal" or "shown" end
+  if options.only == "pilot" then
+    return ("%d seeds could find %s"):format(options.planned, plain:format(half_of(found.deviation, options.planned)))
+  end
+  if math.abs(found.mean) > found.half then return "shown" end
+  local seeds = seeds_for(found)
+  return ("cannot tell; below %s and above %s are excluded%s"):format(format:format(found.mean - found.half),
+    format:format(found.mean + found.half), seeds and ("; %d seeds would tell"):format(seeds) or "")
+end
+
+---Prints what each difference shows.
+---@param options table of experiment.open
+---@param list { name: string, values: number[], format?: string }[]
+function experiment.conclude(options, list)
+  local rows = { { "difference", "mean", "what it shows" } }
+  for _, one in ipairs(list) do
+    local format = one.format or "%+.3f"
+    if #one.values > 0 then
+      rows[#rows + 1] = {
+        one.name, experiment.shown(one.values, format), experiment.verdict(options, one.values, format),
+      }
+    end
+  end
+  if #rows > 1 then common.print_table(rows, { true, false, true }) end
+end
+
+---Prints what a pilot cost, and what all seeds would.
+---@param options table of experiment.open
+---@param seconds number processor seconds of the pilot
+function experiment.price(options, seconds)
+  if options.only ~= "pilot" then return end
+  local all = seconds * options.planned / #options.seeds
+  print(("%d seeds took %.0f CPU seconds; all %d take %.0f, %.1f hours on two processors"):format(#options.seeds,
+    seconds, options.planned, all, all / 7200))
 end
 
 ---What `value` gives for each seed that has it.

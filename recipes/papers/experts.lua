@@ -106,12 +106,12 @@ local function report()
   experiment.draw(options.out .. "/experts.svg", "Experts", panels, 2)
 end
 
-local path = options.only == "" and (options.data ~= "" and options.data or experiment.data(options.out, "text"))
-for _, seed in ipairs(path and options.seeds or {}) do
+local path = options.only ~= "report" and (options.data ~= "" and options.data or experiment.data(options.out, "text"))
+experiment.each_seed(options, function(seed)
   for _, arm in ipairs(arms()) do
     if experiment.goes_on(options) then
       experiment.train(options, folder_of(arm.name, seed), words_of(path, arm, seed))
     end
   end
-end
+end)
 report()

@@ -1,29 +1,32 @@
 -- objectives.lua - what a model learns from masked words, replaced ones (ELECTRA, SAS), the next word and then masked
 -- ones, and concepts first (CCM), for the same compute.
 --
---     build/seqrun recipes/papers/objectives.lua                       5 arms, 3 seeds: 20 minutes
---     build/seqrun recipes/papers/objectives.lua size=0.2 seeds=1 out=runs/try            a rehearsal of two minutes
+--     build/seqrun recipes/papers/objectives.lua                       8 arms, 5 seeds: an hour
+--     build/seqrun recipes/papers/objectives.lua glue=DIR out=runs/objectives             CoLA and SST-2, too
+--     build/seqrun recipes/papers/objectives.lua size=0.02 seeds=1 out=runs/try           a rehearsal of two minutes
 --     build/seqrun recipes/papers/objectives.lua arms=mlm,concept only=report
 --
 -- A run ends at `budget` model FLOP, forward and backward, at size 1, where its rate reaches zero; ELECTRA's generator
--- counts, and of `causal` the first half is causal, the second masked (95 % of the sequences).  All have two layers,
--- hidden size 128 and Muon, whose rate was not searched for, on the novels and the definitions of WordNet.
+-- counts, and of `causal` the first half is causal, the second masked (95 % of the sequences).  Arms named half have
+-- half of it.  All have two layers, hidden size 128 and Muon, on the novels and the definitions of WordNet.
 --
 --     loss       of masked tokens of held-out text, where a model sees them masked and has the same size
 --     nouns      the same where nouns of WordNet are masked, not any token: loss and accuracy
---     domains    accuracy of the domain of a noun from its definition, after fine-tuning on 20 of each; causal models
---                have no heads of tasks, and so no accuracy
+--     tasks      scores of the tasks of readout.lua after fine-tuning, beside those from random weights, which `random`
+--                has; causal models have no heads of tasks, and so no score
 --
 -- Repeating the command goes on where it stopped.
 
 local experiment = require("experiment") -- first: it says where common.lua is
 local common = require("common")
 local json = require("seqrun.core.json")
+local readout = require("readout")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 
 local options = experiment.open("objectives", {
-  arms = "mlm,concept,electra,sas,causal", budget = 9e11, peak = 4e-3, task = true, evaluations = 4,
+  arms = "mlm,mlm_half,concept,concept_half,electra,sas,causal,random", budget = 7.2e12, peak = 4e-3, evaluations = 8,
+  tasks = "domains,novels", glue = "",
 }, { "budget", "peak" }, arg)
 
 ---About the model FLOP of a sequence.
@@ -41,8 +44,11 @@ local GPT2 = { -- no key for pairs and short sequences, which causal runs do not
 
 ---Recipe, keys, and what may be compared of each arm; `share` of the budget, `after` another.
 local ARMS = {
+  random = { { recipe = "pretrain", keys = BERT, share = 1e-6, more = { "rate.peak=1e-12" } }, control = true },
   mlm = { { recipe = "pretrain", keys = BERT } },
+  mlm_half = { { recipe = "pretrain", keys = BERT, share = 0.5 } },
   concept = { { recipe = "concept", keys = BERT } },
+  concept_half = { { recipe = "concept", keys = BERT, share = 0.5 } },
   electra = { { recipe = "electra", keys = BERT, more = { "model.embedding_size=128" } }, replaced = true },
   sas = {
     { recipe = "electra", keys = BERT, more = { "model.embedding_size=128", "electra.by=itself" } }, replaced = true,
@@ -57,7 +63,7 @@ local ARMS = {
 local names = experiment.words(options.arms)
 for _, name in ipairs(names) do
   if not ARMS[name] then
-    common.refuse("unknown arm '%s'; choose mlm, concept, electra, sas or causal", name)
+    common.refuse("unknown arm '%s'; choose %s", name, table.concat(require("seqrun.base.sorted")(ARMS), ", "))
   end
 end
 
@@ -76,9 +82,9 @@ local function usual(path, seed, flop)
 end
 
 ---Stages of concepts in updates: the run has as many as that of masked LM, whose FLOP an update are the same.
-local function stages_of(seed)
+local function stages_of(seed, share)
   local curve = experiment.curve(folder_of("mlm", seed))
-  local updates = #curve > 0 and curve[#curve].step or common.refuse("the arm concept needs mlm before it")
+  local updates = #curve > 0 and curve[#curve].step * share or common.refuse("the arm concept needs mlm before it")
   local list = {}
   for i, part in ipairs { 0.1, 0.3, 0.5, 0.7 } do list[i] = math.floor(part * updates) + i end
   return "concept.stages=[" .. table.concat(list, ",") .. "]"
@@ -92,24 +98,10 @@ local function train(path, name, seed)
     local words = { experiment.RECIPES .. phase.recipe .. ".lua" }
     append(words, usual(path, seed, options.budget * options.size * (phase.share or 1)))
     append(append(words, phase.keys), phase.more)
-    if name == "concept" then words[#words + 1] = stages_of(seed) end
+    if phase.recipe == "concept" then words[#words + 1] = stages_of(seed, phase.share or 1) end
     if before then words[#words + 1] = "init.from=" .. before end
     experiment.train(options, out, words)
     before = out
-  end
-end
-
----Fine-tunes for the domains of nouns.
-local function domains(name, seed)
-  local out, task = folder_of(name, seed) .. "-domains", options.out .. "/domains"
-  if not experiment.finished(out) then
-    if not sys.exists(task .. "/dev.tsv") then
-      experiment.run { experiment.RECIPES .. "data/wordnet.lua", "out=" .. task, "labelled=20", "--quiet" }
-    end
-    experiment.train(options, out, {
-      experiment.RECIPES .. "finetune.lua", "task=classify", "preset=demo", "init.from=" .. folder_of(name, seed),
-      "data.train=" .. task .. "/train.tsv", "data.dev=" .. task .. "/dev.tsv", "seed=" .. seed, "eval.epochs=0",
-    })
   end
 end
 
@@ -156,14 +148,21 @@ end
 local path = options.out .. "/text.sqr"
 if options.only ~= "report" then path = experiment.data(options.out, "text") end
 
-for _, seed in ipairs(options.seeds) do
+local tasks = {}
+for i, name in ipairs(experiment.words(options.tasks .. (options.glue ~= "" and ",cola,sst2" or ""))) do
+  tasks[i] = readout.task(options, name)
+end
+
+experiment.each_seed(options, function(seed)
   for _, name in ipairs(names) do
     if experiment.goes_on(options) then
       train(path, name, seed)
-      if options.task and not ARMS[name].causal then domains(name, seed) end
+      for _, task in ipairs(ARMS[name].causal and {} or tasks) do
+        readout.train(options, task, folder_of(name, seed), seed)
+      end
     end
   end
-end
+end)
 
 ---Evaluations at the end of the phases of an arm, the last one first; nothing unless all have ended.
 local function ends_of(name, seed)
@@ -181,7 +180,7 @@ end
 ---be compared.
 local function curve_of(name, seed)
   local list, ends = {}, ends_of(name, seed)
-  if ARMS[name].replaced or #ends == 0 then return list end
+  if ARMS[name].replaced or ARMS[name].control or #ends == 0 then return list end
   for i, point in ipairs(experiment.curve(folder_of(name, seed))) do
     list[i] = { mlm_loss = point.mlm_loss, flops = point.flops + (ends[2] and ends[2].flops or 0) }
   end
@@ -195,13 +194,16 @@ local function result(name, seed)
   for _, one in ipairs(ends) do
     found.tokens, found.seconds = found.tokens + one.real_tokens / 1e6, found.seconds + one.train_seconds
   end
-  if not ARMS[name].replaced then found.loss = ends[1].mlm_loss end
-  if not ARMS[name].replaced and not ARMS[name].causal then
+  local masked = not ARMS[name].replaced and not ARMS[name].control
+  if masked then found.loss = ends[1].mlm_loss end
+  if masked and not ARMS[name].causal then
     local probed = probe(name, seed, path)
     found.nouns, found.accuracy = probed.loss, probed.accuracy
   end
-  local scored = experiment.curve(folder_of(name, seed) .. "-domains")
-  found.domains = #scored > 0 and scored[#scored].accuracy or nil
+  for _, task in ipairs(tasks) do
+    local score, collapsed = readout.score(task, folder_of(name, seed))
+    found[task.name], task.collapsed[name] = score, (task.collapsed[name] or 0) + (collapsed and 1 or 0)
+  end
   return found
 end
 
@@ -221,8 +223,9 @@ end
 
 local COLUMNS = {
   { "tokens, M", "tokens", "%.2f" }, { "loss", "loss", "%.3f" }, { "nouns: loss", "nouns", "%.3f" },
-  { "accuracy", "accuracy", "%.3f" }, { "domains", "domains", "%.3f" }, { "CPU s", "seconds", "%.0f" },
+  { "accuracy", "accuracy", "%.3f" }, { "CPU s", "seconds", "%.0f" },
 }
+for _, task in ipairs(tasks) do table.insert(COLUMNS, #COLUMNS, { task.name, task.name, "%.3f" }) end
 
 ---The table of all arms; of those beside `base`, less it.
 local function print_arms(title, base)
@@ -245,7 +248,43 @@ if found.mlm and #names > 1 then
   print()
   print_arms("less mlm", "mlm")
 end
+for _, task in ipairs(tasks) do
+  for _, name in ipairs(names) do
+    local count = task.collapsed[name] or 0
+    if count > 0 then
+      print(("%s: %d of %d fine-tunings of %s predict one class for all; they are not in its mean"):format(task.name,
+        count, #options.seeds, name))
+    end
+  end
+end
+
+---What the differences show that the claims are about: { arm, the arm it is compared with, column }.
+local function print_verdicts()
+  local list = {}
+  local function add(name, base, key, title)
+    if found[name] and found[base] and name ~= base then
+      list[#list + 1] = { name = ("%s: %s less %s"):format(title, name, base), values = over_seeds(name, key, base) }
+    end
+  end
+  for _, name in ipairs(names) do
+    add(name, "mlm", "loss", "loss")
+    add(name, "mlm", "nouns", "nouns")
+    for _, task in ipairs(tasks) do
+      if name ~= "random" then add(name, "mlm", task.name, task.name) end
+      add(name, "random", task.name, task.name)
+    end
+  end
+  print()
+  experiment.conclude(options, list)
+end
+print_verdicts()
 print("\nMean ± half width of the 95 % interval (Student's t) over seeds; differences are of runs with the same seed.")
+
+local seconds = 0
+for _, name in ipairs(names) do
+  for _, one in ipairs(over_seeds(name, "seconds")) do seconds = seconds + one end
+end
+experiment.price(options, seconds)
 
 local series = {}
 for i, name in ipairs(names) do

@@ -125,7 +125,7 @@ local function pretraining()
       common.refuse("unknown arm '%s'; choose all,%s", name, table.concat(arms.NAMES, ","))
     end
   end
-  local path = options.data ~= "" and options.data or options.only == "" and experiment.data(options.out, "text")
+  local path = options.data ~= "" and options.data or options.only ~= "report" and experiment.data(options.out, "text")
   if options.data ~= "" and not sys.exists(path) then common.refuse("data=%s: no such file", path) end
   return {
     names = names, titles = arms.TITLES, file = "saving", y = { key = "mlm_loss", label = "nats" }, result = result,
@@ -139,13 +139,17 @@ end
 
 local part, runs = finetune and require("saving_finetune")(options) or not finetune and pretraining(), {}
 if not part then return end
-for _, seed in ipairs(options.seeds) do
-  if part.before and experiment.goes_on(options) then part.before(seed) end
+experiment.each_seed(options, function(seed)
+  if part.before then part.before(seed) end
   for _, share in ipairs(shares) do
     for _, name in ipairs(part.names) do
       if experiment.goes_on(options) then part.train(name, share, seed) end
-      runs[#runs + 1] = part.result(name, share, seed)
     end
+  end
+end)
+for _, seed in ipairs(options.seeds) do
+  for _, share in ipairs(shares) do
+    for _, name in ipairs(part.names) do runs[#runs + 1] = part.result(name, share, seed) end
   end
 end
 

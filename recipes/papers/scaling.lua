@@ -39,13 +39,10 @@ local function words_of(path, width, budget, seed)
   }, {})
 end
 
----Trains a width at a budget with all seeds.
-local function train(path, width, budget)
-  for _, seed in ipairs(options.seeds) do
-    if experiment.goes_on(options) then
-      experiment.train(options, folder_of(width, budget, seed), words_of(path, width, budget, seed))
-    end
-  end
+---Trains a width at a budget.
+local function train(path, width, budget, seed)
+  if not experiment.goes_on(options) then return end
+  experiment.train(options, folder_of(width, budget, seed), words_of(path, width, budget, seed))
 end
 
 ---N, D and the losses of the seeds; nil unless all have ended.
@@ -67,10 +64,12 @@ end
 
 local path = options.data ~= "" and options.data or nil
 if path and not sys.exists(path) then common.refuse("data=%s: no such file", path) end
-path = path or options.only == "" and experiment.data(options.out, "text")
-for _, budget in ipairs(budgets) do
-  for _, width in ipairs(widths) do train(path, width, budget) end
-end
+path = path or options.only ~= "report" and experiment.data(options.out, "text")
+experiment.each_seed(options, function(seed)
+  for _, budget in ipairs(budgets) do
+    for _, width in ipairs(widths) do train(path, width, budget, seed) end
+  end
+end)
 
 -- ---- the fit, before the fourth is trained ---------------------------------------------------------
 
@@ -153,7 +152,7 @@ print(("\nwidth %d at %.3g FLOP (N = %.3g, %.2f M tokens): predicted loss %.3f%s
 print("in brackets: mean ± half width of the 95 % interval (Student's t) of fits to each seed by itself")
 io.stdout:flush()
 
-train(path, after[1], after[2])
+for _, seed in ipairs(options.seeds) do train(path, after[1], after[2], seed) end
 local fourth = result(after[1], after[2])
 if fourth then
   local least, misses, falls = points[1], {}, {}

@@ -25,6 +25,13 @@ describe("experiments #long", function()
     assert.equal("2.00 ± 2.48", experiment.shown({ 1, 2, 3 }, "%.2f")) -- 4.303 sqrt(1 / 3)
     assert.equal("+5.0", experiment.shown({ 5 }, "%+.1f"))
     assert.equal("-", experiment.shown({}, "%.2f"))
+    local all = { only = "", planned = 3 }
+    assert.equal("shown", experiment.verdict(all, { 3, 4, 5 }, "%+.2f"))
+    assert.equal("cannot tell; below -0.48 and above +4.48 are excluded; 4 seeds would tell",
+      experiment.verdict(all, { 1, 2, 3 }, "%+.2f")) -- 3.182 / 2 < 2
+    assert.equal("3 seeds could find 3.51", experiment.verdict({ only = "pilot", planned = 3 }, { 1, 3 }, "%+.2f"))
+    assert.equal("one seed: no interval", experiment.verdict(all, { 1 }, "%+.2f"))
+    assert.equal("equal", experiment.verdict(all, { 0, 0, 0 }, "%+.2f"))
     local curve = { { x = 10, loss = 6 }, { x = 20, loss = 4 }, { x = 30, loss = 3 } }
     assert.equal(5, experiment.value_at(curve, "x", "loss", 15))
     assert.is_nil(experiment.value_at(curve, "x", "loss", 31))
