@@ -5,8 +5,8 @@ local arms = {}
 ---The arms in the order of the report; `order` marks controls of the same pace.
 arms.NAMES = { "baseline", "length", "rarity", "length_rarity", "token_drop", "composed", "random", "reversed" }
 
----Those of the question itself: what saves, all of it together, and a control.
-arms.USUAL = { "baseline", "rarity", "token_drop", "composed", "random" }
+---Those of the question itself: all that saves together.
+arms.USUAL = { "baseline", "composed" }
 
 arms.TITLES = {
   baseline = "baseline", length = "length, 32 to 128", rarity = "rarity, 5 to 100 %",

@@ -464,8 +464,13 @@ describe("the report of the data efficiency experiment #long", function()
         end
       end
     end
-    assert.same({ arms.TITLES.composed, "1.50 ± 0.00", "1.50 ± 0.00", "1.50 ± 0.00", "1.50 ± 0.00" },
-      report.saved(runs, ALL)[2])
+    local saved = "1.50 (1.50 to 1.50)"
+    assert.same({ arms.TITLES.composed, saved, saved, saved, saved }, report.saved(runs, ALL)[2])
+    for i = 2, 4, 2 do runs[i].loss = runs[i].loss + math.log(1.5) end -- a seed that saves nothing
+    local wider = report.saving(runs, "composed", "step")
+    assert.near(math.sqrt(1.5), wider.factor, 1e-9)
+    assert.near(1, wider.low, 1e-9) -- drawn twice in a quarter of the samples
+    assert.near(1.5, wider.high, 1e-9)
   end)
 
   it("has curves by share and counter", function()
