@@ -11,12 +11,14 @@
 -- fastest layout of each case, and what the fastest one costs that does not follow a recommendation.  `layouts` is a
 -- table as for recipes/papers/advise.lua.
 --
--- The last part takes the layout of the study's 70.5 % of MFU apart.
+-- The last part takes the layout of the study's 70.5 % of MFU apart and, with `layouts`, says how much of it the trials
+-- beside it allow, whatever the constants.
 
 local experiment = require("experiment") -- first: it says where common.lua is
 local claims = require("recommend_claims")
 local common = require("common")
 local sr = require("seqrun")
+local study_best = require("recommend_best")
 local sys = require("seqrun.core.sys")
 
 ---Models and devices: the four of the study that have a smallest set of devices, and four beside it.
@@ -59,6 +61,7 @@ local function measured_of(path)
         micro_batch = tonumber(t.mbs), tensor = tonumber(t.tp), pipeline = tonumber(t.pp), interleave = 1,
         sequence_parallel = t.sp == "1", recompute = t.ckpt == "1", selective = false, kernel = t.kernel,
         study = t.study, seconds = tonumber(t.step_s), mfu = tonumber(t.mfu),
+        hidden = tonumber(t.hidden), seq = tonumber(t.seq), batch = tonumber(t.gbs), devices = tonumber(t.world),
       })
     end
   end
@@ -164,24 +167,6 @@ local function draw(cases, lists)
   } })
 end
 
----The study's best layout by its parts.
-local function print_best()
-  local job = sr.must(sr.advise.job { model = "llama-13b", seq = 2048, batch = 2048, devices = 64, device = "a100" })
-  local found = sr.advise.predict(job, { micro_batch = 1, data = 64, tensor = 1, pipeline = 1,
-    sequence_parallel = false, recompute = false, zero = 1 })
-  print(("13B, 2,048 tokens, 64 A100, micro-batch 1, no model parallelism, no recomputation: measured 70.5 %% of MFU"
-    .. " (published), predicted %.1f %%"):format(100 * found.mfu))
-  local names = {}
-  for name in pairs(found.seconds) do names[#names + 1] = name end
-  table.sort(names, function(a, b) return found.seconds[a] > found.seconds[b] end)
-  for _, name in ipairs(names) do
-    local part = found.seconds[name]
-    if part > 0 then print(("  %-10s %7.3f s  %4.1f %%"):format(name, part, 100 * part / found.step_seconds)) end
-  end
-  print(("  memory     %7.1f GiB, %.0f %% of the device"):format(found.memory_bytes / 2 ^ 30,
-    100 * found.memory_bytes / job.device.memory))
-end
-
 local cases, lists = {}, {}
 for _, case in ipairs(CASES) do
   local wanted = options.cases == ""
@@ -209,5 +194,5 @@ print()
 print("fastest layout of each case; then what the fastest one with another choice takes, in its time")
 print_fastest(cases, lists)
 print()
-print_best()
+study_best.print(studies)
 draw(cases, lists)

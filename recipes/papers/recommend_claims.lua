@@ -16,7 +16,11 @@ local function key_of(row, ignored)
 end
 
 ---Pairs of rows that are equal but for some fields, of which `matches` says which go together.
-local function pairs_of(rows, fields, matches)
+---@param rows table[]
+---@param fields string[]
+---@param matches fun(better: table, other: table): boolean
+---@return table[][]
+function claims.pairs(rows, fields, matches)
   local ignored, groups, order, list = {}, {}, {}, {}
   for _, field in ipairs(fields) do ignored[field] = true end
   for _, row in ipairs(rows) do
@@ -115,7 +119,9 @@ claims.LIST = {
 ---@return number[]
 function claims.factors(rows, claim)
   local list = {}
-  for i, pair in ipairs(pairs_of(rows, claim.fields, claim.matches)) do list[i] = pair[2].seconds / pair[1].seconds end
+  for i, pair in ipairs(claims.pairs(rows, claim.fields, claim.matches)) do
+    list[i] = pair[2].seconds / pair[1].seconds
+  end
   return list
 end
 

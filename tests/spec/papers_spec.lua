@@ -2,6 +2,7 @@
 
 package.path = "recipes/papers/?.lua;recipes/bench/?.lua;" .. package.path
 
+local advise = require("seqrun.advise")
 local arms = require("saving_arms")
 local claims = require("recommend_claims")
 local experiment = require("experiment")
@@ -9,6 +10,7 @@ local fit = require("scaling_fit")
 local program = require("tests.support.program")
 local report = require("saving_report")
 local small = require("tests.support.small")
+local study_best = require("recommend_best")
 local sys = require("seqrun.core.sys")
 
 local exits, works = program.exits, program.works
@@ -265,14 +267,55 @@ describe("the claims about layouts #long", function()
     assert.equal(11, claims.fastest(rows, function(l) return l.selective end).seconds)
   end)
 
+  it("bound a layout by trials beside it, which every sum of costs agrees with", function()
+    local rows = {
+      row { seconds = 32, mfu = 0.6 }, row { seconds = 35.5, pipeline = 2 }, -- 0.5 s a sequence and stage, bubble 7
+      row { seconds = 32, micro_batch = 4 }, row { seconds = 46, pipeline = 2, micro_batch = 4 },
+      row { seconds = 40, recompute = true }, row { seconds = 39, recompute = true, pipeline = 2 },
+    }
+    local found = study_best.compared(study_best.doubled(rows))
+    assert.equal(1, #found)
+    assert.near(4.5 / (32 + 35.5 + 40 + 39), found[1].off, 1e-12)
+    assert.near(0.6 * 32 / 36.5, study_best.most(found[1], 0), 1e-12)
+    assert.near(0.6, study_best.most(found[1], 4.5 / (35.5 + 40 + 39)), 1e-12)
+    local doubled = study_best.doubled { rows[1], rows[2], rows[3], rows[4] }
+    local least, most = study_best.bubble({ batch = 64, devices = 2 }, doubled[1], doubled[2], 0.01)
+    assert.near(7, (least + most) / 2, 1e-9)
+    assert.near(0.01 * (32 + 35.5 + 32 + 46) / 1.5, (most - least) / 2, 1e-9)
+    local long = { seconds = 8, batch = 512, seq = 8192, devices = 128 } -- twice the devices, four times the sequence
+    least, most = study_best.saved({ batch = 2048, seq = 2048, devices = 64 }, long, { seconds = 12 }, 0.01)
+    assert.near(4 / 2, (least + most) / 2, 1e-9)
+    assert.near(0.2 / 2, (most - least) / 2, 1e-9)
+
+    local predicted = {}
+    for _, kernel in ipairs { "torch", "fused", "flash1", "flash2", "flash2_rms" } do
+      for i = 0, 11 do
+        local one = row { kernel = kernel, recompute = i >= 6, tensor = i % 6 < 3 and 1 or 2, pipeline = 1 << i % 3 }
+        local job = assert(advise.job { model = "llama-13b", seq = 2048, batch = 2048, devices = 64, device = "a100",
+          kernel = kernel })
+        one.zero, one.data = 1, 64 // one.tensor // one.pipeline
+        one.seconds = advise.predict(job, one).step_seconds
+        predicted[#predicted + 1] = one
+      end
+    end
+    found = study_best.compared(study_best.doubled(predicted))
+    assert.equal(4 * 45, #found) -- of ten kinds of layers, by tensor ranks and stages
+    for _, pair in ipairs(found) do assert.is_true(pair.off <= 0) end
+  end)
+
   it("are judged over models and devices, and over measured trials", function()
-    local head = "study\tmbs\ttp\tpp\tckpt\tsp\tkernel\tstatus\tstep_s\tmfu\n"
-    local table_of = program.write(folder, "layouts.tsv", head .. "s\t1\t1\t1\t0\t0\tflash2\tok\t10\t0.6\n"
-      .. "s\t1\t1\t1\t1\t0\tflash2\tok\t13\t0.5\ns\t2\t1\t1\t1\t0\tflash2\toom\t\t\n")
+    local lines = { "study hidden seq gbs world mbs tp pp ckpt sp kernel status step_s mfu" }
+    for _, line in ipairs { "1 1 1 0 0 flash2 ok 10 0.6", "1 1 1 1 0 flash2 ok 13 0.5", "2 1 1 1 0 flash2 oom  ",
+      "1 1 2 1 0 flash2 ok 12.5 0.52", "1 1 2 0 0 flash2_rms ok 10 0.6" } do
+      lines[#lines + 1] = "s 5120 2048 2048 64 " .. line
+    end
+    local table_of = program.write(folder, "layouts.tsv", (table.concat(lines, "\n"):gsub(" ", "\t")) .. "\n")
     local out = run("recommend", "cases=13b-2k,bert", "layouts=" .. table_of, "out=" .. folder .. "/recommend")
     local line = out:match("\n(no recomputation, not every layer, in the same layout [^\n]+)\n")
     assert.matches("holds always %(one case%) +1%.30 +1 of 1$", line)
     assert.truthy(out:find("measured 70%.5 %% of MFU %(published%), predicted %d+%.%d %%"), out)
+    local bound = "flash2, recompute: at most 57.1 % of MFU, 59.1 % if each trial is 1 % off; 70.5 % takes 5.6 %"
+    assert.truthy(out:find(bound, 1, true), out)
     assert.truthy(sys.exists(folder .. "/recommend/recommend.svg"))
     exits(2, "cases=none: choose 13b%-2k,", program.run { "recipes/papers/recommend.lua", "cases=none" })
   end)
