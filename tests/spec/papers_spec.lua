@@ -15,7 +15,7 @@ local sys = require("seqrun.core.sys")
 
 local exits, works = program.exits, program.works
 
-local folder, corpus = small.folder(500)
+local folder, corpus = small.folder(700)
 
 local function run(name, ...)
   local out = works(program.run { "recipes/papers/" .. name .. ".lua", ... })
