@@ -64,8 +64,8 @@ static sr_status parse(sr_tokenizer **out, sr_shard *s, const sr_column *c, void
                               .keep_accents = is_true(s, "keep_accents"),
                               .config = sr_shard_meta(s, "tokenizer_config")};
     if (opts.config != NULL) opts.config_size = strlen(opts.config);
-    SR_TRY(sr_shard_read(s, c, bytes, 0, c->count));
-    return sr_tokenizer_parse(out, bytes, c->count, sr_shard_path(s), &opts);
+    SR_TRY(sr_shard_read(s, c, bytes, 0, c->own)); /* of the first file: all have the same */
+    return sr_tokenizer_parse(out, bytes, c->own, sr_shard_path(s), &opts);
 }
 
 sr_status sr_carried_read(sr_tokenizer **out, sr_shard *s) {
@@ -73,11 +73,11 @@ sr_status sr_carried_read(sr_tokenizer **out, sr_shard *s) {
     *out = NULL;
     if (c == NULL) c = sr_shard_column(s, "vocab");
     if (c == NULL || c->type != SR_COLUMN_BYTES || c->count == 0 ||
-        c->count > SR_TOKENIZER_FILE_LIMIT)
+        c->own > SR_TOKENIZER_FILE_LIMIT)
         return sr_fail(SR_EDATA, "%s: it carries no tokenizer; prepare the data set again",
                        sr_shard_path(s));
     char *bytes;
-    SR_TRY(sr_new(&bytes, c->count));
+    SR_TRY(sr_new(&bytes, c->own));
     sr_status st = parse(out, s, c, bytes);
     sr_free(bytes);
     return st;

@@ -210,7 +210,13 @@ static int64_t words_of_unit(const sr_dataset *d, int64_t unit) {
 
 /* Puts the units into the parts. */
 static void fill_parts(sr_dataset *d, const bool *held) {
-    for (int64_t i = 0; i < d->units; i++) {
+    int s = 0;
+    for (int64_t i = 0; i <= d->units; i++) {
+        while (s <= d->sources && d->source_unit[s] == i) {
+            for (int p = 0; p < SR_PARTS; p++) d->part[p].source[s] = d->part[p].count;
+            s++;
+        }
+        if (i == d->units) break;
         sr_portion *p = &d->part[held[i] ? SR_PART_HELD : SR_PART_TRAIN];
         p->unit[p->count++] = (uint32_t)i;
         p->tokens += (int64_t)(d->unit_token[i + 1] - d->unit_token[i]);
@@ -232,11 +238,20 @@ static sr_status hold_these(bool *held, const sr_dataset *d, const sr_dataset_op
 static sr_status choose_held(bool *held, sr_dataset *d, const sr_dataset_opts *opts) {
     if (opts->hold != NULL) return hold_these(held, d, opts);
     if (opts->folds > 0) return sr_folds_mark(held, d, opts->folds, opts->fold, opts->seed);
-    bool some = d->held > 0;
-    int64_t last = d->units;
-    if (some && d->units > 1) last = cut_at(d->unit_token, d->units, d->held * (double)d->tokens);
-    for (int64_t i = 0; i < d->units; i++)
-        held[i] = some && (opts->keyed && !d->cut ? coin(d, opts, i) : i >= last);
+    for (int s = 0; d->held > 0 && s < d->sources; s++) {
+        int64_t first = d->source_unit[s], n = d->source_unit[s + 1] - first, last = first + n;
+        const uint64_t *token = d->unit_token + first;
+        if (n > 1) last = first + cut_at(token, n, d->held * (double)(token[n] - token[0]));
+        if (n == 1 && d->sources > 1 && d->kind == SR_DATA_TEXT)
+            return sr_fail(
+                SR_EDATA,
+                "%s: file %d is one document, of which nothing can be held out; end its "
+                "documents with empty lines and prepare it again, or set held (data.held) "
+                "to 0",
+                sr_shard_path(d->shard), s + 1);
+        for (int64_t i = first; i < first + n; i++)
+            held[i] = opts->keyed && !d->cut ? coin(d, opts, i) : i >= last;
+    }
     return SR_OK;
 }
 
@@ -245,7 +260,11 @@ static sr_status split(sr_dataset *d, const sr_dataset_opts *opts) {
     if (d->held == SR_HELD_USUAL) d->held = d->kind == SR_DATA_TEXT ? 0.05 : 0;
     if (d->held > 0 && opts->folds == 0 && d->units == 1 && d->kind == SR_DATA_TEXT)
         SR_TRY(cut_document(d, d->held));
-    for (int p = 0; p < SR_PARTS; p++) SR_TRY(sr_new(&d->part[p].unit, d->units));
+    d->source_unit[d->sources] = d->units; /* after a cut */
+    for (int p = 0; p < SR_PARTS; p++) {
+        SR_TRY(sr_new(&d->part[p].unit, d->units));
+        SR_TRY(sr_new(&d->part[p].source, d->sources + 1));
+    }
     bool *held;
     SR_TRY(sr_new(&held, d->units));
     sr_status st = choose_held(held, d, opts);
@@ -269,14 +288,61 @@ static sr_status read_kind(sr_dataset *d) {
         return wrong(d, "it has no column 'ids' of u16 or u32");
     d->tokens = (int64_t)d->ids->count; /* at most the size of the file */
     d->word_starts = sr_shard_column(d->shard, "word_starts");
-    if (d->word_starts != NULL &&
+    if (d->word_starts != NULL && d->sources == 1 &&
         (d->word_starts->type != SR_COLUMN_U8 || d->word_starts->count != (d->ids->count + 7) / 8))
         return wrong(d, "its column 'word_starts' does not have a bit for each token");
     return SR_OK;
 }
 
-static sr_status fill(sr_dataset *d, const char *path, const sr_dataset_opts *opts) {
+/* ---- several files ---- */
+
+/* Metadata that says where a file is from, and not what is in it. */
+static bool describes(const char *key) {
+    static const char *const keys[] = {"source",  "format", "document_start", "files",
+                                       "classes", "notes",  "advice",         "repeats"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0) return true;
+    return false;
+}
+
+static sr_status check_alike(const sr_shard *a, const sr_shard *b) {
+    for (int i = 0; i < sr_shard_metas(a); i++) {
+        const char *mine, *key = sr_shard_meta_at(a, i, &mine), *theirs = sr_shard_meta(b, key);
+        if (describes(key) || (theirs != NULL && strcmp(mine, theirs) == 0)) continue;
+        return sr_fail(
+            SR_EDATA,
+            "%s and %s were not made alike: %s is %.80s in one, %.80s in the other; prepare "
+            "both with one tokenizer (vocab.file), for one task and its labels",
+            sr_shard_path(a), sr_shard_path(b), key, mine, theirs != NULL ? theirs : "not there");
+    }
+    return SR_OK;
+}
+
+static int64_t units_of(const sr_shard *s) {
+    const sr_column *c = sr_shard_column(s, "document_sentences");
+    if (c == NULL) c = sr_shard_column(s, "a_tokens");
+    return c != NULL ? (int64_t)c->count : 0;
+}
+
+static sr_status open_files(sr_dataset *d, const char *path, const sr_dataset_opts *opts) {
     SR_TRY(sr_shard_open(&d->shard, path, opts->cache));
+    SR_TRY(sr_new(&d->source_unit, opts->files + 2));
+    d->sources = 1;
+    for (int i = 0; i < opts->files; i++, d->sources++) {
+        sr_shard *next;
+        d->source_unit[i + 1] = units_of(d->shard);
+        SR_TRY(sr_shard_open(&next, opts->more[i], opts->cache));
+        sr_status st = check_alike(d->shard, next);
+        if (st == SR_OK) st = check_alike(next, d->shard);
+        if (st == SR_OK) st = sr_shard_append_file(d->shard, next);
+        if (st != SR_OK) sr_shard_close(next);
+        SR_TRY(st);
+    }
+    return SR_OK;
+}
+
+static sr_status fill(sr_dataset *d, const char *path, const sr_dataset_opts *opts) {
+    SR_TRY(open_files(d, path, opts));
     SR_TRY(read_kind(d));
     SR_TRY(read_tokenizer(d, opts));
     if (d->kind == SR_DATA_TEXT) {
@@ -312,7 +378,11 @@ sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_o
 
 void sr_dataset_close(sr_dataset *d) {
     if (d == NULL) return;
-    for (int p = 0; p < SR_PARTS; p++) sr_free(d->part[p].unit);
+    for (int p = 0; p < SR_PARTS; p++) {
+        sr_free(d->part[p].unit);
+        sr_free(d->part[p].source);
+    }
+    sr_free(d->source_unit);
     sr_free(d->unit_token);
     sr_free(d->unit_sentence);
     sr_free(d->sentence_tokens);
@@ -419,10 +489,15 @@ sr_status sr_dataset_ids(const sr_dataset *d, int32_t *out, uint64_t first, uint
 
 sr_status sr_dataset_goes_on(const sr_dataset *d, uint8_t *out, uint64_t first, uint64_t count) {
     uint8_t bits[256];
+    uint64_t base = 0; /* bytes of the files before */
+    int source = sr_dataset_source(d, first);
+    for (int s = 0; s < source; s++)
+        base += (d->unit_token[d->source_unit[s + 1]] - d->unit_token[d->source_unit[s]] + 7) / 8;
+    first -= d->unit_token[d->source_unit[source]];
     for (uint64_t i = 0, end = first + count; i < count;) {
         uint64_t at = first + i, byte = at / 8, bytes = (end + 7) / 8 - byte;
         if (bytes > sizeof bits) bytes = sizeof bits;
-        SR_TRY(sr_shard_read(d->shard, d->word_starts, bits, byte, bytes));
+        SR_TRY(sr_shard_read(d->shard, d->word_starts, bits, base + byte, bytes));
         for (; at < end && at < (byte + bytes) * 8; at++, i++)
             out[i] = !(bits[at / 8 - byte] >> at % 8 & 1);
     }

@@ -20,6 +20,9 @@
  *
  * Both carry their tokenizer (carried.h), so that a data set is self-contained.
  *
+ * Several files, made alike, can be opened as one data set: its units are those of the first, then
+ * those of the next.  Each is a *source*, and is split on its own.
+ *
  * Memory: 4 bytes per sentence, 20 bytes per document; 16 bytes per example and 8 per list; never
  * the tokens.
  */
@@ -54,10 +57,13 @@ typedef struct sr_dataset_opts {
     const sr_tokenizer *tokenizer; /* if set, reject another tokenizer */
     const sr_vocab *vocab;         /* if set, reject another vocabulary, whatever its casing */
     size_t cache;                  /* bytes of token blocks kept in memory, 0: SR_SHARD_CACHE */
+    const char *const *more;       /* (files) further files of the data set */
+    int files;
 } sr_dataset_opts;
 
 typedef struct sr_portion {
     uint32_t *unit;               /* documents (examples), ascending */
+    int64_t *source;              /* (sources + 1) where the units of each source begin */
     int64_t count, tokens, words; /* words: 0 where they were not counted */
 } sr_portion;
 
@@ -71,6 +77,8 @@ typedef struct sr_dataset {
     bool plain; /* it is BERT's WordPiece, which a vocabulary describes whole */
     bool cut;   /* the corpus is one document, whose last sentences are held out as a second one */
     int64_t tokens, sentences;
+    int sources;          /* at least 1 */
+    int64_t *source_unit; /* (sources + 1) the first unit of each */
     int64_t units;        /* documents, after `cut` */
     uint64_t *unit_token; /* (units + 1) first token of each document (example) */
     /* text */
@@ -91,8 +99,8 @@ typedef struct sr_dataset {
  * on each side.  A corpus of one document is split between two sentences instead, and `cut` is set.
  *
  * Errors: SR_ENOENT, SR_EIO, SR_ENOMEM; SR_EDATA: not a data set, damaged, empty, columns that
- * contradict each other, another tokenizer or vocabulary than that of opts; SR_EINVAL: held,
- * fold or hold is out of range. */
+ * contradict each other, another tokenizer or vocabulary than that of opts, files that were not
+ * made alike; SR_EINVAL: held, fold or hold is out of range. */
 sr_status sr_dataset_open(sr_dataset **out, const char *path, const sr_dataset_opts *opts);
 void sr_dataset_close(sr_dataset *d); /* may be NULL */
 
@@ -105,8 +113,8 @@ static inline const sr_frame *sr_dataset_frame(const sr_dataset *d, int64_t b_to
  * size of the vocabulary. */
 sr_status sr_dataset_ids(const sr_dataset *d, int32_t *out, uint64_t first, uint64_t count);
 
-/* Which of these tokens continue a word, as 1, by the column word_starts, which must be there; any
- * thread. */
+/* Which of these tokens, of one unit, continue a word, as 1, by the column word_starts, which must
+ * be there; any thread. */
 sr_status sr_dataset_goes_on(const sr_dataset *d, uint8_t *out, uint64_t first, uint64_t count);
 
 /* The first token of a sentence of a text. */
@@ -115,6 +123,13 @@ static inline uint64_t sr_dataset_sentence(const sr_dataset *d, uint64_t sentenc
     uint64_t token = d->sentence_mark[i / SR_SENTENCE_MARK];
     for (; i < sentence; i++) token += d->sentence_tokens[i];
     return token;
+}
+
+/* The source of a token, from 0. */
+static inline int sr_dataset_source(const sr_dataset *d, uint64_t token) {
+    int s = 0;
+    while (s + 1 < d->sources && d->unit_token[d->source_unit[s + 1]] <= token) s++;
+    return s;
 }
 
 /* The words of some tokens of a text: those of whole sentences, and of a sentence that is cut the

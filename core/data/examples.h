@@ -4,10 +4,10 @@
  * as published for BERT: sentences of a document are collected up to the target length (max_len
  * without the frame, or with short_seq_prob a random shorter one for the document); A is a random
  * number of them; B is the rest or, half of the time (always if there is only one sentence),
- * sentences of another random document from a random position, in which case the rest is used again
- * for the next example.  The longer segment loses tokens from either end at random until both fit.
- * Without `nsp` an example is [CLS] A [SEP], A being whole sentences of one document; every token
- * is used once.
+ * sentences of another random document of its source from a random position, in which case the rest
+ * is used again for the next example.  The longer segment loses tokens from either end at random
+ * until both fit.  Without `nsp` an example is [CLS] A [SEP], A being whole sentences of one
+ * document; every token is used once.
  *
  * A document of more than SR_EXAMPLES_LONG max_len tokens draws its target again for each example:
  * of few long documents, a target for each would make all examples of an epoch short, or none.

@@ -80,13 +80,14 @@ static void truncate_pair(span *a, span *b, int64_t most, draws *r) {
     b->tokens -= from_b;
 }
 
-/* Sentences of another document of the part, from a random position, until they have `want` tokens.
- * If the part has one document only, it is used itself. */
+/* Sentences of another document of the part and source, from a random position, until they have
+ * `want` tokens.  If there is one document only, it is used itself. */
 static span random_next(const sr_dataset *d, const sr_portion *part, int64_t index, int64_t want,
                         draws *r) {
-    int64_t other = index;
-    if (part->count > 1) {
-        other = sr_below(draw(r), (uint32_t)(part->count - 1));
+    const int64_t *begin = part->source + sr_dataset_source(d, d->unit_token[part->unit[index]]);
+    int64_t other = index, count = begin[1] - begin[0];
+    if (count > 1) {
+        other = begin[0] + sr_below(draw(r), (uint32_t)(count - 1));
         other += other >= index;
     }
     uint32_t unit = part->unit[other];

@@ -29,6 +29,8 @@ typedef struct entry {
 } entry;
 
 struct sr_shard {
+    sr_shard *next; /* the file appended to this one; NULL: none */
+    char *name;     /* the paths of all */
     char *path;
     int fd;
     uint64_t size, directory; /* bytes of the file; checksum of its directory */
@@ -153,6 +155,7 @@ static sr_status parse_column(sr_reader *r, sr_shard *s) {
     if (sr_shard_column(s, c->name) != NULL)
         return sr_fail(SR_EDATA, "%s: duplicate column '%s'", s->path, c->name);
     c->type = type;
+    c->own = c->count;
     c->size = size;
     c->index = s->columns;
     c->blocks = bytes / SR_SHARD_BLOCK + (bytes % SR_SHARD_BLOCK != 0);
@@ -162,7 +165,7 @@ static sr_status parse_column(sr_reader *r, sr_shard *s) {
 }
 
 static size_t block_bytes(const sr_column *c, uint64_t block) {
-    uint64_t left = c->count * c->size - block * SR_SHARD_BLOCK;
+    uint64_t left = c->own * c->size - block * SR_SHARD_BLOCK;
     return left < SR_SHARD_BLOCK ? (size_t)left : SR_SHARD_BLOCK;
 }
 
@@ -271,10 +274,12 @@ void sr_shard_close(sr_shard *s) {
         sr_free(s->column[i].hash);
     }
     for (int i = 0; i < s->entries; i++) sr_free(s->entry[i].key);
+    sr_shard_close(s->next);
     if (s->fd >= 0) sr_io_now.close(s->fd);
     sr_free(s->set);
     sr_free(s->column);
     sr_free(s->entry);
+    sr_free(s->name);
     sr_free(s->path);
     sr_free(s);
 }
@@ -282,20 +287,21 @@ void sr_shard_close(sr_shard *s) {
 /* ---- looking up ---- */
 
 const char *sr_shard_path(const sr_shard *s) {
-    return s->path;
+    return s->name != NULL ? s->name : s->path;
 }
 
 uint64_t sr_shard_bytes(const sr_shard *s) {
-    return s->size;
+    return s->size + (s->next != NULL ? sr_shard_bytes(s->next) : 0);
 }
 
 uint64_t sr_shard_digest(const sr_shard *s) {
     uint64_t digest = 0;
-    for (int i = 0; i < s->columns; i++) {
-        const sr_column *c = &s->column[i];
-        digest = sr_shard_hash(c->name, strlen(c->name), digest);
-        digest = sr_shard_hash(c->hash, (size_t)c->blocks * sizeof *c->hash, digest);
-    }
+    for (; s != NULL; s = s->next)
+        for (int i = 0; i < s->columns; i++) {
+            const sr_column *c = &s->column[i];
+            digest = sr_shard_hash(c->name, strlen(c->name), digest);
+            digest = sr_shard_hash(c->hash, (size_t)c->blocks * sizeof *c->hash, digest);
+        }
     return digest;
 }
 
@@ -391,14 +397,9 @@ static sr_status read_part(sr_shard *s, const sr_column *c, void *out, uint64_t 
     return st;
 }
 
-sr_status sr_shard_read(sr_shard *s, const sr_column *c, void *out, uint64_t first,
-                        uint64_t count) {
-    if (first > c->count || count > c->count - first)
-        return sr_fail(SR_EINVAL,
-                       "%s: elements %" PRIu64 " + %" PRIu64 " are outside column '%s' of %" PRIu64,
-                       s->path, first, count, c->name, c->count);
-    unsigned char *to = out;
-    uint64_t at = first * c->size, left = count * c->size;
+/* Reads bytes of a column that are all in this file. */
+static sr_status read_own(sr_shard *s, const sr_column *c, unsigned char *to, uint64_t at,
+                          uint64_t left) {
     while (left > 0) {
         size_t from = at % SR_SHARD_BLOCK, n = SR_SHARD_BLOCK - from;
         if (n > left) n = (size_t)left;
@@ -410,13 +411,64 @@ sr_status sr_shard_read(sr_shard *s, const sr_column *c, void *out, uint64_t fir
     return SR_OK;
 }
 
+sr_status sr_shard_read(sr_shard *s, const sr_column *c, void *out, uint64_t first,
+                        uint64_t count) {
+    if (first > c->count || count > c->count - first)
+        return sr_fail(SR_EINVAL,
+                       "%s: elements %" PRIu64 " + %" PRIu64 " are outside column '%s' of %" PRIu64,
+                       s->path, first, count, c->name, c->count);
+    unsigned char *to = out;
+    for (int i = c->index; count > 0; s = s->next) {
+        const sr_column *own = &s->column[i];
+        uint64_t left = first < own->own ? own->own - first : 0, n = left < count ? left : count;
+        SR_TRY(read_own(s, own, to, first * own->size, n * own->size));
+        first = n > 0 ? 0 : first - own->own;
+        to += n * own->size;
+        count -= n;
+    }
+    return SR_OK;
+}
+
 sr_status sr_shard_verify(sr_shard *s) {
     unsigned char *bytes;
     SR_TRY(sr_new(&bytes, SR_SHARD_BLOCK));
     sr_status st = SR_OK;
-    for (int i = 0; st == SR_OK && i < s->columns; i++)
-        for (uint64_t b = 0; st == SR_OK && b < s->column[i].blocks; b++)
-            st = load_block(s, &s->column[i], b, bytes);
+    for (; s != NULL; s = s->next)
+        for (int i = 0; st == SR_OK && i < s->columns; i++)
+            for (uint64_t b = 0; st == SR_OK && b < s->column[i].blocks; b++)
+                st = load_block(s, &s->column[i], b, bytes);
     sr_free(bytes);
     return st;
+}
+
+/* ---- several files as one ---- */
+
+static sr_status check_columns(const sr_shard *a, const sr_shard *b) {
+    for (int i = 0; i < a->columns || i < b->columns; i++) {
+        const sr_column *x = &a->column[i], *y = &b->column[i];
+        if (i < a->columns && i < b->columns && strcmp(x->name, y->name) == 0 && x->type == y->type)
+            continue;
+        const char *name = i < a->columns ? x->name : y->name;
+        return sr_fail(SR_EDATA,
+                       "%s and %s differ in their columns, from '%s' on; prepare both in the same "
+                       "way",
+                       a->path, b->path, name);
+    }
+    return SR_OK;
+}
+
+sr_status sr_shard_append_file(sr_shard *s, sr_shard *next) {
+    sr_shard *last = s;
+    SR_TRY(check_columns(s, next));
+    const char *before = sr_shard_path(s);
+    size_t size = strlen(before);
+    char *name;
+    SR_TRY(sr_new(&name, size + strlen(next->path) + 3));
+    strcat(strcat(strcpy(name, before), ", "), next->path);
+    sr_free(s->name);
+    s->name = name;
+    for (int i = 0; i < s->columns; i++) s->column[i].count += next->column[i].count;
+    while (last->next != NULL) last = last->next;
+    last->next = next;
+    return SR_OK;
 }

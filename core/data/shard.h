@@ -59,6 +59,7 @@ typedef struct sr_column {
     char name[SR_SHARD_NAME + 1];
     int type;       /* sr_column_type; may be unknown, from a later version */
     uint64_t count; /* elements */
+    uint64_t own;   /* of these in the first file, if others were appended to it */
     size_t size;    /* bytes per element */
     int index;
     uint64_t blocks, *at, *hash; /* position of each block in the file, and its checksum */
@@ -72,6 +73,10 @@ typedef struct sr_column {
  * version, truncated, damaged. */
 sr_status sr_shard_open(sr_shard **out, const char *path, size_t cache);
 void sr_shard_close(sr_shard *s); /* may be NULL */
+
+/* Appends a file, which `s` owns from then on: its columns continue those of `s`, whose metadata
+ * stays.  SR_EDATA names a column that one of them has otherwise; SR_ENOMEM. */
+sr_status sr_shard_append_file(sr_shard *s, sr_shard *next);
 
 const char *sr_shard_path(const sr_shard *s);
 uint64_t sr_shard_bytes(const sr_shard *s);  /* of the file */

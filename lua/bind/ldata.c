@@ -31,10 +31,23 @@ static const int64_t *read_hold(lua_State *L, int64_t *count) {
     return list;
 }
 
+/* The further files of a data set, which the list in the options keeps. */
+static const char *const *read_more(lua_State *L, int *count) {
+    if (lua_getfield(L, 2, "more") == LUA_TNIL) return NULL;
+    *count = (int)lua_rawlen(L, -1);
+    const char **path = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *path, 0);
+    for (int i = 0; i < *count; i++) {
+        lua_rawgeti(L, -2, i + 1);
+        path[i] = luaL_checkstring(L, -1);
+        lua_pop(L, 1);
+    }
+    return path;
+}
+
 /* open(path: string, options: { held?: number, split?: "tail"|"keyed", seed?: integer, folds?:
- *     integer, fold?: integer, hold?: integer[], vocab?: Vocab, cache?: integer }) -> Dataset
- *     dataset | nil, message, code
- * Opens a data set and splits off the held-out part. */
+ *     integer, fold?: integer, hold?: integer[], vocab?: Vocab, cache?: integer, more?: string[] })
+ *     -> Dataset dataset | nil, message, code
+ * Opens a data set, of further files if there are `more`, and splits off the held-out part. */
 static int data_open(lua_State *L) {
     static const char *const splits[] = {"tail", "keyed", NULL};
     const char *path = luaL_checkstring(L, 1);
@@ -45,6 +58,7 @@ static int data_open(lua_State *L) {
                             .folds = lsr_field_range(L, 2, "folds", 0, 0, 1 << 20),
                             .fold = lsr_field_range(L, 2, "fold", 1, 1, 1 << 20) - 1,
                             .cache = (size_t)lsr_field_integer(L, 2, "cache", 0)};
+    opts.more = read_more(L, &opts.files);
     opts.hold = read_hold(L, &opts.hold_count);
     if (lua_getfield(L, 2, "vocab") != LUA_TNIL) opts.vocab = lsr_checkvocab(L, -1);
     if (lua_getfield(L, 2, "tokenizer") != LUA_TNIL) opts.tokenizer = lsr_checktokenizer(L, -1);
@@ -68,10 +82,18 @@ void lsr_readexamples(lua_State *L, int table, sr_examples_opts *t) {
 /* @class seqrun.core.data.dataset
  * An opened data set; it lives as long as the loaders that use it. */
 
+/* Of each source: its first unit, from 1, and how many units the parts have of it. */
+static void push_source(lua_State *L, const sr_dataset *d, int64_t s) {
+    lua_createtable(L, 0, 3);
+    lsr_set_integer(L, "first", d->source_unit[s] + 1);
+    for (int p = 0; p < SR_PARTS; p++)
+        lsr_set_integer(L, lsr_part_names[p], d->part[p].source[s + 1] - d->part[p].source[s]);
+}
+
 /* dataset:info() -> table
  * Its contents: kind, tokens, sentences, documents or examples, vocab_size, tokenizer (its model),
- * fingerprint (of it), lowercase, cut, labelled, digest, bytes, and for train and held { units,
- * tokens, words }; words only where they were counted. */
+ * fingerprint (of it), lowercase, cut, sources (if several), labelled, digest, bytes, and for train
+ * and held { units, tokens, words }; words only where they were counted. */
 static int dataset_info(lua_State *L) {
     const sr_dataset *d = lsr_checkdataset(L, 1);
     lua_newtable(L);
@@ -82,6 +104,10 @@ static int dataset_info(lua_State *L) {
     lsr_give_hex(L, sr_dataset_fingerprint(d));
     lua_setfield(L, -2, "fingerprint");
     lsr_set_bool(L, "cut", d->cut);
+    if (d->sources > 1) {
+        LSR_PUSH_LIST(L, d->sources, s, push_source(L, d, s));
+        lua_setfield(L, -2, "sources");
+    }
     lsr_set_bool(L, "labelled", sr_fields_find(&d->fields, "label") != NULL);
     lsr_give_hex(L, sr_dataset_digest(d));
     lua_setfield(L, -2, "digest");

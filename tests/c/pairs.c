@@ -369,7 +369,7 @@ static void another_vocabulary_is_refused(void) {
 
 static sr_status open_and_draw(bool nsp) {
     OWNED(sr_examples) *t = NULL;
-    sr_dataset_opts opts = {.held = 0.1};
+    sr_dataset_opts opts = {.held = 0.1, .more = &path, .files = nsp};
     sr_examples_opts examples = {.max_len = 32, .nsp = nsp};
     TRY_OWN(sr_dataset, *d, sr_dataset_open(&d, path, &opts));
     return sr_examples_build(&t, d, &examples, NULL);

@@ -13,9 +13,10 @@ local sys = require("seqrun.core.sys")
 ---@class seqrun.Corpus
 ---@field core seqrun.core.data.dataset
 ---@field private about table what core:info() says
+---@field files string[]
 local Corpus = {}
 Corpus.__index = Corpus
-require("seqrun.base.strict").seal(Corpus, "the data set", { "core", "about" })
+require("seqrun.base.strict").seal(Corpus, "the data set", { "core", "about", "files" })
 Corpus.__name = "seqrun.Corpus"
 
 ---@class seqrun.OpenOptions
@@ -39,12 +40,13 @@ local function is_vocabulary(given)
   return type(given) == "userdata" and not given.frame
 end
 
----@param path string
+---@param path string|string[] several are one data set, each a source of it, of which a part is held out
 ---@param options? seqrun.OpenOptions
 ---@return seqrun.Corpus? corpus
 ---@return string? message
 ---@return string? code
 function Corpus.open(path, options)
+  local files = type(path) == "table" and path or { path }
   options = check.options("data.open", options, OPEN)
   local vocab, tokenizer
   if options.vocab then
@@ -53,12 +55,13 @@ function Corpus.open(path, options)
     if not tokenizer then return nil, problem, why end
     if is_vocabulary(options.vocab) then vocab, tokenizer = tokenizer:vocab(), nil end
   end
-  local opened, message, code = core.open(path, {
+  local opened, message, code = core.open(files[1], {
+    more = table.move(files, 2, #files, 1, {}),
     held = options.held, split = options.split, seed = options.seed, folds = options.folds, fold = options.fold,
     hold = options.hold, cache = options.cache, vocab = vocab, tokenizer = tokenizer,
   })
   if not opened then return nil, message, code end
-  local corpus = setmetatable({ core = opened, about = opened:info() }, Corpus)
+  local corpus = setmetatable({ core = opened, about = opened:info(), files = files }, Corpus)
   local problem = options.split == nil and not options.folds and not options.hold and held_classes(corpus)
   if problem then output.note("warning: %s", problem) end
   return corpus
@@ -106,6 +109,18 @@ end
 ---@return string? code
 function Corpus:column(name, i) return self.core:value(name, i) end
 
+---The names of the files of a data set of several, its sources: short, and each its own; nil if it has one.
+---@return string[]|nil
+function Corpus:sources()
+  local names, taken = {}, {}
+  for i, path in ipairs(self.files) do
+    local name = path:match("[^/]*$"):gsub("%.%w+$", ""):gsub("%-" .. ("%x"):rep(12) .. "$", ""):gsub("[^%w_]", "_")
+    names[i] = taken[name] and ("%s_%d"):format(name, i) or name
+    taken[name] = true
+  end
+  return #names > 1 and names or nil
+end
+
 ---The class names of a data set that was made from labelled files, in the order of their ids.
 ---@return string[]|nil
 function Corpus:labels()
@@ -119,8 +134,14 @@ end
 ---@return string
 function Corpus:place(i)
   local meta = self.core:meta()
+  for source = #self.files, 2, -1 do
+    local first = self.about.sources[source].first
+    if i >= first then
+      return failure.must(Corpus.open(self.files[source], { held = 0 })):place(i - first + 1)
+    end
+  end
   local files = meta.files and require("seqrun.core.json").decode(meta.files)
-  if not files then return ("%s: example %d"):format(self.about.path, i) end
+  if not files then return ("%s: example %d"):format(self.files[1], i) end
   local function at(column) return failure.must(self:column(column, i)) end
   local file = files[at("file") + 1]
   local kind = kinds.get(meta.task)
