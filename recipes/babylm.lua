@@ -38,13 +38,13 @@ local cfg = run.config
 local function count_words(corpus)
   local train, held = corpus:info().train, corpus:info().held
   if not train.words then
-    sr.must(nil, ("babylm: %s has not counted its words; prepare it with recipes/prepare.lua"):format(cfg.data.file),
-      "config")
+    sr.must(nil, ("babylm: %s has not counted its words; prepare it with recipes/prepare.lua"):format(
+      corpus:info().path), "config")
   end
   local words = train.words + held.words
   if words > WORDS[cfg.track] then
-    sr.must(nil, ("babylm: %s has %d words, but track %s allows %d; prepare less text"):format(cfg.data.file, words,
-      cfg.track, WORDS[cfg.track]), "config")
+    sr.must(nil, ("babylm: %s has %d words, but track %s allows %d; prepare less text"):format(corpus:info().path,
+      words, cfg.track, WORDS[cfg.track]), "config")
   end
   return train.words, words
 end

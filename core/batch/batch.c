@@ -23,6 +23,7 @@ typedef struct shape {
     int64_t rows;
     const sr_collators *all;
     int64_t *items; /* maximum per target */
+    bool sources;   /* the data set has several */
 } shape;
 
 static void take_target(room *r, sr_target *t, const sr_collator *c, int64_t items) {
@@ -48,6 +49,7 @@ static void take_arrays(room *r, sr_batch *b, const shape *s) {
     b->target = take(r, (size_t)s->all->count, sizeof *b->target);
     b->ids = take(r, (size_t)s->rows, sizeof *b->ids);
     b->types = take(r, (size_t)s->rows, sizeof *b->types);
+    if (s->sources) b->source = take(r, (size_t)s->n, sizeof *b->source);
     if (s->all->keep_ids) b->original_ids = take(r, (size_t)s->rows, sizeof *b->original_ids);
     b->targets = s->all->count;
     for (int k = 0; k < b->targets; k++)
@@ -150,6 +152,7 @@ static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_pick *pick, 
                         .scratch = scratch,
                         .flags = (uint8_t *)(scratch + l->longest),
                         .roles = (uint8_t *)(scratch + l->longest) + l->longest};
+        if (s->sources) b->source[i] = sr_dataset_source(d, sr_example_a(&site.example));
         st = fill_sequence(b, &site, s->all);
     }
     sr_free(scratch);
@@ -233,7 +236,7 @@ sr_status sr_batch_make(sr_batch **out, const sr_dataset *d, const sr_collators 
                         uint64_t seed) {
     *out = NULL;
     if (n < 1) return sr_fail(SR_EINVAL, "batch: a batch needs at least one sequence");
-    shape s = {.n = n, .all = collators};
+    shape s = {.n = n, .all = collators, .sources = d->sources > 1};
     SR_TRY(sr_new(&s.items, collators->count));
     sr_status st = make(out, d, pick, &s, stride, rows, seed);
     sr_free(s.items);

@@ -27,6 +27,7 @@ typedef struct sr_batch {
     sr_layout *last;    /* the rows that targets read, whole sequences for spans: all that the
                            last layer must compute but keys and values; NULL without targets */
     int32_t *last_rows; /* (rows of last) position of each in `layout` */
+    int32_t *source;    /* (sequences) of the data set, from 0; NULL if it has one */
     int64_t sequences, tokens; /* real ones */
     int64_t slots;             /* T */
     int64_t masked;            /* masked tokens */

@@ -205,12 +205,42 @@ static int update_host_rows(lua_State *L) {
     return 0;
 }
 
+/* update:of_source(i: integer, source: integer, target?: string) -> string? mask, integer? count
+ * Which items of a target, or sequences, are of a source of the data set: for each 1 or 0, f32; and
+ * how many. Nothing without such a target, or if the data set has one source.
+ *   source  from 1 */
+static int update_of_source(lua_State *L) {
+    const sr_batch *b = check_batch(L);
+    int32_t source = (int32_t)luaL_checkinteger(L, 3) - 1;
+    const char *name = luaL_optstring(L, 4, NULL);
+    const sr_target *t = NULL;
+    for (int k = 0; name != NULL && k < b->targets; k++)
+        if (strcmp(b->target[k].name, name) == 0) t = &b->target[k];
+    if (b->source == NULL || (name != NULL && t == NULL)) return 0;
+    int64_t count = 0, n = t != NULL ? t->count : b->sequences;
+    float *mask = lsr_scratch(L, n + 1, sizeof *mask);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t s = t != NULL ? b->layout->owner[t->rows[i * sr_rows_each(t->reads)]] : i;
+        mask[i] = b->source[s] == source;
+        count += b->source[s] == source;
+    }
+    lua_pushlstring(L, (const char *)mask, (size_t)n * sizeof *mask);
+    lua_pushinteger(L, count);
+    return 2;
+}
+
 static const luaL_Reg update_methods[] = {
-    {"info", update_info},           {"batch", update_batch},
-    {"layout", update_layout},       {"last_layout", update_last_layout},
-    {"upload", update_upload},       {"set_target", update_set_target},
-    {"finish", update_finish},       {"host", update_host},
-    {"host_rows", update_host_rows}, {NULL, NULL},
+    {"info", update_info},
+    {"batch", update_batch},
+    {"layout", update_layout},
+    {"last_layout", update_last_layout},
+    {"upload", update_upload},
+    {"set_target", update_set_target},
+    {"finish", update_finish},
+    {"host", update_host},
+    {"host_rows", update_host_rows},
+    {"of_source", update_of_source},
+    {NULL, NULL},
 };
 
 void lsr_open_updates(lua_State *L) {

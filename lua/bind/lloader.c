@@ -294,6 +294,20 @@ static int loader_distinct(lua_State *L) {
     return lsr_give_integer(L, count);
 }
 
+/* loader:sources() -> integer[] counts | nil, message, code
+ * How many examples of the first epoch each source of the data set has. */
+static int loader_sources(lua_State *L) {
+    sr_epoch *e;
+    LSR_TRY(L, push_epoch(L, &e, lsr_checkloader(L, 1), 2));
+    lua_getiuservalue(L, 1, 1);
+    const sr_dataset *d = lsr_checkdataset(L, -1);
+    int64_t *count = lsr_scratch(L, d->sources, sizeof *count);
+    for (int64_t i = 0; i < e->examples->count; i++)
+        count[sr_dataset_source(d, sr_example_a(&e->examples->example[i]))]++;
+    LSR_PUSH_LIST(L, d->sources, s, lua_pushinteger(L, count[s]));
+    return 1;
+}
+
 /* loader:lengths(epoch?: integer) -> integer[] lengths | nil, message, code
  * Tokens of each example of an epoch, by uid + 1. */
 static int loader_lengths(lua_State *L) {
@@ -384,19 +398,13 @@ static int loader_update_of(lua_State *L) {
 /* loader:close()
  * Stops the workers and frees the memory. */
 static const luaL_Reg loader_methods[] = {
-    {"close", loader_close},
-    {"next", loader_next},
-    {"cursor", loader_cursor},
-    {"seek", loader_seek},
-    {"plan", loader_plan},
-    {"plan_text", loader_plan_text},
-    {"lengths", loader_lengths},
-    {"origin", loader_origin},
-    {"waited", loader_waited},
-    {"update_of", loader_update_of},
-    {"push", loader_push},
-    {"distinct", loader_distinct},
-    {NULL, NULL},
+    {"close", loader_close},       {"next", loader_next},
+    {"cursor", loader_cursor},     {"seek", loader_seek},
+    {"plan", loader_plan},         {"plan_text", loader_plan_text},
+    {"lengths", loader_lengths},   {"origin", loader_origin},
+    {"waited", loader_waited},     {"update_of", loader_update_of},
+    {"push", loader_push},         {"sources", loader_sources},
+    {"distinct", loader_distinct}, {NULL, NULL},
 };
 
 /* ---- the module ---- */

@@ -75,7 +75,7 @@ local function eval_data(cfg, corpus)
   local difference = vocabulary.difference(other:tokenizer(), corpus:tokenizer())
   if difference then
     failure.raise("data", "mlperf.eval_file: the tokenizer of %s differs from that of %s (%s); prepare both with the "
-      .. "same vocab.file", file, cfg.data.file, difference)
+      .. "same vocab.file", file, corpus:info().path, difference)
   end
   return other, "train"
 end
@@ -89,6 +89,7 @@ function mlperf.eval_options(cfg, corpus)
   local options = pretraining.loader_options(cfg, data, part)
   options.by, options.sequences, options.adjust = "sequences", cfg.mlperf.eval_sequences, nil
   options.epochs, options.prefetch, options.seed = 1, 0, EVAL_SEED
+  options.weights, options.temperature = nil, nil
   return options
 end
 

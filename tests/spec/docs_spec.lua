@@ -40,7 +40,7 @@ describe("the examples in data_efficiency.md", function()
 end)
 
 describe("the examples in data.md", function()
-  it("run in order", function() assert.equal(3, run_examples("data")) end)
+  it("run in order", function() assert.equal(4, run_examples("data")) end)
 
   it("name every option of loaders, targets and stages", function()
     local text = read("data")

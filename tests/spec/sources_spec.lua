@@ -1,10 +1,16 @@
--- Several data sets as one.
+-- Several data sets as one, and draws from them by weight.
 
 local fails = require("tests.support.fails").raising
+local mixed = require("seqrun.data.loader.mixed")
+local mpi = require("tests.support.mpi")
 local numbers = require("tests.support.numbers")
 local program = require("tests.support.program")
+local small = require("tests.support.small")
 local sr = require("seqrun")
+local sys = require("seqrun.core.sys")
 local with = require("tests.support.with")
+
+local exits, works = program.exits, program.works
 
 local folder = program.folder()
 local VOCAB = "tests/data/tokenizer/vocab.txt"
@@ -98,5 +104,172 @@ describe("a list of data sets", function()
     fails("column.next_sentence is example in one, not there in the other", function() open { fixed, labelled } end)
     local lone = prepare(folder .. "/lone.sqr", "one sentence here\nand another one")
     fails("file 2 is one document, of which nothing can be held out", function() open({ news, lone }, 0.1) end)
+  end)
+end)
+
+describe("an order by weight", function()
+  ---The draws of each source after every draw, and the items drawn.
+  local function draws(counts, t, updates)
+    local names, state, list = {}, {}, {}
+    for i in ipairs(counts) do names[i] = "s" .. i end
+    local order, sources = mixed(names, counts, t, function(item) return item end)
+    for update = 1, updates do list[update] = order(update - 1, state) end
+    return list, sources, state
+  end
+
+  local function source_of(counts, item)
+    for i, count in ipairs(counts) do
+      if item < count then return i, item end
+      item = item - count
+    end
+  end
+
+  it("gives each source its share of any first draws, to within one", function()
+    for _, case in ipairs {
+      { { 500, 400, 300 }, { 5, 3, 1 } }, { { 900, 50 }, { 40, 1 } }, { { 60, 70, 80, 90, 100 }, { 1, 2, 3, 4, 5 } },
+    } do
+      local counts, weights = case[1], case[2]
+      local list, sources = draws(counts, { weights = weights, each = 10, seed = 5 }, 300)
+      local drawn, total = {}, 0
+      for _, update in ipairs(list) do
+        for _, item in ipairs(update) do
+          local s = source_of(counts, item)
+          drawn[s], total = (drawn[s] or 0) + 1, total + 1
+          for i, source in ipairs(sources) do
+            assert.is_true(math.abs((drawn[i] or 0) - total * source.share) < 1)
+          end
+        end
+      end
+    end
+  end)
+
+  it("by hand: 3 to 1 is a, a, a, b; a temperature of 0.5 halves the logarithms of sizes", function()
+    local counts = { 100, 100 }
+    local list = draws(counts, { weights = { 3, 1 }, each = 8 }, 1)
+    local names = {}
+    for i, item in ipairs(list[1]) do names[i] = source_of(counts, item) end
+    assert.same({ 1, 1, 1, 2, 1, 1, 1, 2 }, names)
+    local _, sources = draws({ 900, 100 }, { temperature = 0.5, each = 4 }, 1)
+    assert.equal(0.75, sources[1].share)
+    assert.near(0.75 * 1000 / 900, sources[1].passes, 1e-12)
+    assert.equal(2.5, sources[2].passes)
+  end)
+
+  it("draws all of a source before any again, and nothing twice in an update", function()
+    local counts = { 97, 23 }
+    local list = draws(counts, { weights = { 2, 3 }, each = 16, seed = 9 }, 230)
+    local times = {}
+    for number, update in ipairs(list) do
+      local seen = {}
+      for _, item in ipairs(update) do
+        assert.is_nil(seen[item])
+        seen[item], times[item] = true, (times[item] or 0) + 1
+      end
+      local least, most = math.huge, 0
+      for i = 97, 119 do least, most = math.min(least, times[i] or 0), math.max(most, times[i] or 0) end
+      assert.is_true(most - least <= 2, number) -- one more where the end of a pass lies in an update
+    end
+  end)
+
+  it("refuses a source without anything, and one that an update would exhaust", function()
+    fails("source s2 has nothing to draw", function() draws({ 5, 0 }, { weights = { 1, 1 }, each = 1 }, 1) end)
+    fails("s2 has less than one draw an epoch", function() draws({ 50, 50 }, { weights = { 1e9, 1 }, each = 1 }, 1) end)
+    fails("draws up to 9 of the 8 sequences of s2.*lower its weight", function()
+      draws({ 50, 8 }, { weights = { 1, 1 }, each = 16 }, 1)
+    end)
+  end)
+end)
+
+describe("a run on sources by weight", function()
+  local function run(out, ...)
+    local words = small.words(("[%s,%s]"):format(news, tales), "batch.sequences=12", "--out", folder .. "/" .. out)
+    return program.run(table.move({ ... }, 1, select("#", ...), #words + 1, words))
+  end
+
+  it("says what it draws, measures each source, and resumes and replays to the bit", function()
+    local keys = { "data.weights=[3,1]", "eval.every=4", "verify.every=3", "save.every=5", "--max-steps" }
+    local function part(name, steps, ...)
+      local words = table.move({ steps, ... }, 1, 1 + select("#", ...), #keys + 1, { table.unpack(keys) })
+      return works(run(name, table.unpack(words)))
+    end
+    local out = part("a", "8")
+    assert.matches("source  tales: 25.0%% of what is drawn; %d+ in a pass, [%d.]+ passes in an epoch",
+      assert(sys.read_file(folder .. "/a/run.log")) .. out)
+    local lines, evals = small.metrics(folder .. "/a"), small.metrics(folder .. "/a", "eval")
+    for _, line in ipairs(lines) do
+      assert.equal(0.75, line.share_news)
+      assert.is_number(line.tales_mlm_loss)
+    end
+    local last = evals[#evals]
+    assert.near(0.75 * last.news_mlm_loss + 0.25 * last.tales_mlm_loss, last.weighted_mlm_loss, 1e-12)
+    assert.is_true(math.min(last.news_mlm_loss, last.tales_mlm_loss) <= last.mlm_loss)
+    assert.is_true(math.max(last.news_mlm_loss, last.tales_mlm_loss) >= last.mlm_loss)
+    part("b", "3")
+    local resume = "--resume=" .. folder .. "/b"
+    part("b", "8", resume)
+    assert.same(small.weights(folder .. "/a", 8), small.weights(folder .. "/b", 8))
+    assert.same(lines, small.metrics(folder .. "/b"))
+    exits(2, "may not change on resume", run("b", "data.weights=[4,1]", "--max-steps", "9", resume))
+    assert.matches("all bit%-identical", works(program.run { "verify", folder .. "/a" }))
+    assert.matches("tales.sqr, its held%-out part", works(program.run { "eval", folder .. "/a", tales }))
+    assert.matches("mlm loss [%d.]+ %(news [%d.]+, tales [%d.]+%)",
+      works(program.run { "eval", folder .. "/a", news, tales }))
+  end)
+
+  mpi.tests(it, pending)("has the same bits and metrics on two ranks", function()
+    local words = small.words(("[%s,%s]"):format(news, tales), "batch.sequences=12", "data.temperature=0.5",
+      "--max-steps", "4", "batch.micro_packs=1", "batch.shares=2", "--out", folder .. "/one")
+    works(program.run(words))
+    words[#words] = folder .. "/two"
+    works(mpi.run(2, words))
+    assert.same(small.weights(folder .. "/one", 4), small.weights(folder .. "/two", 4))
+    assert.same(small.metrics(folder .. "/one"), small.metrics(folder .. "/two"))
+  end)
+
+  it("refuses what does not go with it", function()
+    for words, key in pairs {
+      ["exclude each other"] = { "data.weights=[1,1]", "data.temperature=1" },
+      ["has 3 numbers for the 2 sources"] = { "data.weights=[1,1,1]" },
+      ["batch.adjust must be batch"] = { "data.weights=[1,1]", "batch.adjust=betas" },
+      ["more than 0"] = { "data.weights=[1,0]" },
+    } do
+      exits(2, words, run("none", table.unpack(key)))
+    end
+    local words = small.words(news, "data.weights=[3,1]", "--out", folder .. "/none")
+    exits(2, "for several sources; list them, as in data.file=%[a,b%]", program.run(words))
+    words = small.recipe("curriculum", news, ("data.file=[%s,%s]"):format(news, tales), "rate.total=9",
+      "rate.warmup=1", "--dry-run", "batch.sequences=12", "model.hidden_size=16", "model.num_attention_heads=2",
+      "curriculum.rarity.min=50", "curriculum.rarity.max=100", "curriculum.rarity.total=5")
+    exits(2, "a metric belongs to one data set, not to the list", program.run(words))
+    words[#words + 1] = "data.weights=[3,1]"
+    exits(2, "but a curriculum, .* decides here which sequences an update has", program.run(words))
+  end)
+end)
+
+describe("labelled files by weight", function()
+  local function rows(name, count, words)
+    local lines = { "text,label" }
+    for i = 1, count do lines[i + 1] = ("%s %d,%s"):format(words, i, i % 2 == 0 and "yes" or "no") end
+    return program.write(folder, name, table.concat(lines, "\n"))
+  end
+
+  it("are data sets of their own, which questions and pairs draw from too", function()
+    local x, y = rows("x.csv", 60, "one"), rows("y.csv", 40, "two")
+    local options = {
+      task = "classify", train = { x, y }, vocab = VOCAB, folder = folder .. "/sets", weights = { 1, 3 },
+    }
+    local sets = sr.must(sr.data.files(options))
+    assert.same({ "x", "y" }, sets.train:sources())
+    assert.equal(y .. ":2", sets.train:place(61))
+    local loader <close> = sr.must(sr.data.loader {
+      data = sets.train, by = "sequences", sequences = 8, max_len = 16, weights = { 1, 3 }, targets = { "label" },
+    })
+    local update = loader:next()
+    assert.same({ 8, 2 }, { update.sequences, select(2, update.core:of_source(1, 1)) })
+    local held = sr.must(sr.data.files(with(options, { held = 0.25, seed = 3 }))).dev:info()
+    assert.equal(100, held.held.units + held.train.units)
+    program.write(folder, "y.csv", "text,label\none,yes\ntwo,perhaps\n")
+    local wrong = select(2, sr.data.files(options))
+    assert.matches("alike: labels.label is .*data.labels", wrong)
   end)
 end)

@@ -22,7 +22,7 @@ local function data_of(run)
   local history = require("seqrun.history.runs")
   local past = history.open(run)
   local path = past and (history.value(past.config, "data.file") or history.value(past.config, "data.train"))
-  return path and path:find("%.sqr$") and path
+  return path and path:find("%.sqr%]?$") and path
 end
 
 ---Why a path is not a data set, if something else is known to be there.

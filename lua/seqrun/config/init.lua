@@ -89,6 +89,7 @@ function Check:list(wanted, node, path)
       or ("at least %d"):format(least)
     return self.found:add(node, "'%s' has %d %s; expected %s", path, #list, #list == 1 and "entry" or "entries", want)
   end
+  if wanted.bare and #list == 1 then return list[1] end
   return list
 end
 

@@ -10,6 +10,7 @@
 --   word         a word allowed in addition to the type's values, such as `auto` for a number
 --   like         of an enum: a Lua pattern of further values, such as `example`
 --   one          a single value is read as a list of it
+--   bare         with `one`: a list of one is that value
 --   distinct     of a list: no value may come twice
 --   scalar       of an optional map: a single value is read as a map with this key
 --   others       of a map: the type of all keys that it does not name
@@ -178,7 +179,7 @@ function is_value.enum(self, value)
 end
 
 function is_value.list(self, value)
-  if type(value) ~= "table" then return false end
+  if type(value) ~= "table" then return self.bare == true and self.of:fault(value) == nil end
   for _, item in ipairs(value) do
     if self.of:fault(item) then return false end
   end
@@ -223,6 +224,7 @@ end
 function Type:text(value)
   if value == nil then return "none" end
   if self.kind == "map" then return "given" end
+  if self.kind == "list" and type(value) ~= "table" then return self.of:text(value) end
   if self.kind == "list" then
     local parts = {}
     for i, item in ipairs(value) do parts[i] = self.of:text(item) end

@@ -89,6 +89,10 @@ local function removed(path)
 end
 
 local function first(loader, key, path, any)
+  if loader.data:sources() then
+    failure.raise("config", "%s: a metric belongs to one data set, not to the list %s; prepare the texts as one data "
+      .. "set, or leave the metric out", key, loader.data:info().path)
+  end
   local name = measured.name_of(key, path)
   if path == name then path = usual_path(loader, name) end
   if sys.exists(path) then

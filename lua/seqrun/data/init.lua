@@ -32,10 +32,8 @@ function data.loader(options) return require("seqrun.data.loader").open(options)
 ---@return fun(update: integer): (integer[][])? order for the loader
 ---@return integer updates of an epoch
 ---@return integer groups in the data set
-function data.groups(corpus, options)
-  local order, updates, count = require("seqrun.data.loader.groups")(corpus, options)
-  return order, updates, count
-end
+---@return seqrun.Source[]? sources with weights: for the loader's option `mixed`
+function data.groups(corpus, options) return require("seqrun.data.loader.groups")(corpus, options) end
 
 ---Makes a data set from raw text: trains a vocabulary if none is given, tokenizes on all threads, and
 ---puts the file in its place when it is whole.

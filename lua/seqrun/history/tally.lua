@@ -14,6 +14,7 @@ Tally.__index = Tally
 ---@field accuracy boolean
 ---@field perplexity? boolean
 ---@field metrics string[] further ones
+---@field sources? string[] names of the sources of the data, which have losses of their own: SOURCE_NAME_loss
 
 ---Maximum number of scalars kept on the device.
 local MOST_PENDING = 256
@@ -70,11 +71,33 @@ local function take_loss(self, sums, loss, by_items)
   end
 end
 
+---Adds the sum of a loss over the items of a source, where the loss has a value for each item of its target.
+local function take_source(self, sums, loss, batch, i)
+  local mask, count = batch.core:of_source(batch.number, i, loss.name)
+  local items, name = loss.items, batch.sources[i]
+  if not mask or count == 0 or not items or #mask ~= 4 * items:numel() then return end
+  local own = tensor.from_string(mask, { items:numel() }, "f32"):to(items:dtype())
+  shown(self, loss.name).sources = batch.sources
+  queue(self, sums, ("value %s_%s"):format(name, loss.name), (items:detach():reshape(items:numel()) * own):sum())
+  add(sums, ("of %s_%s"):format(name, loss.name), count)
+end
+
+---Adds what each source of the data has of a micro-batch: sequences, and losses.
+local function take_sources(self, sums, losses, batch)
+  for i, name in ipairs(batch.sources) do
+    local _, count = batch.core:of_source(batch.number, i)
+    add(sums, "drawn " .. name, count)
+    for _, loss in ipairs(losses) do take_source(self, sums, loss, batch, i) end
+  end
+end
+
 ---Adds the losses of a micro-batch.
 ---@param sums table<string, number> of this micro-batch; added to, also by later reads
 ---@param losses seqrun.Losses
 ---@param by_items? boolean mean over items; else over updates, of the values that were minimised
-function Tally:take(sums, losses, by_items)
+---@param batch? seqrun.Batch whose sources are told apart
+function Tally:take(sums, losses, by_items, batch)
+  if batch and batch.sources then take_sources(self, sums, losses, batch) end
   for _, loss in ipairs(losses) do take_loss(self, sums, loss, by_items) end
   if losses.total and not by_items then queue(self, sums, "loss", losses.total) end
   if #self.pending > MOST_PENDING then self:read() end
@@ -125,6 +148,14 @@ function Tally:metrics(sums, line)
       line[name .. "_perplexity"] = entry.perplexity and math.exp(line[name .. "_loss"]) or nil
     end
     for _, metric in ipairs(entry.metrics) do line[metric] = ratio(sums["sum " .. metric], sums["items " .. metric]) end
+    for _, source in ipairs(entry.sources or {}) do
+      local key = source .. "_" .. name
+      line[key .. "_loss"] = ratio(sums["value " .. key], sums["of " .. key])
+    end
+  end
+  for key, count in pairs(sums) do
+    local source = key:match("^drawn (.*)")
+    if source then line["share_" .. source] = ratio(count, sums.sequences) end
   end
 end
 
@@ -151,6 +182,7 @@ function Tally:also(order)
     entry.accuracy = entry.accuracy or other.accuracy
     entry.perplexity = entry.perplexity or other.perplexity
     for _, metric in ipairs(other.metrics) do show_metric(entry, metric) end
+    entry.sources = entry.sources or other.sources
   end
 end
 

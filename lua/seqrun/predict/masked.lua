@@ -99,23 +99,31 @@ local function made(files, cfg, facts, t)
   return failure.must(sr_data.open(out, { held = 0 })), "train"
 end
 
----Whether the run was trained on this data set; nil if the directory does not record it, as one that was exported.
-local function is_own(facts, path)
+---Whether the run was trained on these data sets, or on the one among others; nil if the directory does not record it,
+---as one that was exported.
+local function is_own(facts, files)
+  local function digest_of(path)
+    local corpus = failure.valid(sr_data.open(path, { held = 0 }))
+    return corpus and corpus:info().digest
+  end
   local values = failure.valid(loading.state(facts.path))
   local digest = values and values.state.data
   if not digest then return nil end
-  local corpus = failure.valid(sr_data.open(path, { held = 0 }))
-  return corpus ~= nil and corpus:info().digest == digest
+  local mine, theirs = digest_of(files), history.config(facts.path .. "/trainer/config.yaml")
+  local list = theirs.data and theirs.data.file
+  for _, path in ipairs(type(list) == "table" and list or {}) do
+    if mine and digest_of(path) == mine then return true end
+  end
+  return mine == digest
 end
 
 ---A data set, and which part of it: of the run's own the held-out one, of others all.
 local function opened(files, cfg, facts, t)
-  local path = files[1]
-  local own = is_own(facts, path)
+  local own = is_own(facts, files)
   local part = t.part or own and cfg.data.held > 0 and "held" or "train"
   local held = (own or t.part) and cfg.data.held or 0
   if part == "held" and held == 0 then held = 0.05 end
-  local corpus = failure.must(sr_data.open(path, { vocab = t.vocab, held = held }))
+  local corpus = failure.must(sr_data.open(files, { vocab = t.vocab, held = held }))
   local seen = own and part == "train" and "yes" or own == nil and held == 0 and "maybe" or "no"
   return corpus, part, held > 0 and part or "all", seen
 end
@@ -123,7 +131,7 @@ end
 ---The loader of what a model with pretraining heads is scored on.
 ---@param facts seqrun.Pretrained
 ---@param model seqrun.Bert
----@param files string[] one data set, or text files, or tables
+---@param files string[] data sets, or text files, or tables
 ---@param arguments string[] KEY=VALUE
 ---@param t { vocab: seqrun.core.text.tokenizer, part?: "train"|"held", max_len?: integer, batch_tokens: integer }
 ---@return seqrun.Loader
@@ -131,7 +139,9 @@ end
 ---  whether the model was trained on these texts
 function masked.open(facts, model, files, arguments, t)
   local cfg, set = settings(facts, arguments, t), is_data_set(files[1])
-  if set and #files > 1 then failure.raise("config", "eval: give one data set at a time; %s is another", files[2]) end
+  for i = 2, set and #files or 0 do
+    if files[i] == files[i - 1] then failure.raise("config", "eval: %s is given twice", files[i]) end
+  end
   local open = set and opened or made
   local corpus, part, which, seen = open(files, cfg, facts, t)
   local heads, targets, next_sentence = {}, {}, task.next_sentence(corpus)

@@ -94,14 +94,16 @@ local function find(found, file)
 end
 
 local function compute(found, named, count)
-  local newest = history.newest(found) or failure.raise("missing", "no checkpoint is saved yet")
-  local file = find(found, named)
-    or failure.raise("missing", "the data set %s was not found; run the report where the run was started", named)
+  local newest, files = history.newest(found) or failure.raise("missing", "no checkpoint is saved yet"), {}
+  for i, name in ipairs(type(named) == "table" and named or { named }) do
+    files[i] = find(found, name)
+      or failure.raise("missing", "the data set %s was not found; run the report where the run was started", name)
+  end
   local held = tonumber(history.value(found.config, "data.held"))
   if held == 0 then failure.raise("data", "no part of the data is held out") end
-  local corpus = failure.must(sr_data.open(file, { held = held }))
+  local corpus = failure.must(sr_data.open(files, { held = held }))
   local filler = failure.must(fill.open(newest.path, { top = TOP }))
-  return { data = file, step = newest.step, items = fill_in(filler, collect(corpus, count)) }
+  return { data = table.concat(files, ", "), step = newest.step, items = fill_in(filler, collect(corpus, count)) }
 end
 
 ---Sentences of a run's held-out text with one word filled in by its newest checkpoint; nil for runs that do
@@ -110,7 +112,7 @@ end
 ---@param count integer
 ---@return seqrun.report.Samples|nil
 function predictions.of(found, count)
-  local file = history.value(found.config, "data.file")
+  local file = found.config.data and found.config.data.file
   local pretraining = found.config.mask ~= nil and found.scores == nil
   if not file or not pretraining then return nil end
   local before = tensor.device()

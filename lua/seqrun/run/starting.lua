@@ -55,7 +55,7 @@ local function take_parts(self, parts)
   self.evaluations = evaluations.new {
     config = cfg, folder = self.folder, model = model, held = parts.held or nil, corpus = parts.corpus,
     watch = parts.watch, epoch = parts.epoch and parts.epoch / self.loader:summary().schedule_steps, ranks = all,
-    screen = self.screen,
+    screen = self.screen, sources = self.loader.mixed,
   }
   self.total, self.last = self.checks:start {
     model = model, optimizer = optimizer, loader = self.loader, held = parts.held, total = parts.total,

@@ -56,14 +56,14 @@ causal.rules = {
 }
 
 ---The ids of the tokens of fill-in-the-middle.
-local function fim_ids(cfg, tokenizer)
-  local ids = {}
+local function fim_ids(cfg, corpus)
+  local ids, tokenizer = {}, corpus:tokenizer()
   for i, token in ipairs(cfg.fim.tokens) do
     ids[i] = tokenizer:id(token)
     if not ids[i] then
       failure.raise("config", "fim.tokens: the tokenizer of %s has no token '%s'; prepare the data again with it "
         .. "(recipes/prepare.lua vocab.tokens=[%s], or as a line at the end of the vocab.txt), or name three that it "
-        .. "has", cfg.data.file, token, table.concat(cfg.fim.tokens, ","))
+        .. "has", corpus:info().path, token, table.concat(cfg.fim.tokens, ","))
     end
   end
   return ids
@@ -74,7 +74,7 @@ local function targets_of(cfg, corpus)
   local share = cfg.causal.share
   local own = { name = "causal", kind = "causal", causal = share }
   if cfg.fim.rate > 0 then
-    local ids = fim_ids(cfg, corpus:tokenizer())
+    local ids = fim_ids(cfg, corpus)
     own.fim = {
       rate = cfg.fim.rate, spm = cfg.fim.spm, characters = cfg.fim.cut == "character", prefix = ids[1], suffix = ids[2],
       middle = ids[3],

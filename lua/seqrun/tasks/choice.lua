@@ -238,11 +238,13 @@ function task:loader(cfg, data, part)
     failure.raise("config", "batch.by=packs would separate the choices of a question; leave it out")
   end
   local options = self:loader_options(cfg, data, part)
-  local order, updates = sr_data.groups(data[part], {
+  local order, updates, _, mixed = sr_data.groups(data[part], {
     groups = dev and math.max(1, cfg.batch.evaluation // 4) or cfg.batch.sequences, seed = not dev and cfg.seed or nil,
     epochs = dev and 1 or nil, part = dev and data.dev_part or "train",
+    weights = options.weights, temperature = options.temperature,
   })
   options.by, options.sequences, options.epochs, options.order = nil, nil, nil, order
+  options.weights, options.temperature, options.mixed = nil, nil, mixed
   local loader = failure.must(sr_data.loader(options))
   together.check("has %d choices", loader, order, updates)
   return loader, updates

@@ -126,7 +126,7 @@ function pretraining.loader_options(cfg, corpus, part, plan)
   local target = nsp and pretraining.next_sentence(corpus) or nil
   if nsp and not target then
     failure.raise("config", "%s contains fixed examples without a column %s, not text to sample sentence pairs from; "
-      .. "set data.nsp=false", cfg.data.file, NEXT)
+      .. "set data.nsp=false", corpus:info().path, NEXT)
   end
   local options = parts.loader_options(cfg, corpus, part, plan)
   options.mask, options.nsp = cfg.mask, target == "nsp"

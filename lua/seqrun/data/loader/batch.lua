@@ -28,6 +28,7 @@ require("seqrun.core.tensor") -- the classes of layouts and tensors
 ---@field epoch integer of the first sequence
 ---@field share integer its share of the update, from 1
 ---@field update_sequences integer of the whole update
+---@field sources? string[] names of the sources of a data set that has several
 local Batch = {}
 
 ---The targets by name, with their tensors.

@@ -4,6 +4,7 @@ local check = require("seqrun.base.check")
 local core = require("seqrun.core.batch")
 local counted = require("seqrun.base.format").counted
 local failure = require("seqrun.base.failure")
+local mixed = require("seqrun.data.loader.mixed")
 local Orders = require("seqrun.data.loader.order")
 local solver = require("seqrun.data.loader.solver")
 local strict = require("seqrun.base.strict")
@@ -27,6 +28,10 @@ local new_update = require("seqrun.data.loader.update")
 
 ---@class seqrun.LoaderOptions
 ---@field data seqrun.Corpus
+---@field weights? number[] relative weight of each source of the data among the sequences drawn, of which an update has
+---exactly `sequences`; sources begin again on their own, with other masks: see mixed.lua
+---@field temperature? number instead of weights: the number of sequences of a source to this power
+---@field mixed? seqrun.Source[] what an `order` draws from, as sr.data.groups returns it
 ---@field part? "train"|"held"
 ---@field max_len? integer tokens of a sequence and of a pack, 128
 ---@field arrange? "packed"|"padded"|"single" position of tokens; the sequences are the same
@@ -76,6 +81,7 @@ local OPTIONS = {
   short_seq_prob = true, short_seq_by = true, too_long = true, targets = true, mask = true, keep_ids = true,
   loss = true, solver = true, max_seqs = true, plan = true, threads = true, prefetch = true, order = true,
   order_state = true, share_range = true, stages = true, rank = true, ranks = true, balance = true,
+  weights = true, temperature = true, mixed = true,
 }
 
 local CURSOR = {
@@ -88,7 +94,7 @@ local CURSOR = {
 local Loader = {}
 Loader.__index = Loader
 Loader.__name = "seqrun.Loader"
-local FIELDS = { "options", "data", "orders", "core", "first_plan", "used" }
+local FIELDS = { "options", "data", "orders", "core", "first_plan", "used", "mixed" }
 strict.seal(Loader, "the loader", FIELDS)
 
 local function check_stage(stage, i)
@@ -124,17 +130,35 @@ local function core_stages(t)
   return stages
 end
 
+local function is_weighted(t) return t.weights ~= nil or t.temperature ~= nil end
+
 ---The options as the core takes them.
 local function core_options(t)
   local o = {}
   for key, value in pairs(t) do o[key] = value end
-  o.data, o.adjust, o.order, o.order_state = nil, nil, nil, nil
+  o.data, o.adjust, o.order, o.order_state, o.weights, o.temperature, o.mixed = nil, nil, nil, nil, nil, nil, nil
   if t.order then o.by = "order" end
+  if is_weighted(t) then o.by, o.sequences, o.epochs = "order", nil, nil end
   if t.stages then o.stages = core_stages(t) end
   if t.adjust == "betas" and not t.packs then o.packs, o.sequences = t.sequences, nil end
   if o.nsp == nil then o.nsp = t.data:info().kind == "text" end
   if not o.packs and not o.sequences and o.by ~= "order" then o.packs = 1 end
   return o
+end
+
+---Options that weights of sources exclude, by their names in a config.
+local function check_weights(t)
+  local function refuse(what) failure.raise("config", "data.weights and data.temperature %s", what) end
+  if not is_weighted(t) then return end
+  if not t.data:sources() then refuse "are for several data sets; give a list of them" end
+  if t.order or t.by == "order" then
+    refuse("draw by weight, but a curriculum, batch.ramp, batch.tokens or another order decides here which sequences "
+      .. "an update has; leave one of them out")
+  end
+  if t.adjust == "betas" then refuse "draw a number of sequences, so batch.adjust must be batch" end
+  if t.stages or t.epochs or t.packs or not t.sequences then
+    refuse "draw a number of sequences, without end: give sequences, leave out packs, stages and epochs"
+  end
 end
 
 local function is_curriculum(order) return type(order) == "table" and order.decide ~= nil end
@@ -150,6 +174,13 @@ local function check_order(t)
   if t.order_state ~= nil and not t.order and t.by ~= "order" then
     check.fail("data.loader: order_state belongs to a function `order`, which is missing")
   end
+end
+
+---An order that draws by weight: the uids of a source follow those of the one before it.
+local function order_of(object, t)
+  return mixed(t.data:sources(), failure.must(object:sources()), {
+    weights = t.weights, temperature = t.temperature, each = t.sequences, seed = t.seed,
+  }, function(uid) return uid end)
 end
 
 ---@param t seqrun.LoaderOptions
@@ -168,6 +199,7 @@ function Loader.open(t)
     check.fail("%s", text:format(t.adjust == "betas" and "adjust 'betas'" or "packs"))
   end
   check_order(t)
+  check_weights(t)
   local o, list, makers = core_options(t), targets.read(t)
   o.targets = list
   if o.mask == nil then o.mask = not t.data:info().labelled end
@@ -176,9 +208,14 @@ function Loader.open(t)
   if not object then return nil, message, code end
   local self = strict.keep(setmetatable({
     core = object, options = strict.fixed(t, "the loader: options", nil, true), data = t.data, makers = makers,
+    mixed = t.mixed,
   }, Loader), FIELDS)
   if is_curriculum(t.order) then
     self.orders = Windows.new(self, t.order, math.max(1, t.prefetch or 2))
+  elseif is_weighted(t) then
+    local order
+    order, self.mixed = order_of(object, t)
+    self.orders = Orders.new(object, order, nil, math.max(1, t.prefetch or 2))
   elseif t.order or t.by == "order" then
     self.orders = Orders.new(object, t.order, t.order_state, math.max(1, t.prefetch or 2))
   end
@@ -205,7 +242,7 @@ function Loader:next()
   local update, message, code = self.core:next()
   if update then
     local window = self.orders and self.orders:delivered()
-    update = new_update(update, self:sequences_per_update())
+    update = new_update(update, self:sequences_per_update(), self.data.sources and self.data:sources())
     if window and window.updates then
       update.window, update.max_len = window, window.max_len > 0 and window.max_len or nil
     end
@@ -317,13 +354,13 @@ function Loader:examples(epoch) return self:plan(epoch).sequences end
 function Loader:summary()
   self.first_plan = self.first_plan or self:plan()
   local plan, packs, target = self.first_plan, self:cursor().packs, self:sequences_per_update()
-  local exact = self.options.by == "sequences"
+  local exact = self.options.by == "sequences" or is_weighted(self.options)
   local first = self.orders and self.orders.curriculum and self.orders.curriculum:first_update()
   if self.orders then packs = first and first.packs or self.options.micro_packs or 1 end -- an order may have any
   if exact then packs = math.ceil(target / plan.factor) end -- as the plan of a whole epoch would have them
   local micro = self.options.micro_packs or packs
   return {
-    by = self:draws_by(), part = self.options.part or "train",
+    by = exact and "sequences" or self:draws_by(), part = self.options.part or "train",
     arrange = self.options.arrange or "packed", packs = packs,
     micro_packs = first and micro or math.min(packs, micro), -- a curriculum's later updates may be larger
     packs_per_epoch = plan.packs,

@@ -6,7 +6,15 @@ local MANY = 1 << 30
 local later = true
 
 local data = c.map {
-  { "file", c.path { required = true, doc = "data set (.sqr), as written by recipes/prepare.lua" } },
+  { "file", c.list(c.path {}, { required = true, min = 1, max = 256, one = true, bare = true, distinct = true,
+    doc = "data set (.sqr), as written by recipes/prepare.lua; a list of several is trained on as one, each a "
+      .. "source" }) },
+  { "weights", c.list(c.number { above = 0 }, { optional = true, min = 2, max = 256,
+    doc = "relative weight of each source (data.file, data.train) among the sequences drawn, as in [3,1]; sources run "
+      .. "out and begin again on their own; none: every sequence once an epoch" }) },
+  { "temperature", c.number { optional = true, min = 0, max = 1,
+    doc = "draw sources in proportion to their sequences to this power, instead of data.weights; 1: as they are, 0: "
+      .. "equally often" } },
   { "held", c.number { default = 0.05, min = 0, max = 0.5,
     doc = "fraction of the tokens held out for evaluation, from the end of the data set" } },
   { "max_len", c.integer { default = 128, min = 8, max = 65535,
@@ -44,7 +52,24 @@ local keys = {
   { "data", data }, { "batch", batch },
 }
 
+---Why weights do not fit the files of a key.
+local function weigh(key)
+  return function(files, weights, temperature)
+    local count = type(files) == "table" and #files or 1
+    if weights and temperature then return "data.weights and data.temperature exclude each other; leave out one" end
+    local name = weights and "data.weights" or "data.temperature"
+    if (weights or temperature) and count == 1 then
+      return ("%s is for several sources; list them, as in data.%s=[a,b]"):format(name, key)
+    end
+    if weights and #weights ~= count then
+      return ("data.weights has %d numbers for the %d sources of data.%s; give one for each"):format(#weights, count,
+        key)
+    end
+  end
+end
+
 local rules = {
+  { keys = { "data.file", "data.weights", "data.temperature" }, check = weigh "file" },
   {
     keys = { "batch.by", "batch.adjust" },
     check = function(by, adjust)
@@ -54,4 +79,4 @@ local rules = {
   },
 }
 
-return { keys = keys, rules = rules }
+return { keys = keys, rules = rules, weigh = weigh }

@@ -11,6 +11,7 @@ local shares = require("seqrun.data.loader.shares")
 ---@field tokens integer
 ---@field slots integer
 ---@field masked integer
+---@field sources? string[] names of the sources of a data set that has several
 ---@field words integer as white space separates them; 0 where the data set has not counted them
 ---@field shares integer parts whose gradients are summed in a tree; batches come share by share
 ---@field imbalance number cost of the most expensive micro-batch over the mean; 1 is even
@@ -34,7 +35,7 @@ Update.__index = Update
 Update.__name = "seqrun.Update"
 require("seqrun.base.strict").seal(Update, "the update", {
   "index", "sequences", "packs", "tokens", "slots", "masked", "words", "count", "schedule_step", "counters", "window",
-  "max_len", "stores", "imbalance", "from", "upto", "ended",
+  "max_len", "stores", "sources", "imbalance", "from", "upto", "ended",
   "again", "backwards", "late",
 })
 
@@ -74,13 +75,19 @@ end
 ---Micro-batch number i, from 1.
 ---@param i integer
 ---@return seqrun.Batch
-function Update:batch(i) return new_batch(self.core, i) end
+function Update:batch(i)
+  local batch = new_batch(self.core, i)
+  batch.sources = self.sources
+  return batch
+end
 
 ---@param object seqrun.core.batch.update
 ---@param sequences? integer batch size in sequences
+---@param sources? string[]
 ---@return seqrun.Update
-return function(object, sequences)
+return function(object, sequences, sources)
   local update = object:info()
+  update.sources = sources
   update.schedule_step = sequences and update.upto.sequences / sequences or update.upto.update
   update.core, update.count = object, update.batches
   update.batches = nil -- the method

@@ -25,7 +25,7 @@ local VERSION = 3
 
 ---@class seqrun.FilesOptions
 ---@field task string
----@field train string|string[] labelled files, or one .sqr
+---@field train string|string[] labelled files, or data sets (.sqr)
 ---@field dev? string|string[]
 ---@field held? number of train, where there is no dev; 0
 ---@field folds? integer instead of held: the number of folds of train, of which one is held out
@@ -36,6 +36,8 @@ local VERSION = 3
 ---@field max_len? integer 128, squad: 384
 ---@field too_long? "truncate"|"error"
 ---@field folder? string runs/data
+---@field weights? number[] of the files of train: with them, or temperature, each is a data set of its own, a source
+---@field temperature? number
 ---@field columns? table
 ---@field progress? fun(line: string)
 ---@field scoring? boolean no notes on training
@@ -43,6 +45,7 @@ local VERSION = 3
 local OPTIONS = {
   task = true, train = true, dev = true, held = true, seed = true, vocab = true, labels = true, max_len = true,
   too_long = true, folder = true, stride = true, query = true, folds = true, fold = true, scoring = true,
+  weights = true, temperature = true,
 }
 
 ---Options that go to data.read as they are.
@@ -97,20 +100,31 @@ local function path_of(options, given)
   return ("%s/%s-%s.sqr"):format(options.folder or "runs/data", name, sys.hash(json.encode(key)):sub(1, 12))
 end
 
----Opens the data set of these files, which is made if it is not there.
+---The path of the data set of these files, which is made if it is not there.
 local function from_files(options, files, labels)
   local given = read_options(options, files, labels)
   local path, message, code = path_of(options, given)
   if not path then return nil, message, code end
   if sys.exists(path) then
     local found = failure.valid(corpus.open(path, { held = 0, vocab = options.vocab }))
-    if found then return found end -- else it is damaged, and made again
+    if found then return path end -- else it is damaged, and made again
   end
   given.out = options.scratch and ("%s/%s"):format(options.scratch.path, path:match("[^/]+$")) or path
   local report
   report, message, code = readers.read(given)
   if not report then return nil, message, code end
-  return corpus.open(given.out, { held = 0, vocab = options.vocab })
+  return given.out
+end
+
+---The data sets of some files: of all together, or of each where it is a source.
+local function made_of(options, files, labels)
+  local paths, apart = {}, files == options.train and (options.weights or options.temperature)
+  for i, list in ipairs(apart and files or { files }) do
+    local path, message, code = from_files(options, list_of(list), labels)
+    if not path then return nil, message, code end
+    paths[i] = path
+  end
+  return paths
 end
 
 -- ---- labels ----------------------------------------------------------------------------------
@@ -172,15 +186,21 @@ end
 
 ---Opens the data set of some files, or a .sqr.
 local function open_set(options, files, labels)
-  local list = list_of(files)
-  if list[1]:find("%.sqr$") then
-    if #list > 1 then return nil, ("%s: give one data set, or text files"):format(list[1]), "config" end
-    local set, message, code = corpus.open(list[1], { held = 0, vocab = options.vocab })
-    local wrong = set and (check_examples(set, options) or check_labels(set, labels))
-    if wrong then return nil, wrong, "data" end
-    return set, message, code
+  local list, message, code = list_of(files), nil, nil
+  local ready = list[1]:find("%.sqr$")
+  for _, path in ipairs(list) do
+    if (path:find("%.sqr$") == nil) ~= (ready == nil) then
+      return nil, ("%s and %s: give data sets (.sqr), or text files"):format(list[1], path), "config"
+    end
   end
-  return from_files(options, list, labels)
+  if not ready then list, message, code = made_of(options, list, labels) end
+  if not list then return nil, message, code end
+  local set
+  set, message, code = corpus.open(list, { held = 0, vocab = options.vocab })
+  if not set and message:find("alike: labels.", 1, true) then message = message .. " (data.labels)" end
+  local wrong = set and ready and (check_examples(set, options) or check_labels(set, labels))
+  if wrong then return nil, wrong, "data" end
+  return set, message, code
 end
 
 -- ---- what there is to say about them -------------------------------------------------------------
@@ -188,6 +208,10 @@ end
 local function say(notes, format, ...) notes[#notes + 1] = format:format(...) end
 
 local function tell_set(notes, set, name, options)
+  for i, source in ipairs(set:sources() or {}) do
+    tell_set(notes, failure.must(corpus.open(set.files[i], { held = 0 })), ("%s, %s"):format(name, source), options)
+  end
+  if #set.files > 1 then return end
   local meta = set:meta()
   say(notes, "%s: %s examples, %s tokens, from %s", name, commas(set:info().examples), commas(set:info().tokens),
     meta.source or set:info().path)
@@ -262,7 +286,7 @@ end
 ---Holds out a part of train, where there is no dev.
 local function hold_out(options, train)
   local hold = options.reader.whole and whole_groups(options, train) or nil
-  local set, message, code = corpus.open(train:info().path, {
+  local set, message, code = corpus.open(train.files, {
     held = options.held, split = "keyed", seed = options.seed, hold = hold,
   })
   if set and set:info().held.units > 0 and set:info().train.units > 0 then return set end
@@ -278,7 +302,7 @@ local function fold_out(options, sets)
     return nil, ("%s: its examples belong together, so they cannot be in folds; leave out data.folds"):format(path),
       "config"
   end
-  local set, message, code = corpus.open(path, { folds = options.folds, fold = fold, seed = options.seed })
+  local set, message, code = corpus.open(sets.train.files, { folds = options.folds, fold = fold, seed = options.seed })
   if not set then return nil, message, code end
   local held, left = set:info().held.units, set:info().train.units
   if held == 0 or left == 0 then

@@ -2,6 +2,7 @@
 
 local c = require("seqrun.config")
 local formats = require("seqrun.data.readers.formats")
+local weigh = require("seqrun.data.loader.keys").weigh
 
 local keys = {}
 
@@ -65,6 +66,7 @@ keys.keys = { { "data", data }, { "columns", columns } }
 keys.reading, keys.columns = reading, columns
 
 keys.rules = {
+  { keys = { "data.train", "data.weights", "data.temperature" }, check = weigh "train" },
   {
     keys = { "data.folds", "data.fold", "data.dev" },
     check = function(folds, fold, dev)

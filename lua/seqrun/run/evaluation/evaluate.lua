@@ -34,7 +34,7 @@ local function score(self, model, batch, baselines)
   contracts.check_losses(losses, "evaluation", model)
   add_baselines(baselines, batch, losses)
   local sums = { masked = batch.masked or 0 }
-  self.tally:take(sums, losses, true)
+  self.tally:take(sums, losses, true, batch)
   return sums
 end
 

@@ -21,6 +21,7 @@ local evaluations = {}
 ---@field baselines seqrun.Baseline[]
 ---@field watch? table notified of evaluations
 ---@field epoch? number updates of an epoch
+---@field sources? table[] the sources of the training data with their shares, if it is drawn by weight
 ---@field ranks seqrun.RunRanks
 ---@field screen seqrun.Screen
 ---@field best? seqrun.Best
@@ -32,13 +33,13 @@ local Evaluations = {}
 Evaluations.__index = Evaluations
 
 ---@param t { config: table, folder: string, model: table, held?: seqrun.Loader, corpus?: table, watch?: table,
----  epoch?: number, ranks: seqrun.RunRanks, screen: seqrun.Screen }
+---  epoch?: number, sources?: table[], ranks: seqrun.RunRanks, screen: seqrun.Screen }
 ---@return seqrun.Evaluations
 function evaluations.new(t)
   local cfg = t.config
   return setmetatable({
     config = cfg, model = t.model, held = t.held, from = t.held and t.held:cursor(), watch = t.watch, epoch = t.epoch,
-    ranks = t.ranks, screen = t.screen,
+    ranks = t.ranks, screen = t.screen, sources = t.sources,
     baselines = t.corpus and t.model.baselines and t.model:baselines(t.corpus) or {},
     best = cfg.save.best and best.new(t.folder, cfg.save.best, cfg.eval.patience, t.ranks.leads) or nil,
   }, Evaluations)
@@ -162,6 +163,18 @@ local function work(self)
   return self.screen:work("evaluating", total, "updates")
 end
 
+---Adds the mean of the losses of the sources, by their share of the training data, where all have one.
+local function add_weighted(self, line, order)
+  for _, shown in ipairs(self.sources and order or {}) do
+    local sum = 0
+    for _, source in ipairs(self.sources) do
+      local loss = line[("%s_%s_loss"):format(source.name, shown.name)]
+      sum = sum and loss and sum + source.share * loss
+    end
+    line[("weighted_%s_loss"):format(shown.name)] = sum or nil
+  end
+end
+
 ---Evaluates on the held-out part, and says what was found.  One `aside` changes nothing of the run: neither when it
 ---evaluates next, nor what is best, nor when it ends.
 ---@param at { step: integer, counts: table<string, number>, seconds: fun(): number, record: fun(line: table),
@@ -175,6 +188,7 @@ function Evaluations:run(at)
   })
   if not line then return nil end
   check_finite(self, line, order, at.step)
+  add_weighted(self, line, order)
   local undefined = scoring and scoring:undefined()
   local found = { step = at.step, line = line, order = order, undefined = undefined }
   self.scoring, self.aside = scoring, at.aside and found or nil

@@ -31,7 +31,7 @@ end
 function Window:add(batch, losses, flops)
   local sums = { flops = flops }
   for _, name in ipairs(TOTALS) do sums[name] = batch[name] end
-  self.tally:take(sums, losses)
+  self.tally:take(sums, losses, false, batch)
   self.batches[#self.batches + 1] = sums
 end
 

@@ -114,6 +114,25 @@ local function used_text(loader)
   return used and (", with %.0f %% of the tokens of the text"):format(100 * used) or ""
 end
 
+---Passes over a source in a run beyond which repeating it hardly helps, says Muennighoff et al. 2023.
+local MANY_PASSES = 40
+
+---What a run draws from each source.
+local function add_sources(t, lines)
+  local epochs = amounts.epochs(t.config.batch, t.loader:summary(), t.last)
+  for _, source in ipairs(t.loader.mixed or {}) do
+    local run = epochs and epochs * source.passes
+    lines[#lines + 1] = ("  source  %s: %s of what is drawn; %s in a pass, %.3g passes in an epoch%s"):format(
+      source.name, text.percent(source.share), text.commas(source.items), source.passes,
+      run and (", %.3g in the run"):format(run) or "")
+    if run and run > MANY_PASSES and source.passes > 2 then
+      lines[#lines + 1] = ("  warning: each sequence of %s is drawn %.0f times, %.1f times as often as without "
+        .. "weights; beyond %d passes little more is learned from it: lower its weight"):format(source.name, run,
+        source.passes, MANY_PASSES)
+    end
+  end
+end
+
 ---The first lines of the log.
 ---@param t seqrun.Planned
 ---@return string
@@ -131,6 +150,7 @@ function plan.headline(t)
       text.counted(t.config.batch.micro_packs, "pack"), t.why_micro)
   end
   lines[#lines + 1] = draws_line(t)
+  add_sources(t, lines)
   if t.launched > 1 then lines[#lines + 1] = "  ranks   " .. ranks_text(t) end
   lines[#lines + 1] = rows_line(t, t.loader:plan())
   return table.concat(lines, "\n")

@@ -98,6 +98,18 @@ local function scored(line, shown)
   return table.concat(parts)
 end
 
+---The loss of each source of the data, and their mean by weight: " (news 3.210, wiki 2.950; weighted 3.145)".
+local function of_sources(line, shown)
+  local parts = {}
+  for _, name in ipairs(shown.sources or {}) do
+    local loss = line[("%s_%s_loss"):format(name, shown.name)]
+    parts[#parts + 1] = loss and ("%s %.3f"):format(name, loss)
+  end
+  local weighted = line[("weighted_%s_loss"):format(shown.name)]
+  return #parts > 0 and (" (%s%s)"):format(table.concat(parts, ", "),
+    weighted and ("; weighted %.3f"):format(weighted) or "") or ""
+end
+
 ---The losses on held-out data, each with the baseline on the same items.
 ---@param line table of metrics
 ---@param order seqrun.Shown[]
@@ -108,7 +120,8 @@ function summary.scores(line, order, baselines)
   for _, shown in ipairs(order) do
     local loss, accuracy = line[shown.name .. "_loss"], line[shown.name .. "_accuracy"]
     if loss then
-      local score = ("%s loss %.3f%s"):format(shown.name, loss, compared(line, shown.name, baselines))
+      local score = ("%s loss %.3f%s%s"):format(shown.name, loss, of_sources(line, shown),
+        compared(line, shown.name, baselines))
       local perplexity = line[shown.name .. "_perplexity"]
       if perplexity then score = score .. (", perplexity %.2f"):format(perplexity) end
       if accuracy then score = score .. (", accuracy %.3f"):format(accuracy) end

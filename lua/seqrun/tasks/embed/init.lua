@@ -208,8 +208,8 @@ function task:targets() return { { name = "embed", column = texts.COLUMN } } end
 
 ---The texts of rows, side by side; those of training rows need not share a micro-batch.
 local function flat(order)
-  return function(update)
-    local groups = order(update)
+  return function(update, state)
+    local groups = order(update, state)
     if not groups then return nil end
     local list = {}
     for _, group in ipairs(groups) do table.move(group, 1, #group, #list + 1, list) end
@@ -221,11 +221,13 @@ function task:loader(cfg, data, part)
   local dev = part == "dev"
   if not dev then decide(cfg, data) end
   local options = self:loader_options(cfg, data, part)
-  local order, updates = sr_data.groups(data[part], {
+  local order, updates, _, mixed = sr_data.groups(data[part], {
     groups = dev and math.max(1, cfg.batch.evaluation // 2) or cfg.batch.sequences, seed = not dev and cfg.seed or nil,
     epochs = dev and 1 or nil, part = dev and data.dev_part or "train",
+    weights = options.weights, temperature = options.temperature,
   })
   options.by, options.sequences, options.epochs = nil, nil, nil
+  options.weights, options.temperature, options.mixed = nil, nil, mixed
   options.order = dev and order or flat(order)
   local loader = failure.must(sr_data.loader(options))
   if dev then together.check("has %d texts", loader, order, updates) end

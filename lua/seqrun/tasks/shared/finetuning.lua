@@ -163,7 +163,7 @@ function Task:loader_options(cfg, data, part)
   options.by = dev and "packs" or cfg.batch.by
   if dev then
     options.sequences, options.epochs, options.prefetch = cfg.batch.evaluation, 1, 0
-    options.rank, options.ranks = nil, nil
+    options.rank, options.ranks, options.weights, options.temperature = nil, nil, nil, nil
   end
   return options
 end

@@ -33,9 +33,9 @@ function together.check(what, loader, order, updates)
   local options = loader.options
   local micro = options.micro_packs
   if not micro or options.arrange == "single" then return end
-  local lengths, most, worst
+  local lengths, most, worst, state = nil, nil, nil, {}
   for update = 0, updates - 1 do
-    for _, group in ipairs(order(update)) do
+    for _, group in ipairs(order(update, state)) do
       if #group > micro then
         lengths = lengths or loader:lengths()
         local own = {}
