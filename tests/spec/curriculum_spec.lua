@@ -42,6 +42,28 @@ local function uids(update)
   return all, lengths
 end
 
+it("computes the metric of a Lua file where there is none of its function, data and seed", function()
+  local program = require("tests.support.program")
+  local path = program.write(folder, "tail.lua", "return function(s) return #s.ids end")
+  local function first(seed)
+    local order = sr.curriculum { sequences = 4, metrics = { tail = { metric = path, schedule = 10 } } }
+    return (uids(open(order, { data = corpus, seed = seed }):next()))
+  end
+  local function count()
+    local found = 0
+    for _, name in ipairs(assert(sys.list(folder))) do found = found + (name:find("tail.*%.metric$") and 1 or 0) end
+    return found
+  end
+  local before = first(3)
+  assert.equal(1, count())
+  first(4)
+  assert.equal(2, count())
+  assert.same(before, first(3))
+  program.write(folder, "tail.lua", "return function(s) return -#s.ids end")
+  assert.not_same(before, first(3))
+  assert.equal(2, count())
+end)
+
 ---Tokens of an example.
 local function by_length(_, tokens) return tokens end
 

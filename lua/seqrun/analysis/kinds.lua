@@ -221,7 +221,8 @@ end
 ---@param spec string|seqrun.MetricOptions
 ---@return table kind
 function kinds.read(self, spec)
-  if type(spec) == "string" then spec = spec:find("%.lua$") and from_file(spec) or { name = spec } end
+  if type(spec) == "string" then spec = { name = spec } end
+  if type(spec.name) == "string" and spec.name:find("%.lua$") then spec = from_file(spec.name) end
   check.options("analyze: metric", spec, OPTIONS)
   local name = spec.name
   if type(name) ~= "string" or not name:find("^[%w_.-]+$") or #name > 64 then

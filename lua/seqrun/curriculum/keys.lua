@@ -9,7 +9,8 @@ local keys = {}
 ---Keys of a metric by which examples are unlocked: those of its schedule, and these.
 local METRIC = {
   { "file", c.path { optional = true,
-    doc = "metric file written by seqrun analyze; length and rarity need none: a run computes them" } },
+    doc = "metric file written by seqrun analyze, or the Lua file of a metric of your own, which a run computes; "
+      .. "length and rarity need none" } },
   { "kind", c.enum({ "percentile", "value", "fraction" }, { default = "percentile",
     doc = "unit of the schedule: percentile of the examples by this metric, largest value, or fraction of the "
       .. "examples" }) },

@@ -28,7 +28,7 @@ end
 ---@param path string file, or name of a metric
 function measured.name_of(key, path)
   if measured.is_quick(path) then return path end
-  return path:match("%.([%w_-]+)%.metric$") or key
+  return path:match("%.([%w_-]+)%.metric$") or path:match("([^/]*)%.lua$") or key
 end
 
 ---The examples of a loader, as options of sr.data.analyze.
@@ -50,13 +50,16 @@ local function compute(loader, spec, epoch, way)
   return made[1]
 end
 
----The arguments that make `seqrun analyze` write this file.
+---The arguments that make `seqrun analyze` write this file, and what spares that for a metric of a person's own.
 local function command(loader, name)
-  local known = table.concat(require("seqrun.analysis.kinds").names(), " ")
-  if not (" " .. known .. " "):find(" " .. name .. " ", 1, true) then name = name .. ".lua" end
+  local known, spared = table.concat(require("seqrun.analysis.kinds").names(), " "), ""
+  if not (" " .. known .. " "):find(" " .. name .. " ", 1, true) then
+    name = name .. ".lua"
+    spared = (", or name the Lua file instead, file: %s, which a run computes for its data and seed"):format(name)
+  end
   local more = name == "loss" and " --checkpoint DIR" or name == "tfidf" and " --corpus FILE" or ""
   return ("seqrun analyze %s --metric %s%s%s"):format(text.shell(loader.data:info().path), name, more,
-    core.arguments(loader.data.core, subject(loader)))
+    core.arguments(loader.data.core, subject(loader))), spared
 end
 
 ---The usual path, or if the file there is of other examples (another seed), one of their own.
@@ -88,12 +91,20 @@ local function removed(path)
   end })
 end
 
+---The metric of a Lua file, made unless the usual path has that of the same function and the same examples.
+local function of_lua(loader, file, name)
+  local path, scratch <close> = usual_path(loader, name), training.scratch()
+  if scratch and not sys.exists(path) then path = ("%s/%s.metric"):format(scratch.path, name) end
+  return compute(loader, { name = file, path = path }, nil, "")
+end
+
 local function first(loader, key, path, any)
   if loader.data:sources() then
     failure.raise("config", "%s: a metric belongs to one data set, not to the list %s; prepare the texts as one data "
       .. "set, or leave the metric out", key, loader.data:info().path)
   end
   local name = measured.name_of(key, path)
+  if path:find("%.lua$") then return of_lua(loader, path, name) end
   if path == name then path = usual_path(loader, name) end
   if sys.exists(path) then
     local metric = failure.must(Metric.open(path))
@@ -101,7 +112,7 @@ local function first(loader, key, path, any)
     return metric
   end
   if not any and not measured.is_quick(name) then
-    failure.raise("config", "%s does not exist; make it with `%s`", path, command(loader, name))
+    failure.raise("config", "%s does not exist; make it with `%s`%s", path, command(loader, name))
   end
   local began = sys.now()
   local scratch <close> = training.scratch()
@@ -109,7 +120,7 @@ local function first(loader, key, path, any)
     or draft_of(path) -- other runs, or other ranks, may compute it now
   local guard <close> = removed(own)
   local way = ("; or make it in a directory that can be written, with `%s --out DIR`, and set curriculum.%s.file to "
-    .. "the file there"):format(command(loader, name), key)
+    .. "the file there"):format((command(loader, name)), key)
   compute(loader, { name = name, path = own }, nil, any and "" or way):close()
   if not scratch then failure.must(os.rename(own, path)) end
   guard.path = nil -- with a scratch directory, that goes with all in it
