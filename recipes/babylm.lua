@@ -49,7 +49,12 @@ local function count_words(corpus)
   return train.words, words
 end
 
-local corpus = sr.must(sr.data.open(cfg.data.file, { held = cfg.data.held }))
+local corpus, message, code = sr.data.open(cfg.data.file, { held = cfg.data.held })
+if code == "missing" then
+  message = ("babylm: %s; prepare the challenge's corpus: seqrun recipes/prepare.lua 'inputs=[babylm_10M/*.train]' "
+    .. "out=runs/data/babylm.sqr vocab.size=16384"):format(message:match("^[^;]*"))
+end
+sr.must(corpus, message, code)
 local each, words = count_words(corpus)
 
 local function loader(part)

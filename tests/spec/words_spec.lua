@@ -180,6 +180,11 @@ it("recipes/babylm.lua trains for its epochs and no more, and keeps its models",
   assert.is_true(sys.exists(folder .. "/e/chck_1k/model.safetensors"))
 end)
 
+it("recipes/babylm.lua says how to prepare the challenge's corpus, where it is missing", function()
+  exits(3, "none.sqr: no such data set; prepare the challenge's corpus: seqrun recipes/prepare.lua",
+    recipe("data.file=" .. folder .. "/none.sqr", "--dry-run"))
+end)
+
 it("recipes/babylm.lua refuses an eleventh epoch, and more words than the track has", function()
   exits(2, "epochs", recipe("--out", folder .. "/f", "epochs=11"))
   local big = folder .. "/big.txt"
