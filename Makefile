@@ -264,10 +264,14 @@ $(BUILD)/tests/fuzz-%: tests/fuzz/%.c $(REPLAY) $(BUILD)/libseqrun.a
 	@mkdir -p $(@D)
 	$(call say,cc $<)$(CC) $(TEST_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(REPLAY) $(BUILD)/libseqrun.a $(LDLIBS)
 
-# What the primitives of kernels compute, bit by bit, on the simt host and on a GPU: tests/gpu/run.sh.
-$(BUILD)/simt-conform: $(BUILD)/obj/tests/gpu/conform.cu.simt.o $(SIMTOBJ) $(BUILD)/libseqrun.a
+# What the primitives of kernels compute, bit by bit, on the simt host and on a GPU: tests/gpu/run.sh.  Of the plug-in
+# it has the host code alone, not the kernels.
+GPUHOST = $(addprefix $(BUILD)/obj/kernels/cuda/,$(addsuffix .$(1).o,gpu table))
+$(BUILD)/simt-conform: $(BUILD)/obj/tests/gpu/conform.cu.simt.o $(call GPUHOST,cu.simt) \
+    $(filter-out %/gemm.cc.simt.o,$(filter %.cc.simt.o,$(SIMTOBJ))) $(BUILD)/libseqrun.a
 	$(call say,link $@)$(CC) $(LDFLAGS) -o $@ $(filter-out %/libseqrun.a,$^) $(BUILD)/libseqrun.a $(LDLIBS)
-$(BUILD)/gpu-conform: $(BUILD)/obj/tests/gpu/conform.cuda.o $(CUDAOBJ) $(BUILD)/libseqrun.a
+$(BUILD)/gpu-conform: $(BUILD)/obj/tests/gpu/conform.cuda.o $(call GPUHOST,cuda) \
+    $(filter-out %/gemm_cuda.cuda.o,$(filter %_cuda.cuda.o,$(CUDAOBJ))) $(BUILD)/libseqrun.a
 	$(call say,link $@)$(NVCC) --cudart static $(if $(filter 1,$(SAN)),-Xcompiler -fsanitize=address -Xcompiler -fsanitize=undefined) -o $@ $^ $(LDLIBS)
 
 # The time of every op of a training step on a GPU: tests/gpu/run.sh.
