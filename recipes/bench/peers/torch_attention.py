@@ -11,8 +11,6 @@ import argparse
 
 import torch
 import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.varlen import varlen_attn
 
 TOKENS, HEADS, SIZE = 16384, 16, 64
 
@@ -40,23 +38,28 @@ def both_ways(attend, q, k, v):
     return forward, backward
 
 
+# What an arm needs it imports itself: a version of PyTorch that lacks it has the others.
 def varlen(length):
+    from torch.nn.attention.varlen import varlen_attn
+
     q, k, v = (torch.randn(TOKENS, HEADS, SIZE, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in "qkv")
     cu = torch.arange(0, TOKENS + 1, length, device="cuda", dtype=torch.int32)
     return both_ways(lambda q, k, v: varlen_attn(q, k, v, cu, cu, length, length), q, k, v)
 
 
 def dense(backend, length):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
     shape = (TOKENS // length, HEADS, length, SIZE)
     q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in "qkv")
-    with sdpa_kernel(backend):
+    with sdpa_kernel(getattr(SDPBackend, backend)):
         return both_ways(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.1), q, k, v)
 
 
 ARMS = (
     ("", varlen),
-    (" dropout", lambda length: dense(SDPBackend.FLASH_ATTENTION, length)),
-    (" cudnn dropout", lambda length: dense(SDPBackend.CUDNN_ATTENTION, length)),
+    (" dropout", lambda length: dense("FLASH_ATTENTION", length)),
+    (" cudnn dropout", lambda length: dense("CUDNN_ATTENTION", length)),
 )
 
 
@@ -70,8 +73,8 @@ def main():
             for name, run in ARMS:
                 try:
                     times = run(length)
-                except RuntimeError as problem:
-                    print(f"{length}{name}: not available: {str(problem).splitlines()[0]}")
+                except (RuntimeError, ImportError, AttributeError, TypeError) as problem:
+                    print(f"{length}{name}: not available: {(str(problem) or repr(problem)).splitlines()[0]}")
                     continue
                 for way, us in zip(("forward", "backward"), times):
                     op = f"PyTorch {way} {length}{name}"
