@@ -89,6 +89,12 @@ busted.subscribe({ "pending" }, function(element, _, message)
   return nil, true
 end)
 
+local within = require("tests.support.within")
+busted.subscribe({ "test", "start" }, function(element)
+  within.test = full_name(element)
+  return nil, true
+end)
+
 busted.subscribe({ "test", "end" }, function(element, _, status)
   if status == "success" then
     tally.passed = tally.passed + 1

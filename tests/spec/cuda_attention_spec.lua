@@ -5,6 +5,7 @@ local sr = require("seqrun")
 local devices = require("tests.support.devices")
 devices.gpus()
 local long = require("tests.support.long")
+local within = require("tests.support.within")
 
 local gpu ---@type "simt"|"cuda" of the running test
 
@@ -176,8 +177,8 @@ local function check_accuracy(lens, heads, size, dropout, deviation, apart)
   for i, name in ipairs { "out", "dq", "dk", "dv" } do
     local ceiling = i == 1 and 4e-3 or 6e-3
     local about = ("%s: %.2e, cpu %.2e, heads of %d, dropout %g"):format(name, got[i], cpu[i], size, dropout)
-    assert.is_true(got[i] <= math.max(2 * cpu[i], 1e-5), about)
-    assert.is_true(got[i] <= ceiling * (deviation and deviation > 1 and 4 or 1), about)
+    within.check(got[i], math.max(2 * cpu[i], 1e-5), about)
+    within.check(got[i], ceiling * (deviation and deviation > 1 and 4 or 1), about)
   end
 end
 
@@ -220,7 +221,7 @@ local function suite(device, add)
     end
     it_on_gpu("takes a sequence of 2048 rows in f32", function()
       local c = { lens = { 2048 }, heads = 1, size = 8, dropout = 0.1 }
-      for _, e in ipairs(errors(c, run(gpu, "f32", c), run("ref", "f32", c))) do assert.is_true(e < 1e-5, e) end
+      for _, e in ipairs(errors(c, run(gpu, "f32", c), run("ref", "f32", c))) do within.check(e, 1e-5, "2048 rows") end
     end)
     for _, heads in ipairs { 12, 16 } do
       it_on_gpu("has errors of bf16 rounding at most, heads: " .. heads, function()
@@ -236,10 +237,10 @@ local function suite(device, add)
       { lens = { 30, 2 }, heads = 2, size = 5, dropout = 0.1 }, { lens = { 70 }, heads = 1, size = 64, dropout = 0.1 },
       { lens = { 20, 9 }, heads = 1, size = 32, scale = -0.2 },
     } do
-      for _, e in ipairs(errors(c, run(gpu, "f32", c), run("ref", "f32", c))) do assert.is_true(e < 2e-6) end
+      for i, e in ipairs(errors(c, run(gpu, "f32", c), run("ref", "f32", c))) do within.check(e, 2e-6, "nr. " .. i) end
     end
     local c = { lens = { 20, 9 }, heads = 1, size = 64, scale = -0.2 }
-    for _, e in ipairs(errors(c, run(gpu, "bf16", c), run("ref", "bf16", c))) do assert.is_true(e < 6e-3) end
+    for i, e in ipairs(errors(c, run(gpu, "bf16", c), run("ref", "bf16", c))) do within.check(e, 6e-3, "nr. " .. i) end
   end)
 
   -- ---- bits ----------------------------------------------------------------------------------------
@@ -305,7 +306,7 @@ local function suite(device, add)
         loss:backward()
         found[used] = b:grad():to("f32"):totable()
       end
-      assert.is_true(distance(found.once, found.twice, 1, 0, 1, 1e-12) < 1e-5)
+      within.check(distance(found.once, found.twice, 1, 0, 1, 1e-12), 1e-5, "heads of " .. size)
     end
   end)
 

@@ -5,6 +5,7 @@ local sr = require("seqrun")
 require("tests.support.devices").late()
 require("tests.support.devices").gpus()
 local cases = require("tests.spec.opcases")
+local within = require("tests.support.within")
 
 local each_device = require("tests.support.devices").each(it)
 
@@ -205,11 +206,11 @@ local function compare(case, device, precision)
   assert.equal(#wanted.outputs, #got.outputs)
   for k, y in ipairs(wanted.outputs) do
     local d = distance(got.outputs[k], y)
-    assert.is_true(d <= tolerance, ("output %d: %.3e"):format(k, d))
+    within.check(d, tolerance, "output " .. k)
   end
   for name, g in pairs(wanted.gradients) do
     local d = distance(got.gradients[name], g)
-    assert.is_true(d <= tolerance * 4, ("gradient of %s: %.3e"):format(name, d))
+    within.check(d, tolerance * 4, "gradient of " .. name)
   end
 end
 

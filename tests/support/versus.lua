@@ -3,6 +3,7 @@
 local sr = require("seqrun")
 local program = require("tests.support.program")
 local sys = require("seqrun.core.sys")
+local within = require("tests.support.within")
 
 local versus = {}
 
@@ -49,13 +50,14 @@ function versus.close(wanted, got, tolerance)
   for _, x in ipairs(wanted) do
     if math.abs(x) < math.huge then most = math.max(most, math.abs(x)) end
   end
+  local worst, at = 0, 1
   for i, x in ipairs(wanted) do
     local y = got[i]
-    local same = x == y or (x ~= x and y ~= y)
-    if not same and not (math.abs(x - y) <= tolerance * most) then
-      error(("number %d: %.9g is not %.9g"):format(i, y, x), 2)
-    end
+    local miss = (x == y or (x ~= x and y ~= y)) and 0 or math.abs(x - y)
+    if miss ~= miss then miss = math.huge end
+    if miss > worst then worst, at = miss, i end
   end
+  within.check(worst, tolerance * most, ("number %d: %.9g is not %.9g"):format(at, got[at] or 0, wanted[at] or 0))
 end
 
 ---Pseudo-random numbers in [-1, 1) that every device gets alike.
