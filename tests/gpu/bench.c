@@ -1,12 +1,13 @@
 /* bench.c - the time of every op of a BERT step on one device, by direct calls of its backend.
  *
- *     gpu-bench DEVICE LABEL < WORK > TSV
+ *     gpu-bench DEVICE LABEL [only=OP] < WORK > TSV
  *
  * WORK is what `roofline.lua dump=FILE` writes, a line a step: model, hidden, layers, heads, inner,
  * vocabulary, rows, masked, then the lengths.  A line of the TSV has LABEL, model, tokens, op, us:
  * the time of all calls of the op in a step, named as in recipes/bench/traffic.lua.  The lines of
  * model `rate` are the rates of a copy and of a large product instead: GB/s and TFLOP/s; those of
- * model `attention` are single calls on sequences of one length, 16 heads of 64.
+ * model `attention` are single calls on sequences of one length, 16 heads of 64.  only=OP runs one
+ * op of the encoder alone, or one of its linear layers: for a profiler.
  *
  * Inputs are random.  The device is warmed up by products for half a second before the first op; a
  * time is the least of three rounds of at least a tenth of a second.
@@ -32,7 +33,7 @@ typedef struct work {
 
 /* All tensors of a step that some op reads or writes. */
 typedef struct bench {
-    const char *label;
+    const char *label, *only; /* an op; NULL: all */
     const sr_backend *be;
     sr_device *device;
     bool brief; /* one round: the device is slow */
@@ -117,8 +118,13 @@ static void print_op(const bench *b, const char *op, int64_t calls, double secon
     fflush(stdout);
 }
 
+static bool is_left_out(const bench *b, const char *op) {
+    return b->only != NULL && strcmp(b->only, op) != 0;
+}
+
 /* Prints the time of `calls` calls. */
 static double put(bench *b, const char *op, int64_t calls, run_fn *run) {
+    if (is_left_out(b, op)) return 0;
     double seconds = time_of(b, run);
     print_op(b, op, calls, seconds);
     return seconds;
@@ -198,6 +204,7 @@ static void print_part(bench *b, const char *name, const char *what, double all,
  * Bias gradients are summed by the op above, but for that of a GELU. */
 static void time_linear(bench *b, const char *name, bool first, bool has_last, sr_tensor *w,
                         sr_tensor *const given[4]) {
+    if (is_left_out(b, name)) return;
     sr_tensor dw = shaped(b->dw, w->shape[0], w->shape[1]), bias = shaped(b->b, w->shape[0], 0),
               db = shaped(b->db, w->shape[0], 0);
     layer.w = w, layer.b = &bias, layer.dw = &dw, layer.db = &db, layer.add = first;
@@ -245,6 +252,7 @@ static sr_status residual_norm_backward(bench *b) {
 
 /* Two in every layer; those of the last one by their share of the rows. */
 static void put_norm(bench *b, const char *op, run_fn *run) {
+    if (is_left_out(b, op)) return;
     double last = (double)last_rows(&b->w) / (double)b->w.T;
     print_op(b, op, 2, ((double)(b->w.L - 1) + last) * time_of(b, run));
 }
@@ -270,6 +278,7 @@ static void time_encoder(bench *b) {
     put(b, "embed", 1, embed);
     put(b, "embed backward", 1, embed_backward);
     put(b, "attention", L, attention);
+    need(attention(b)); /* what its backward pass reads */
     put(b, "attention backward", L, attention_backward);
     put_norm(b, "residual_norm", residual_norm);
     put_norm(b, "residual_norm backward", residual_norm_backward);
@@ -501,8 +510,7 @@ static void run_work(bench *b) {
     make_layout(b);
     make_tensors(b);
     time_encoder(b);
-    time_heads(b);
-    time_optimizer(b);
+    if (b->only == NULL) time_heads(b), time_optimizer(b);
     sr_layout_release(b->layout);
     release_all(b);
 }
@@ -575,17 +583,16 @@ static void time_rates(bench *b) {
 
 int main(int argc, char **argv) {
     int index;
-    if (argc != 3) {
-        fprintf(stderr, "usage: gpu-bench DEVICE LABEL < WORK > TSV\n");
+    if (argc < 3 || argc > 4 || (argc == 4 && strncmp(argv[3], "only=", 5) != 0)) {
+        fprintf(stderr, "usage: gpu-bench DEVICE LABEL [only=OP] < WORK > TSV\n");
         return 2;
     }
-    bench b = {.label = argv[2], .brief = strcmp(argv[1], "cuda") != 0};
+    bench b = {.label = argv[2], .only = argc == 4 ? argv[3] + 5 : NULL};
+    b.brief = strcmp(argv[1], "cuda") != 0;
     need(sr_backend_find(&index, argv[1]));
     b.be = sr_backend_at(index);
     need(sr_device_open(&b.device, b.be, 0, NULL));
-    warm_up(&b);
-    time_rates(&b);
-    time_lengths(&b);
+    if (b.only == NULL) warm_up(&b), time_rates(&b), time_lengths(&b);
     while (read_work(&b.w)) run_work(&b);
     sr_device_close(b.device);
     return 0;

@@ -11,32 +11,49 @@ local it_on_simt = require("tests.support.devices").on_simt(it, function(reason)
 
 ---tests/gpu/run.sh device=cuda in a folder where all programs are stand-ins that do what variables say.
 local stage_set
-local function run_all(variables, arguments)
-  local line = [[cd '%s' && rm -rf out && PATH="$PWD/path:$PATH" %s tests/gpu/run.sh out=out %s >log 2>&1]]
-  local _, _, code = os.execute(line:format(stage_set, variables, arguments or ""))
+local function run_all(variables, arguments, keep)
+  local line = [[cd '%s' && %s && PATH="$PWD/path:$PATH" %s tests/gpu/run.sh out=out %s >log 2>&1]]
+  local _, _, code = os.execute(line:format(stage_set, keep and "true" or "rm -rf out", variables, arguments or ""))
   return code, assert(sys.read_file(stage_set .. "/log"))
+end
+
+---The states of stages in the table that run_all() left, by name.
+local function states()
+  local found = {}
+  for line in io.lines(stage_set .. "/out/table.tsv") do
+    local name, state = line:match("^([^\t]+)\t(%a+)\t%d+\t")
+    assert.is_nil(found[name])
+    found[name] = state
+  end
+  return found
 end
 
 describe("tests/gpu/run.sh", function()
   setup(function()
     stage_set = program.folder()
-    for _, name in ipairs { "build", "tests", "path", "runs/data" } do
+    for _, name in ipairs { "build/tests", "lua/bind", "recipes/bench", "tests/spec", "tests/support", "path",
+      "runs/data", "tests/data/model", "tests/data/optim" } do
       assert(sys.make_dirs(stage_set .. "/" .. name))
     end
-    assert(os.execute(("cp -r '%stests/gpu' '%s/tests/'"):format(folder, stage_set)))
-    program.write(stage_set .. "/runs/data", "novels.sqr", "")
+    assert(os.execute(("cp -r '%stests/gpu' '%stests/run.lua' '%s/tests/'"):format(folder, folder, stage_set)))
+    for _, name in ipairs { "runs/data/novels.sqr", "recipes/a.lua", "recipes/a.yaml", "build/simt-conform",
+      "build/seqrun_cuda.so", "build/seqrun_simt.so", "build/tests/late.so", "build/tests/odd.so" } do
+      program.write(stage_set, name, "")
+    end
     local programs = {
       ["build/seqrun"] = [=[for word in "$@"; do
         case $word in dump=*) echo >"${word#dump=}" ;; esac; done # of the roofline and the packs
+        echo "$*" >>calls
         case "$*" in *${FAILS:-nothing}*) echo "1 passed, 1 failed"; exit 1 ;; esac
-        case "$*" in *${SLEEPS:-nothing}*) exec sleep 100 ;; esac
+        case "$*" in *${SLEEPS:-nothing}*) echo "packed half"; exec sleep 100 ;; esac
         echo "packed 1 passed, 0 failed"]=],
       ["build/gpu-conform"] = '[ -z "$NO_CONFORM" ] && echo ex2',
-      ["path/ncu"] = "echo ' Duration us 1'",
+      ["path/ncu"] = [[[ -z "$NO_NCU" ] || { echo "==ERROR== ERR_NVGPUCTRPERM"; exit 0; }
+        printf ' dram__bytes_read.sum Mbyte 3\n dram__bytes_write.sum Mbyte 1\n gpu__time_duration.sum us 2\n']],
       ["build/gpu-bench"] = "cat >/dev/null; printf 'h100\\tbase\\t1\\tembed\\t1\\n'",
       ["path/nvidia-smi"] = '[ -z "$NO_GPU" ] && echo NVIDIA H100 80GB HBM3',
-      ["path/compute-sanitizer"] = '[ -z "$NO_SANITIZER" ]',
-      ["path/python3"] = '[ -z "$NO_TORCH" ] && echo yes',
+      ["path/compute-sanitizer"] = '[ -z "$NO_SANITIZER" ] || { echo "Error: Device not supported"; exit 1; }',
+      ["path/python3"] = '[ -z "$NO_TORCH" ] && echo /a/torch/__init__.py',
     }
     for name, text in pairs(programs) do
       local path = program.write(stage_set, name, "#!/bin/bash\n" .. text .. "\n")
@@ -44,67 +61,80 @@ describe("tests/gpu/run.sh", function()
     end
   end)
 
-  it("exits with 0 only if every stage of all parts ran, and leaves at most 7 files", function()
-    local text = program.works(run_all(""))
-    assert.matches("h100: all stages passed, %d+ s; results in [^\n]*/out\n$", text)
-    assert.is_nil(text:find("skipped", 1, true))
+  it("exits with 0 only if every stage ran, and leaves at most 8 files, none in a folder", function()
+    local text = program.works(run_all("PYTHON="))
+    assert.matches("h100: all stages passed, %d+ s of 540; results in [^\n]*/out\n$", text)
     local names = {}
-    for name in assert(io.popen(("ls '%s/out'"):format(stage_set))):lines() do
-      assert.matches("^[%w._-]+$", name)
-      names[#names + 1] = name
-    end
-    assert.same({ "h100.tsv", "logs-A.tar.gz", "logs-B.tar.gz", "logs-C.tar.gz", "report-A.txt", "report-B.txt",
-      "report-C.txt" }, names)
+    for name in assert(io.popen(("ls '%s/out'"):format(stage_set))):lines() do names[#names + 1] = name end
+    assert.same({ "conform_h100.tsv", "h100.tsv", "log.txt", "report.txt", "table.tsv" }, names)
     assert.matches("^h100\tbase\t1\tembed\t1\t%d+%-%d%d%-%d%d\n", assert(sys.read_file(stage_set .. "/out/h100.tsv")))
-    local list = assert(io.popen(("tar tzf '%s/out/logs-C.tar.gz'"):format(stage_set))):read("a")
-    assert.matches("profile_of_norm_back_rows.log", list, 1, true)
-    assert.matches("conform_h100.tsv", list, 1, true)
+    assert.matches("\nprofile of attention backward\tok\t%d+\tdram__bytes_read.sum 3 Mbyte  dram__bytes_write.sum 1 ",
+      assert(sys.read_file(stage_set .. "/out/table.tsv")))
+    for name, state in pairs(states()) do assert.equal("ok", state, name) end
   end)
 
-  it("runs one part", function()
-    local text = program.works(run_all("", "part=C"))
-    assert.matches("\nprimitives +ok", text)
-    assert.is_nil(text:find("all specs", 1, true))
-    assert.is_nil(text:find("attention matrix", 1, true))
+  it("takes up where a call was cut, at its end or by force, and does nothing twice", function()
+    program.exits(3, "\nstep of large 16384 +cut", run_all("SLEEPS=step.lua", "seconds=6"))
+    assert.equal("ok", states()["attention: errors"])
+    assert.matches("\n== step of large 16384\npacked half\n", assert(sys.read_file(stage_set .. "/out/log.txt")))
+    os.remove(stage_set .. "/calls")
+    program.exits(137, "", run_all("SLEEPS=repeat.lua timeout -s KILL 6", "", true))
+    assert.equal("ok", states()["step of large 16384"])
+    assert.is_nil(states()["repeat bitwise"])
+    assert(os.execute(("mv '%s/out' '%s/first'"):format(stage_set, stage_set)))
+    local text = program.works(run_all("", "from=first", true))
+    assert.matches("\nrepeat bitwise +ok", text)
+    local _, errors = assert(sys.read_file(stage_set .. "/calls")):gsub("only=attention on cuda has.*most", "")
+    assert.equal(0, errors)
   end)
 
   it("exits with 4 at once if there is no device", function()
     for _, variables in ipairs { "NO_GPU=1", "FAILS=sr.use" } do
       local text = program.exits(4, "run.sh: no device 'cuda' to run on; the lines above say why\n$",
         run_all(variables))
-      assert.is_nil(text:find("attention matrix", 1, true))
+      assert.is_nil(text:find("primitives", 1, true))
     end
   end)
 
   it("exits with 2 for arguments that it does not know", function()
-    for _, words in ipairs { "part=D", "device=tpu", "seconds=soon", "fast" } do
+    for _, words in ipairs { "part=A", "device=tpu", "seconds=soon", "fast" } do
       program.exits(2, "^usage: run.sh ", run_all("", words))
     end
   end)
 
   it("exits with 3 if tools are missing, and says what was skipped", function()
-    local text = program.exits(3, "memcheck, racecheck +skipped +0s  compute%-sanitizer does not run here",
-      run_all("NO_SANITIZER=1 NO_TORCH=1"))
-    assert.matches("PyTorch attention +skipped +0s  torch not found", text)
-    assert.matches("PyTorch steps +skipped +0s  torch not found", text)
-    assert.matches("h100: no stage failed, but 3 skipped, %d+ s; results in ", text)
+    local text = program.exits(3, "memcheck +skipped +0 s  compute%-sanitizer is not permitted here: Error: Device",
+      run_all("NO_SANITIZER=1 NO_TORCH=1 NO_NCU=1"))
+    assert.matches("PyTorch attention +skipped +0 s  torch not found", text)
+    assert.matches("profile of attention +skipped +0 s  ncu is not permitted here: ==ERROR== ERR_NVGPUCTRPERM", text)
+    assert.matches("h100: no stage failed, but 9 skipped or cut, %d+ s of 540; results in ", text)
   end)
 
   it("names the stage that failed and exits with 1, whichever it is", function()
     for _, case in ipairs {
-      { "A", "cuda_attention_spec", "attention matrix" }, { "A", "model=base", "step of base 16384" },
-      { "B", "repeat.lua", "repeat bitwise" }, { "B", "curves.lua", "training curves" },
+      { "FAILS='attention on cuda h'", "attention: errors" }, { "FAILS=repeat.lua", "repeat bitwise" },
+      { "NO_CONFORM=1", "primitives" },
     } do
-      local text = program.exits(1, "\n" .. case[3] .. " +FAILED", run_all("FAILS=" .. case[2], "part=" .. case[1]))
-      assert.matches("h100: failed stages: [12], skipped: 0, %d+ s; results in ", text)
+      local text = program.exits(1, "\n" .. case[2] .. " +FAILED", run_all(case[1]))
+      assert.matches("h100: failed stages: 1, skipped or cut: %d, %d+ s of 540; results in ", text)
     end
-    program.exits(1, "\nprimitives +FAILED", run_all("NO_CONFORM=1", "part=C"))
   end)
 
-  it("counts what the end of the time cuts as skipped, not as failed", function()
-    local text = program.exits(3, "\nstep of large 16384 +skipped",
-      run_all("SLEEPS=recipes/bench/step.lua", "part=A seconds=6"))
-    assert.is_nil(text:find("FAILED", 1, true))
+  it("travels in one archive, which may not be too large together with the checkout", function()
+    local function bundle(bytes)
+      local line = "cd '%s' && git init -q && echo build >.gitignore && truncate -s %d x && tests/gpu/bundle.sh 2>&1"
+      local pipe = assert(io.popen(line:format(stage_set, bytes)))
+      local text = pipe:read("a")
+      return text, pipe:close()
+    end
+    local text, good = bundle(50 << 20)
+    assert.is_true(good, text)
+    assert.matches("bundle: build/gpu.tgz %d.%d MiB, the checkout 50.%d MiB\n$", text)
+    local list = assert(io.popen(("tar tzf '%s/build/gpu.tgz'"):format(stage_set))):read("a")
+    assert.matches("\ngpu/tests/gpu/run.sh\n", list, 1, true)
+    text, good = bundle(61 << 20)
+    assert.is_nil(good)
+    assert.matches("the checkout 61.%d MiB: more than 60 MiB together; leave files out\n$", text)
   end)
 end)
 
