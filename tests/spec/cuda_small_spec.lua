@@ -79,6 +79,22 @@ for _, device in ipairs(sr.devices()) do
       end)
     end)
 
+    test("takes more than 2^31 elements, and goes on after memory has run out", function()
+      on(device, function()
+        local n, held, good = (device == "cuda" and 1 << 31 or 1 << 12) + 5, {}, true
+        local x = sr.zeros(n, { dtype = "bf16" })
+        x:narrow(1, n - 3, 4):fill_(1.5)
+        local y = x + x
+        assert.same({ 0, 3, 3, 3, 3 }, y:narrow(1, n - 4, 5):totable())
+        assert.equal(12, y:sum():item())
+        while good do
+          good, held[#held + 1] = pcall(sr.empty, device == "cuda" and 1 << 32 or 1 << 37, { dtype = "bf16" })
+        end
+        assert.matches("cannot allocate", held[#held])
+        assert.equal(24, (y + y):narrow(1, n - 3, 4):sum():item())
+      end)
+    end)
+
     test("whole numbers wrap and divide as on the cpu", function()
       alike(function()
         local a = sr.tensor({ 7, -7, 2147483647, -2147483648, 0, 3 }, INTEGER)
