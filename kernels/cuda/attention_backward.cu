@@ -33,6 +33,7 @@ struct jobs {
     global<const sr_tile> tiles;
     int owners, blocks; /* the first tile of those that are whole, and of blocks */
     int split;          /* tiles of blocks */
+    int groups;         /* the part of a group's sums is so far from its place among the whole */
     int keys, queries, rest;
 };
 
@@ -40,7 +41,7 @@ struct jobs {
 struct job {
     global<const sr_tile> tile;
     int head; /* of queries; the first that uses its head of keys */
-    int part; /* of the sums for a bias */
+    int part; /* of the sums for a bias: of its first 64 rows */
     bool keys, queries;
 };
 
@@ -56,7 +57,7 @@ template <bool LOCAL> DEV job job_of(const jobs &w, const call &c, int block) {
     const int heads = j.queries ? c.heads : kv_heads, item = at / heads;
     j.head = at % heads * (j.queries ? 1 : members);
     j.tile = w.tiles + (size_t)((split ? w.blocks : w.owners) + item);
-    j.part = split ? item : w.split + item;
+    j.part = j.tile[0].block < 0 ? w.groups + item : j.tile[0].block;
     return j;
 }
 
@@ -262,17 +263,22 @@ DEV void keep_sum(float (&dq)[N][4], global<float> sums, bool first, bool last) 
     }
 }
 
-/* Of a block of the kernel below.  All that it needs it finds anew, so that nothing is kept in
- * registers for it meanwhile. */
-template <int D, bool LOCAL> DEV void leave_sums(const call &c, const jobs &w, const tensors &t) {
+/* What a block of the kernel below leaves at last: of how many times 64 rows, and the sums of
+ * number `at`.  All that it needs it finds anew, so that nothing is in registers for it before. */
+template <bool LOCAL> DEV int parts_of_block(const call &c, const jobs &w) {
+    const job j = job_of<LOCAL>(w, c, block_x_again());
+    return j.keys || j.queries ? 1 : (keys_of(j.tile).count + BLOCK - 1) / BLOCK;
+}
+
+template <int D, bool LOCAL>
+DEV void leave_sums(const call &c, const jobs &w, const tensors &t, int at) {
     const job j = job_of<LOCAL>(w, c, block_x_again());
     const row_map map = keys_of(j.tile);
     const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
     const size_t q = (size_t)(j.head * D), k = q + hidden, v = k + hidden;
-    global<float> part = t.parts + (size_t)j.part * stride;
-    const bool split = j.keys || j.queries;
-    const int first = split ? j.tile[0].strip[0].position : 0;
-    const int end = split && first + BLOCK < map.count ? first + BLOCK : map.count;
+    global<float> part = t.parts + (size_t)(j.part + at) * stride;
+    const int first = j.keys || j.queries ? j.tile[0].strip[0].position : at * BLOCK;
+    const int end = first + BLOCK < map.count ? first + BLOCK : map.count;
     if (j.queries)
         write_sums<D, 1, shape<D>::THREADS>(part, t.dqkv, {q}, stride, map, first, end);
     else if (j.keys)
@@ -483,7 +489,8 @@ void backward(call c, jobs w, slack_rows slack, tensors t) {
         backward_queries<D, DROP, LOCAL>(c, j.tile, j.head, t);
     else
         backward_keys<D, DROP, LOCAL>(c, j.tile, j.head, j.keys, t);
-    if (t.parts) leave_sums<D, LOCAL>(c, w, t);
+    if (!t.parts) return;
+    for (int i = parts_of_block<LOCAL>(c, w) - 1; i >= 0; i--) leave_sums<D, LOCAL>(c, w, t, i);
 }
 
 } // namespace attention
@@ -518,6 +525,7 @@ static jobs jobs_of(const attention_job *j, const attention_tiles *tiles, const 
               list->owners.first + split->sequences,
               list->blocks.first,
               split->blocks,
+              list->blocks.count - (list->owners.count - split->sequences),
               0,
               0,
               0};
@@ -553,7 +561,7 @@ static sr_status run(const attention_job *j, attention_tiles *tiles) {
                            reach_of(j->call)));
     tensors t = {out<bf16>(j->dqkv), nullptr,          nullptr,           nullptr,
                  in<bf16>(j->qkv),   in<bf16>(j->out), in<bf16>(j->dout), in<float>(j->lse)};
-    const int32_t parts = split.blocks + list->owners.count - split.sequences + list->groups.count;
+    const int32_t parts = list->blocks.count + list->groups.count; /* however they are split */
     const bool sums = j->dbias != nullptr && parts > 0;
     SR_TRY(scratch(&t.delta, j->g, 0, heads * j->call.rows));
     if (needs_sums(list, split.sequences))
