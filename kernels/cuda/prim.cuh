@@ -266,21 +266,28 @@ DEV double exact_mul(double a, double b) {
     return __dmul_rn(a, b);
 }
 
-/* Called once by a thread that has found bad data. */
+/* Called once by a thread that has found bad data.  Of lanes that have come together one takes the
+ * lock at a time, so that none waits for one that waits for it. */
 DEV void fault(fault_at at, fault_code code, size_t row, int64_t value, int64_t limit) {
     uint64_t key = (uint64_t)at.call << 32 | (uint32_t)row;
     volatile queue_fault *f = at.word;
-    while (atomicCAS(&at.word->lock, 0u, 1u) != 0u) {
+    const unsigned together = __activemask();
+#pragma unroll 1
+    for (int turn = 0; turn < 32; turn++) {
+        __syncwarp(together);
+        if (turn != lane()) continue;
+        while (atomicCAS(&at.word->lock, 0u, 1u) != 0u) {
+        }
+        __threadfence();
+        if (key < f->key || (key == f->key && code < f->code)) {
+            f->key = key;
+            f->code = code;
+            f->value = value;
+            f->limit = limit;
+        }
+        __threadfence();
+        atomicExch(&at.word->lock, 0u);
     }
-    __threadfence();
-    if (key < f->key || (key == f->key && code < f->code)) {
-        f->key = key;
-        f->code = code;
-        f->value = value;
-        f->limit = limit;
-    }
-    __threadfence();
-    atomicExch(&at.word->lock, 0u);
 }
 #endif
 
@@ -344,54 +351,31 @@ DEV float warp_max(float x) {
 }
 
 /* Accurate functions, by the names that kernels use. */
-DEV float math_exp(float x) {
-    return expf(x);
-}
-DEV float math_log(float x) {
-    return logf(x);
-}
-DEV float math_erf(float x) {
-    return erff(x);
-}
-DEV float math_tanh(float x) {
-    return tanhf(x);
-}
-DEV float math_sqrt(float x) {
-    return sqrtf(x);
-}
-DEV float math_sin(float x) {
-    return sinf(x);
-}
-DEV float math_cos(float x) {
-    return cosf(x);
-}
+#define MATH(type, name, function)                                                                 \
+    DEV type math_##name(type x) {                                                                 \
+        return function(x);                                                                        \
+    }
+MATH(float, exp, expf)
+MATH(float, log, logf)
+MATH(float, erf, erff)
+MATH(float, tanh, tanhf)
+MATH(float, sqrt, sqrtf)
+MATH(float, sin, sinf)
+MATH(float, cos, cosf)
+MATH(float, floor, floorf)
+MATH(float, abs, fabsf)
+MATH(double, log, log)
+MATH(double, sqrt, sqrt)
+MATH(double, sin, sin)
+MATH(double, cos, cos)
+MATH(double, abs, fabs)
+#undef MATH
 DEV float math_pow(float x, float y) {
     return powf(x, y);
-}
-DEV float math_floor(float x) {
-    return floorf(x);
-}
-DEV float math_abs(float x) {
-    return fabsf(x);
 }
 DEV float math_fma(float a, float b, float c) {
     return fmaf(a, b, c);
 }
-DEV double math_log(double x) {
-    return log(x);
-}
-DEV double math_sqrt(double x) {
-    return sqrt(x);
-}
-DEV double math_sin(double x) {
-    return sin(x);
-}
-DEV double math_cos(double x) {
-    return cos(x);
-}
 DEV double math_pow(double x, double y) {
     return pow(x, y);
-}
-DEV double math_abs(double x) {
-    return fabs(x);
 }

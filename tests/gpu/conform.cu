@@ -188,6 +188,22 @@ static void products(const char *name, bool integers) {
     print_words(name, y, PER_LINE);
 }
 
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+KERNEL(256, 1) void blame(fault_at at) {
+    const int i = block_x() * threads() + thread();
+    fault(at, FAULT_GATHER_ROW, (size_t)(i ^ 341), i, 7);
+}
+
+/* All threads at once find bad data; the first row is reported. */
+static void faults_of_all() {
+    need(launch(g(), "blame", blame, 64, 256, 0, faults(g())));
+    const char *wanted = "gather_rows: rows[0] is 341, but there are 7 rows (counted from 0)";
+    if (sr_device_wait(device) != SR_OK && strcmp(sr_message(), wanted) == 0) return;
+    fprintf(stderr, "conform: faults: %s; wanted: %s\n", sr_message(), wanted);
+    exit(1);
+}
+
 /* ---- the device ------------------------------------------------------------------------------ */
 
 static const sr_backend *backend;
@@ -208,6 +224,7 @@ int main() {
     loads();
     products("mma.bf16 integers", true);
     products("mma.bf16", false);
+    faults_of_all();
     sr_device_close(device);
     return 0;
 }
