@@ -100,11 +100,12 @@ static sr_status product_without_lt(gpu *g, products *state, const lt_product *l
                        "%s: cuBLASLt has no product of shape (%lld, %lld, %lld) (%s); set "
                        "SEQRUN_SLOW_PRODUCTS=1 to compute it by a slow kernel",
                        op, (long long)l->n, (long long)l->m, (long long)l->k, why);
-    if (lt_first_lack(state))
+    if (!cuda_of(g)->lacked)
         sr_log(SR_LOG_WARN,
                "%s: cuBLASLt has no product of shape (%lld, %lld, %lld) (%s); a slow kernel "
                "computes it",
                op, (long long)l->n, (long long)l->m, (long long)l->k, why);
+    cuda_of(g)->lacked = true;
     const batch over = {1, {p->count}, {p->c_step}, {p->a_step}, {p->b_step}};
     return plain_product(g, op, p, &over);
 }

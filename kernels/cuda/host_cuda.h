@@ -18,6 +18,7 @@ struct cuda_host {
     ring *uploads;
     products *lt;               /* NULL until the first product */
     bool tf32;                  /* f32 products may use TF32 */
+    bool lacked;                /* a product that cuBLASLt lacks was logged */
     const char *recent[RECENT]; /* ops launched last: recent[launches % RECENT] is the oldest */
     uint64_t launches;
     const void *granted[GRANTED]; /* kernels that may take more shared memory, by address */

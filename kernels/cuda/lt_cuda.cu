@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "kernels/cuda/host_cuda.h"
 
@@ -89,30 +90,27 @@ struct products {
         cublasLtMatmulAlgo_t algorithm;
         bool set;
     } recent[RECENT_SHAPES]; /* by hash of the shape */
-    bool lacked;             /* lt_first_lack() was called */
+    bool skipped;            /* a suggestion that fails was logged */
 };
 
 /* The constants 0 and 1, after the workspace, for products whose factor is in device memory. */
 static const float constants[2] = {0.0f, 1.0f};
 
-static sr_status check(const lt_functions *lt, cublasStatus_t status, const char *op) {
+/* The message has the shape of the product, if one is given. */
+static sr_status check(const lt_functions *lt, cublasStatus_t status, const char *op,
+                       const lt_product *p) {
     if (status == CUBLAS_STATUS_SUCCESS) return SR_OK;
-    sr_status st = status == CUBLAS_STATUS_ALLOC_FAILED ? SR_ENOMEM : SR_EDEVICE;
-    return sr_fail(st, "%s: cuBLASLt: %s", op, lt->GetStatusString(status));
-}
-
-/* The same; messages have the shape of the product. */
-static sr_status check_product(const lt_functions *lt, cublasStatus_t status, const char *op,
-                               const lt_product *p) {
-    if (status == CUBLAS_STATUS_SUCCESS) return SR_OK;
-    sr_status st = status == CUBLAS_STATUS_ALLOC_FAILED ? SR_ENOMEM : SR_EDEVICE;
-    return sr_fail(st, "%s: cuBLASLt: %s, in the product of shape (%lld, %lld, %lld)", op,
-                   lt->GetStatusString(status), (long long)p->n, (long long)p->m, (long long)p->k);
+    char where[100] = "";
+    if (p != nullptr)
+        snprintf(where, sizeof where, ", in the product of shape (%lld, %lld, %lld)",
+                 (long long)p->n, (long long)p->m, (long long)p->k);
+    return sr_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? SR_ENOMEM : SR_EDEVICE,
+                   "%s: cuBLASLt: %s%s", op, lt->GetStatusString(status), where);
 }
 
 static sr_status fill(products *p) {
     SR_TRY(lt_load(&p->lt));
-    SR_TRY(check(p->lt, p->lt->Create(&p->handle), "cuda"));
+    SR_TRY(check(p->lt, p->lt->Create(&p->handle), "cuda", nullptr));
     SR_TRY(cuda_check(cudaMalloc(&p->workspace, LT_WORKSPACE + sizeof constants),
                       "cannot allocate 32 MiB for matrix products"));
     p->constants = (float *)((char *)p->workspace + LT_WORKSPACE);
@@ -137,12 +135,6 @@ void products_free(products *p) {
     cudaFree(p->workspace);
     if (p->handle != nullptr) p->lt->Destroy(p->handle);
     sr_free(p);
-}
-
-bool lt_first_lack(products *p) {
-    bool first = !p->lacked;
-    p->lacked = true;
-    return first;
 }
 
 const char *lt_text(const products *p, cublasStatus_t status) {
@@ -285,8 +277,16 @@ static cublasStatus_t queue(const products *p, const lt_product *l, lt_call *d,
                          c, &d->c, c, &d->c, algorithm, p->workspace, LT_WORKSPACE, p->stream);
 }
 
-/* Queues a product by the first suggestion that runs, which is kept for the shape. */
-static cublasStatus_t queue_first(products *p, const lt_product *l, lt_call *d, const shape *s) {
+/* A failure of the GPU, if work queued before has failed: then no product is to blame. */
+static sr_status check_device(const products *p, const char *op) {
+    const cudaError_t e = cudaStreamQuery(p->stream);
+    return cuda_is_late(e) ? cuda_check(e, op) : SR_OK;
+}
+
+/* Queues a product by the first suggestion that runs, which is kept for the shape.  Where none
+ * does: the status of one that failed, if cuBLASLt does not just lack the product. */
+static cublasStatus_t queue_first(products *p, const lt_product *l, lt_call *d, const shape *s,
+                                  const char *op) {
     cublasLtMatmulPreferenceOpaque_t preference;
     cublasLtMatmulHeuristicResult_t found[SUGGESTIONS];
     auto *recent = &p->recent[place_of(s)];
@@ -296,24 +296,34 @@ static cublasStatus_t queue_first(products *p, const lt_product *l, lt_call *d, 
         st = p->lt->MatmulAlgoGetHeuristic(p->handle, &d->operation, &d->a, &d->b, &d->c, &d->c,
                                            &preference, SUGGESTIONS, found, &count);
     if (st != CUBLAS_STATUS_SUCCESS) return st;
-    st = CUBLAS_STATUS_NOT_SUPPORTED;
-    for (int i = 0; i < count && lt_lacks(st); i++) {
-        st = queue(p, l, d, &found[i].algo);
-        recent->algorithm = found[i].algo;
+    cublasStatus_t failed = CUBLAS_STATUS_NOT_SUPPORTED;
+    for (int i = 0; i < count; i++) {
+        st = found[i].state;
+        if (st == CUBLAS_STATUS_SUCCESS) st = queue(p, l, d, &found[i].algo);
+        if (st == CUBLAS_STATUS_SUCCESS) {
+            *recent = {*s, found[i].algo, true};
+            return st;
+        }
+        if (lt_lacks(st)) continue;
+        failed = st;
+        if (check_device(p, op) != SR_OK) break;
+        if (!p->skipped)
+            sr_log(SR_LOG_WARN, "%s: suggestion %d of cuBLASLt fails (%s) and is skipped", op,
+                   i + 1, lt_text(p, st));
+        p->skipped = true;
     }
-    recent->of = *s;
-    recent->set = st == CUBLAS_STATUS_SUCCESS;
-    return st;
+    return failed;
 }
 
 sr_status lt_run(cublasStatus_t *status, products *p, const lt_product *product, const char *op) {
     lt_call call;
     shape s = shape_of(product);
     const auto *recent = &p->recent[place_of(&s)];
+    const bool known = recent->set && memcmp(&recent->of, &s, sizeof s) == 0;
     *status = describe(&call, p->lt, product);
-    if (*status == CUBLAS_STATUS_SUCCESS)
-        *status = recent->set && memcmp(&recent->of, &s, sizeof s) == 0
-                      ? queue(p, product, &call, &recent->algorithm)
-                      : queue_first(p, product, &call, &s);
-    return lt_lacks(*status) ? SR_OK : check_product(p->lt, *status, op, product);
+    if (*status == CUBLAS_STATUS_SUCCESS &&
+        (!known || queue(p, product, &call, &recent->algorithm) != CUBLAS_STATUS_SUCCESS))
+        *status = queue_first(p, product, &call, &s, op);
+    if (*status != CUBLAS_STATUS_SUCCESS) SR_TRY(check_device(p, op));
+    return lt_lacks(*status) ? SR_OK : check(p->lt, *status, op, product);
 }

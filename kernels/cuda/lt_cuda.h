@@ -71,8 +71,5 @@ static inline bool lt_lacks(cublasStatus_t status) {
     return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* True once, for a line in the log about products that cuBLASLt lacks. */
-bool lt_first_lack(products *p);
-
 /* A status in words. */
 const char *lt_text(const products *p, cublasStatus_t status);

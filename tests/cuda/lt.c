@@ -111,6 +111,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     *count = most < 2 ? most : 2;
     memset(found, 0, sizeof *found * (size_t)*count);
     for (int i = 0; i < *count; i++) found[i].algo.data[0] = (uint64_t)i + 1;
+    if (lacks("a first state")) found[0].state = CUBLAS_STATUS_INTERNAL_ERROR;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -152,7 +153,8 @@ static int fits(const operation *o, const layout *a, const layout *b, const layo
 /* Whether an algorithm takes a product: each does, but for what is missing. */
 static cublasStatus_t takes(int algorithm, const layout *c) {
     if (lacks("sense")) return CUBLAS_STATUS_INVALID_VALUE;
-    if (lacks("a sound algorithm")) return CUBLAS_STATUS_EXECUTION_FAILED;
+    if (lacks("a sound algorithm") || lacks("memory rights")) return CUBLAS_STATUS_EXECUTION_FAILED;
+    if (lacks("a sound first algorithm") && algorithm == 1) return CUBLAS_STATUS_EXECUTION_FAILED;
     int missing = lacks("the first algorithm") || (c->rows == 5 && lacks("five columns"));
     return algorithm == 1 && missing ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }

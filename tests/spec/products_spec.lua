@@ -94,19 +94,26 @@ describe("the host code of cuda", function()
         return table.concat(list, " ")
       end)()]]):format(columns), lacks)
       assert.equal(0, code, err)
-      return out
+      return out, err
     end
     assert.equal('"2 2 2"\n', computed("5, 7, 5"))
     assert.equal('"4 4 4"\n', computed("5, 7, 5", "the first algorithm"))
     assert.equal('"4 2 4"\n', computed("5, 7, 5", "five columns"))
+    assert.equal('"4 4 4"\n', computed("5, 7, 5", "a first state"))
+    local out, err = computed("5, 7, 5", "a sound first algorithm")
+    assert.equal('"4 4 4"\n', out)
+    local _, lines = err:gsub("matmul: suggestion 1 of cuBLASLt fails %(execution failed%) and is skipped", "")
+    assert.equal(1, lines, err)
   end)
 
-  it("takes a call that fails for a mistake, not for a product that is missing", function()
+  it("raises what fails in all suggestions: a mistake, not a product that is missing; or what failed before", function()
     for lacks, words in pairs { sense = "an error", ["a sound algorithm"] = "execution failed" } do
       local code, _, err = evaluate('sr.use("cuda"), sr.ones(3, 2):matmul(sr.ones(2, 5))', lacks)
       assert.equal(4, code)
       assert.is_truthy(err:find("matmul: cuBLASLt: " .. words .. ", in the product of shape (3, 5, 2)", 1, true), err)
     end
+    local _, err = exits(4, "", evaluate('sr.use("cuda"), sr.ones(3, 2):matmul(sr.ones(2, 5))', "memory rights"))
+    assert.matches("an op that was queued before failed %(seen at matmul%): an illegal memory access", err)
   end)
 
   it("describes GPUs", function()
