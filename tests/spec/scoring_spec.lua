@@ -86,7 +86,7 @@ describe("an evaluation", function()
   end)
 
   it("of classes has accuracy, F1 and Matthews", function()
-    local names, records, gold, guess = { "no", "yes" }, {}, {}, {}
+    local names, records, gold, guess, p = { "no", "yes" }, {}, {}, {}, {}
     local bert = task_model.new(heads.classify { labels = names })
     for i = 1, 30 do records[i] = { text = text(i % 9 + 1, i), label = names[i * i % 5 % 2 + 1] } end
     local corpus = read("classify", records, { labels = names })
@@ -96,6 +96,7 @@ describe("an evaluation", function()
       return list
     end)()) do
       gold[i], guess[i] = records[i].label == "yes" and 1 or 0, result.label == "yes" and 1 or 0
+      p[i] = result.probabilities.yes
     end
     for _, arrange in ipairs { "packed", "padded", "single" } do
       local options = { data = corpus, sequences = 7, by = "sequences", targets = { "label" }, arrange = arrange }
@@ -105,9 +106,44 @@ describe("an evaluation", function()
       assert.near(scores.f1(gold, guess, "macro"), line.f1_macro, 1e-12)
       assert.near(scores.matthews(gold, guess), line.matthews, 1e-12)
       assert.near(line.label_accuracy, line.accuracy, 1e-12)
-      assert.same({ "accuracy", "f1", "matthews", "f1_macro" }, order[1].scores)
+      assert.near(scores.roc_auc(gold, p), line.roc_auc, 1e-12)
+      assert.near(scores.average_precision(gold, p), line.average_precision, 1e-12)
+      assert.same({ "accuracy", "f1", "matthews", "roc_auc", "average_precision", "f1_macro" }, order[1].scores)
       assert.equal(30, scoring.heads[1].details.confusion.total)
     end
+  end)
+
+  it("of classes and of labels has the mean of each against the others, and says what is not defined", function()
+    for _, task in ipairs { "classify", "multilabel" } do
+      local names, records, sums, gold, p = { "a", "b", "c", "none" }, {}, { 0, 0 }, {}, {}
+      local bert = task_model.new(heads[task] { labels = names })
+      for k = 1, 3 do gold[k], p[k] = {}, {} end
+      for i = 1, 24 do
+        local label = names[i * i % 7 % 3 + 1]
+        records[i] = { text = text(i % 9 + 1, i), label = label }
+        local result = predictor(bert):one(records[i].text)
+        for k = 1, 3 do gold[k][i], p[k][i] = names[k] == label and 1 or 0, result.probabilities[names[k]] end
+      end
+      for k = 1, 3 do
+        sums[1] = sums[1] + scores.roc_auc(gold[k], p[k]) / 3
+        sums[2] = sums[2] + scores.average_precision(gold[k], p[k]) / 3
+      end
+      local corpus = read(task, records, { labels = names })
+      local line, _, scoring = metrics(bert, { data = corpus, sequences = 7, targets = { sr.tasks[task].target } })
+      assert.near(sums[1], line.roc_auc, 1e-12)
+      assert.near(sums[2], line.average_precision, 1e-12)
+      local told = require("seqrun.scores.report").text(scoring, 0)
+      assert.matches("needs items with and without a label; it is not defined for none\n", told)
+      assert.matches("\n  none +%- +%-\n", told)
+    end
+    local one = {}
+    for i = 1, 5 do one[i] = { text = text(i, i), label = "no" } end
+    local bert = task_model.new(heads.classify { labels = { "no", "yes" } })
+    local corpus = read("classify", one, { labels = { "no", "yes" } })
+    local line, order, scoring = metrics(bert, { data = corpus, sequences = 2, targets = { "label" } })
+    assert.same({ nil, nil }, { line.roc_auc, line.average_precision })
+    assert.same({ "accuracy", "f1", "matthews", "f1_macro" }, order[1].scores)
+    assert.is_true(scoring:undefined().roc_auc)
   end)
 
   it("of values has Pearson and Spearman", function()

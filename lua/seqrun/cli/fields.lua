@@ -44,10 +44,14 @@ local HEADS = [[
 metrics.*                      losses (NAME_loss) and metrics, by name
 heads?[].name, heads?[].kind   heads of tasks
 heads?[].metrics.*             metrics of the head
-heads?[].f1_class?             the class that f1 is of, where there are two
+heads?[].f1_class?             the class that f1 and average_precision are of, where there are two
 heads?[].classes?[].{name, precision, recall, f1, count, predicted}
 heads?[].confusion?[][]        rows are labels, columns predictions
 heads?[].calibration?.*        bins (low, high, count, confidence, accuracy), and the expected error
+heads?[].ranked?[].{name, positives, roc_auc?, average_precision?}   of each label against all others
+heads?[].ranked?[].points?[][]  its curve: recall, precision, threshold
+heads?[].decide?.*             temperature and thresholds of the head, and how they were fitted
+heads?[].warnings?[]           where that fit is not to be trusted
 heads?[].spans?.*, heads?[].answers?.*
 heads?[].mistakes[].{place?, text?, label?, predicted?, badness?}
 ]]

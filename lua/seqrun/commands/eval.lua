@@ -29,7 +29,7 @@ function command.define(cmd)
   verb.define_task(cmd)
   formats.define(cmd)
   cmd:epilog([=[The keys data.* and columns.* say how files are read, mask.* how tokens are masked; their defaults are
-those of the run.
+those of the run.  Of two classes, f1 and average precision are those of the second label.
 
 examples:
   seqrun eval runs/pretrain runs/data/novels.sqr

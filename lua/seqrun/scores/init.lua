@@ -5,7 +5,9 @@
 local answers = require("seqrun.scores.answers")
 local classes = require("seqrun.scores.classes")
 local correlation = require("seqrun.scores.correlation")
+local decisions = require("seqrun.scores.decisions")
 local spans = require("seqrun.scores.spans")
+local sweep = require("seqrun.scores.sweep")
 
 return {
   confusion = classes.confusion,
@@ -14,6 +16,10 @@ return {
   matthews = classes.matthews,
   multilabel_f1 = classes.multilabel_f1,
   multilabel_accuracy = classes.multilabel_accuracy,
+
+  roc_auc = sweep.roc_auc,
+  average_precision = sweep.average_precision,
+  threshold = decisions.threshold,
 
   pearson = correlation.pearson,
   spearman = correlation.spearman,

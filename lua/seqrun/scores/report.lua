@@ -1,6 +1,8 @@
 -- report.lua - an evaluation as text: metrics, a table of the classes, the confusion matrix, calibration, mistakes.
 
+local decisions = require("seqrun.scores.decisions")
 local decode = require("seqrun.scores.decode")
+local labels = require("seqrun.data.readers.labels")
 local mistakes = require("seqrun.scores.mistakes")
 local shown = require("seqrun.base.one_line")
 local sorted = require("seqrun.base.sorted")
@@ -94,12 +96,40 @@ end
 
 local function add_calibration(lines, calibration)
   add(lines, "")
-  add(lines, "  probability     items  mean  correct      calibration error %.3f", calibration.error)
+  local without = calibration.without and (", %.3f without temperature"):format(calibration.without) or ""
+  add(lines, "  probability     items  mean  correct      calibration error %.3f%s", calibration.error, without)
   for _, bin in ipairs(calibration.bins) do
     if bin.count > 0 then
       add(lines, "  %.1f to %.1f   %8d %5.2f    %5.2f", bin.low, bin.high, bin.count, bin.confidence, bin.accuracy)
     end
   end
+end
+
+---How well each label is told from all others.
+local function add_ranked(lines, head, list)
+  local without = {}
+  for _, one in ipairs(list) do
+    if not one.roc_auc then without[#without + 1] = one.name end
+  end
+  if #without > 0 then
+    add(lines, "  roc auc needs items with and without a label; it is not defined for %s", labels.list(without))
+  end
+  if #list < 2 then return end
+  local thresholds = head.decide and head.decide.thresholds
+  local function number(x) return x and ("%.3f"):format(x) or "-" end
+  add(lines, "")
+  add(lines, "  %s roc auc  average precision%s", fit("label", 20), thresholds and "  threshold" or "")
+  for k, one in ipairs(list) do
+    add(lines, "  %s %7s %18s%11s", fit(shown(one.name), 20), number(one.roc_auc), number(one.average_precision),
+      thresholds and number(thresholds[k]) or "")
+  end
+end
+
+---What a head is decided by, and where its fit is not to be trusted.
+local function add_decide(lines, entry)
+  local text = decisions.text(entry.head)
+  if text then add(lines, "  decided by %s", text) end
+  for _, warning in ipairs(entry.fitted and entry.fitted.warnings or {}) do add(lines, "  warning: %s", warning) end
 end
 
 local function add_spans(lines, spans)
@@ -160,12 +190,14 @@ function report.text(scoring, most)
     local d = entry.details or {}
     local names = {}
     for i, name in ipairs(entry.head.outputs and decode.names(entry.head) or {}) do names[i] = shown(name) end
-    if d.f1_class then add(lines, "  f1 is that of the class '%s'", shown(d.f1_class)) end
+    if d.f1_class then add(lines, "  f1 and average precision are those of the class '%s'", shown(d.f1_class)) end
+    add_decide(lines, entry)
     if d.confusion then
       add_constant(lines, d.confusion, names)
       add_rates(lines, "class", names, d.confusion:classes())
       add_matrix(lines, d.confusion, names)
     end
+    if d.ranked then add_ranked(lines, entry.head, d.ranked) end
     if d.calibration then add_calibration(lines, d.calibration) end
     if d.spans then add_spans(lines, d.spans) end
     if d.answers then add_answers(lines, d.answers) end
@@ -193,6 +225,8 @@ function report.plain(scoring, most)
       end
     end
     one.f1_class, one.calibration, one.spans, one.answers = d.f1_class, d.calibration, d.spans, d.answers
+    one.ranked, one.decide = d.ranked, entry.head.decide
+    one.warnings = entry.fitted and json.array(entry.fitted.warnings) or nil
     heads[#heads + 1] = one
   end
   return json.array(heads)

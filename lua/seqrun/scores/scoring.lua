@@ -7,6 +7,7 @@
 local Bert = require("seqrun.nn.bert")
 local check = require("seqrun.base.check")
 local counted = require("seqrun.base.format").counted
+local decisions = require("seqrun.scores.decisions")
 local kinds = require("seqrun.base.kinds")
 
 ---A head with methods of its own.
@@ -121,6 +122,14 @@ local function names_of(metrics, shown)
   return table.move(others, 1, #others, #names + 1, names)
 end
 
+---Fits the temperature and the thresholds of a head that is to have some, on the items of this evaluation.
+local function fit(entry)
+  local head, kind = entry.head, entry.kind
+  if head.deciding then
+    head.decide, entry.fitted = decisions.fit(entry.items, head, head.deciding, kind.decides == "labels")
+  end
+end
+
 ---Adds the metrics of all predictions to a line, and their names to what is shown of each loss.  With several heads,
 ---metrics have the name of the head in front.
 ---@param line table
@@ -128,6 +137,7 @@ end
 function Scoring:finish(line, order)
   for _, entry in ipairs(self.heads) do
     if next(entry.items) then
+      fit(entry)
       entry.metrics, entry.details = entry.kind.score(entry.items, entry.head, self.loader)
       local prefix = #self.heads > 1 and entry.head.name .. "_" or ""
       for name, value in pairs(entry.metrics) do

@@ -1,8 +1,10 @@
 -- classify.lua - a class for each text or pair of texts: softmax over the pooled [CLS].
 
+local decisions = require("seqrun.scores.decisions")
 local decode = require("seqrun.scores.decode")
 local origin = require("seqrun.data.items")
 local labels = require("seqrun.data.readers.labels")
+local ranked = require("seqrun.scores.ranked")
 
 -- ---- reading --------------------------------------------------------------------------------------
 
@@ -51,20 +53,29 @@ function Reader:notes() return self.counted and self.counted:notes() or {} end
 
 -- ---- scores ---------------------------------------------------------------------------------------
 
----Accuracy, F1 (of class 1 of two, else the mean over classes), Matthews.
+---Accuracy, F1 (of class 1 of two, else the mean over classes), Matthews, ROC-AUC and average precision.
 local scores = {
-  shown = { "accuracy", "f1", "matthews" }, metrics = { "accuracy", "f1", "f1_macro", "matthews" },
+  shown = { "accuracy", "f1", "matthews", "roc_auc", "average_precision" }, decides = "classes",
+  metrics = { "accuracy", "f1", "f1_macro", "matthews", "roc_auc", "average_precision" },
 }
+
+---What an item is predicted as; its logits are used up.
+local function settle(item, head)
+  item.all = decisions.probabilities(item.logits, head.decide)
+  item.guess, item.half = decisions.class(item.all, head.decide) - 1, decode.argmax(item.all) - 1
+  item.plain = decode.softmax(item.logits)[item.guess + 1]
+  item.p, item.wrong, item.logits = item.all[item.guess + 1], item.guess ~= item.gold, nil
+end
 
 function scores.take(found, head, hidden, target, batch)
   local uids, gold = origin.uids(target, batch), target.labels:totable()
   for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
-    local p = decode.softmax(logits)
-    local guess = decode.argmax(p)
-    found[#found + 1] = {
-      uid = uids[i], gold = gold[i], guess = guess - 1, p = p[guess], p_gold = p[gold[i] + 1],
-      wrong = guess - 1 ~= gold[i],
-    }
+    local item = { uid = uids[i], gold = gold[i], logits = logits }
+    if head.outputs > ranked.MOST and not head.deciding then
+      settle(item, head)
+      item.all = nil
+    end
+    found[#found + 1] = item
   end
 end
 
@@ -74,19 +85,31 @@ local function column(found, key)
   return list
 end
 
-function scores.score(found, head)
+---Accuracy and F1 of one class for each item, by a field of the items.
+local function of_guesses(found, key, outputs)
   local metrics = require("seqrun.scores")
-  local gold, guess = column(found, "gold"), column(found, "guess")
-  local correct = {}
-  for i, item in ipairs(found) do correct[i] = not item.wrong end
-  local confusion = metrics.confusion(gold, guess, head.outputs)
+  local gold, guess = column(found, "gold"), column(found, key)
+  local confusion = metrics.confusion(gold, guess, outputs)
   local macro = confusion:macro_f1()
-  return {
-    accuracy = confusion:accuracy(), f1 = head.outputs == 2 and metrics.f1(gold, guess) or macro, f1_macro = macro,
-    matthews = confusion:matthews(),
-  }, {
-    f1_class = head.outputs == 2 and (head.labels or { "0", "1" })[2] or nil, confusion = confusion,
-    calibration = metrics.calibration(column(found, "p"), correct),
+  return confusion, macro, outputs == 2 and metrics.f1(gold, guess) or macro
+end
+
+function scores.score(found, head)
+  local correct, decide = {}, head.decide
+  for i, item in ipairs(found) do
+    if item.logits then settle(item, head) end
+    correct[i] = not item.wrong
+  end
+  local confusion, macro, f1 = of_guesses(found, "guess", head.outputs)
+  local result = { accuracy = confusion:accuracy(), f1 = f1, f1_macro = macro, matthews = confusion:matthews() }
+  if decide and decide.thresholds then
+    local at_half, _, f1_at_half = of_guesses(found, "half", head.outputs)
+    result.accuracy_at_half, result.f1_at_half = at_half:accuracy(), f1_at_half
+  end
+  local by_class = ranked.add(result, found, head)
+  return result, {
+    f1_class = head.outputs == 2 and (head.labels or { "0", "1" })[2] or nil, confusion = confusion, ranked = by_class,
+    calibration = decisions.calibration(column(found, "p"), correct, decide, column(found, "plain")),
   }
 end
 
@@ -99,9 +122,9 @@ local prediction = {
 }
 
 function prediction.result(item, t)
-  local p, names, all = decode.softmax(item.sequences[1].output), decode.names(t.head), {}
+  local p = decisions.probabilities(item.sequences[1].output, t.head.decide)
+  local names, all, best = decode.names(t.head), {}, decisions.class(p, t.head.decide)
   for i, name in ipairs(names) do all[name] = decode.round(p[i]) end
-  local best = decode.argmax(p)
   return { label = names[best], probability = decode.round(p[best]), probabilities = all }
 end
 

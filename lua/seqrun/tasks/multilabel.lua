@@ -1,11 +1,13 @@
 -- multilabel.lua - any number of labels for each text or pair of texts: a sigmoid for each, over the pooled [CLS].
 
+local decisions = require("seqrun.scores.decisions")
 local decode = require("seqrun.scores.decode")
 local origin = require("seqrun.data.items")
 local json = require("seqrun.core.json")
 local labels = require("seqrun.data.readers.labels")
 local one_line = require("seqrun.base.one_line")
 local ops = require("seqrun.tensor.ops")
+local ranked = require("seqrun.scores.ranked")
 
 -- ---- head -----------------------------------------------------------------------------------------
 
@@ -161,50 +163,69 @@ end
 
 -- ---- scores ---------------------------------------------------------------------------------------
 
----Exact sets, F1 over all decisions, and the mean F1 of the labels.
-local scores = { shown = { "accuracy", "f1", "f1_macro" }, sets = true }
+---Exact sets, F1 over all decisions, the mean F1 of the labels, ROC-AUC and average precision.
+local scores = {
+  shown = { "accuracy", "f1", "f1_macro", "roc_auc", "average_precision" }, sets = true, decides = "labels",
+}
 
 function scores.take(found, head, hidden, target, batch)
   local uids, gold = origin.uids(target, batch), target.labels:totable()
   for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
-    local wanted = origin.list(gold[i])
-    local item = { uid = uids[i], gold = {}, guess = {}, wrong = false, error = 0 }
-    for k, logit in ipairs(logits) do
-      local p = decode.sigmoid(logit)
-      item.gold[k], item.guess[k] = wanted[k] >= 0.5 and 1 or 0, p >= 0.5 and 1 or 0
-      item.wrong = item.wrong or item.gold[k] ~= item.guess[k]
-      item.error = math.max(item.error, math.abs(p - item.gold[k]))
-    end
+    local wanted, item = origin.list(gold[i]), { uid = uids[i], gold = {}, logits = logits }
+    for k in ipairs(logits) do item.gold[k] = wanted[k] >= 0.5 and 1 or 0 end
     found[#found + 1] = item
   end
 end
 
-function scores.score(found)
-  local metrics = require("seqrun.scores")
-  local gold, guess = {}, {}
-  for i, item in ipairs(found) do gold[i], guess[i] = item.gold, item.guess end
-  return {
-    accuracy = metrics.multilabel_accuracy(gold, guess), f1 = metrics.multilabel_f1(gold, guess),
-    f1_macro = metrics.multilabel_f1(gold, guess, "macro"),
-  }, {}
+---Adds the metrics of what is predicted with some thresholds; an item keeps what the last of them say.
+local function add(result, found, decide, ending)
+  local metrics, gold = require("seqrun.scores"), {}
+  local guess = {}
+  for i, item in ipairs(found) do
+    item.guess, item.wrong, item.error = {}, false, 0
+    for k, p in ipairs(item.all) do
+      item.guess[k] = decisions.has(item.all, k, decide) and 1 or 0
+      item.wrong = item.wrong or item.gold[k] ~= item.guess[k]
+      item.error = math.max(item.error, math.abs(p - item.gold[k]))
+    end
+    gold[i], guess[i] = item.gold, item.guess
+  end
+  result["accuracy" .. ending] = metrics.multilabel_accuracy(gold, guess)
+  result["f1" .. ending] = metrics.multilabel_f1(gold, guess)
+  result["f1_macro" .. ending] = metrics.multilabel_f1(gold, guess, "macro")
+end
+
+function scores.score(found, head)
+  local result, decide, p, positive, plain = {}, head.decide, {}, {}, {}
+  for _, item in ipairs(found) do
+    item.all = decisions.probabilities(item.logits, decide, true)
+    for k, x in ipairs(item.logits) do
+      p[#p + 1], positive[#positive + 1], plain[#plain + 1] = item.all[k], item.gold[k] == 1, decode.sigmoid(x)
+    end
+    item.logits = nil
+  end
+  if decide and decide.thresholds then add(result, found, nil, "_at_half") end
+  add(result, found, decide, "")
+  local by_label = ranked.add(result, found, head, true)
+  return result, { ranked = by_label, calibration = decisions.calibration(p, positive, decide, plain) }
 end
 
 -- ---- prediction -----------------------------------------------------------------------------------
 
----{"labels": ["a"], "probabilities": {"a": 0.8, "b": 0.1}}; labels of at least one half
+---{"labels": ["a"], "probabilities": {"a": 0.8, "b": 0.1}}; labels of at least one half, or their threshold
 local prediction = {
   input = { keys = { "text", "pair" }, optional = { pair = true } }, reads = "sequences", rows = true,
   activation = "Sigmoid",
 }
 
 function prediction.result(item, t)
-  local names, all = json.array(), {}
-  for i, name in ipairs(decode.names(t.head)) do
-    local p = decode.sigmoid(item.sequences[1].output[i])
-    if p >= 0.5 then names[#names + 1] = name end
-    all[name] = decode.round(p)
+  local labelled, all = json.array(), {}
+  local p = decisions.probabilities(item.sequences[1].output, t.head.decide, true)
+  for k, name in ipairs(decode.names(t.head)) do
+    if decisions.has(p, k, t.head.decide) then labelled[#labelled + 1] = name end
+    all[name] = decode.round(p[k])
   end
-  return { labels = names, probabilities = all }
+  return { labels = labelled, probabilities = all }
 end
 
 return {

@@ -1,0 +1,248 @@
+-- decisions.lua - from logits to labels: the temperature and the thresholds of a head, and how they are fitted.
+--
+-- Both are fitted on labelled items that the weights were not trained on, and kept with the weights.
+--
+-- Source: Guo et al. 2017, arXiv:1706.04599 (one temperature, where the negative log-likelihood is least).
+
+local calibration = require("seqrun.scores.calibration")
+local check = require("seqrun.base.check")
+local counted = require("seqrun.base.format").counted
+local decode = require("seqrun.scores.decode")
+local shown = require("seqrun.base.one_line")
+local sweep = require("seqrun.scores.sweep")
+
+local decisions = {}
+
+---What was fitted for a head.
+---@class seqrun.Decide
+---@field temperature? number logits are divided by it
+---@field thresholds? number[] the least probability of each label that is predicted; of two classes, of the second
+---@field rule? string how they were chosen: "f1", "precision:0.9"
+---@field items integer on how many items
+
+---What is to be fitted: the keys `decide` of a config.
+---@class seqrun.Deciding
+---@field threshold? string
+---@field temperature boolean
+
+---Positive items below which a threshold is not to be trusted.
+local FEW = 10
+
+-- ---- using them -----------------------------------------------------------------------------------
+
+---The probabilities of logits: of classes, or where `each` is true, of each label for itself.
+---@param logits number[]
+---@param decide? seqrun.Decide
+---@param each? boolean
+---@return number[]
+function decisions.probabilities(logits, decide, each)
+  local temperature, scaled = decide and decide.temperature or 1, {}
+  for k, x in ipairs(logits) do scaled[k] = each and decode.sigmoid(x / temperature) or x / temperature end
+  return each and scaled or decode.softmax(scaled)
+end
+
+---The class, from 1.
+---@param p number[]
+---@param decide? seqrun.Decide
+---@return integer
+function decisions.class(p, decide)
+  local thresholds = decide and decide.thresholds
+  if thresholds then return p[2] >= thresholds[1] and 2 or 1 end
+  return decode.argmax(p)
+end
+
+---Whether a label is predicted.
+---@param p number[]
+---@param k integer
+---@param decide? seqrun.Decide
+---@return boolean
+function decisions.has(p, k, decide)
+  local thresholds = decide and decide.thresholds
+  return p[k] >= (thresholds and thresholds[k] or 0.5)
+end
+
+---How far probabilities are right, and with a temperature also how far those without it were: `without`.
+function decisions.calibration(p, correct, decide, plain)
+  local result = calibration(p, correct)
+  result.without = decide and decide.temperature and calibration(plain, correct).error or nil
+  return result
+end
+
+-- ---- temperature ----------------------------------------------------------------------------------
+
+---Slope and curvature of the negative log-likelihood of an item over 1 / temperature.
+local function slope_of_class(logits, gold, beta)
+  local most, sum, mean, square = -math.huge, 0, 0, 0
+  for _, x in ipairs(logits) do most = math.max(most, x) end
+  for _, x in ipairs(logits) do
+    local e = math.exp(beta * (x - most))
+    sum, mean, square = sum + e, mean + e * x, square + e * x * x
+  end
+  mean, square = mean / sum, square / sum
+  return mean - logits[gold + 1], math.max(0, square - mean * mean)
+end
+
+---The same of an item with labels.
+local function slope_of_labels(logits, gold, beta)
+  local slope, curvature = 0, 0
+  for k, x in ipairs(logits) do
+    local p = decode.sigmoid(beta * x)
+    slope, curvature = slope + x * (p - gold[k]), curvature + x * x * p * (1 - p)
+  end
+  return slope, curvature
+end
+
+local HOTTEST = 100 -- beyond this temperature, or below its inverse, there is no minimum to speak of
+
+---The temperature with the least negative log-likelihood, by Newton's method inside a bracket: over 1 / temperature
+---it is convex.  nil where it has no minimum: all items are right, or the model knows nothing.
+---@param items { logits: number[], gold: integer|integer[] }[]
+---@param each? boolean
+---@return number|nil
+function decisions.temperature(items, each)
+  local slope_of = each and slope_of_labels or slope_of_class
+  local function slope(beta)
+    local sum, curvature = 0, 0
+    for _, item in ipairs(items) do
+      local first, second = slope_of(item.logits, item.gold, beta)
+      sum, curvature = sum + first, curvature + second
+    end
+    return sum, curvature
+  end
+  local low, high, beta = 1 / HOTTEST, HOTTEST, 1.0
+  if slope(low) >= 0 or slope(high) <= 0 then return nil end
+  for _ = 1, 100 do
+    local first, second = slope(beta)
+    if first > 0 then high = beta else low = beta end
+    local following = beta - first / second
+    if not (following > low and following < high) then following = math.sqrt(low * high) end
+    if math.abs(following - beta) <= 1e-12 * beta then break end
+    beta = following
+  end
+  return 1 / beta
+end
+
+-- ---- thresholds -----------------------------------------------------------------------------------
+
+---The threshold that separates a step of a sweep from the next.
+local function below(s, i)
+  local here, following = s[i].score, s[i + 1] and s[i + 1].score or 0
+  local middle = (here + following) / 2
+  return middle > following and middle or here
+end
+
+---The precision that a rule wants; nil for the best F1.
+---@param rule string "f1", or "precision:0.9"
+---@return number|nil
+---@return boolean known
+function decisions.wanted(rule)
+  local wanted = tonumber(rule:match("^precision:(%d*%.?%d+)$"))
+  return wanted, rule == "f1" or wanted ~= nil and wanted > 0 and wanted <= 1
+end
+
+---The threshold with the best F1 (of equal ones the largest), or the least one that reaches a precision.
+---@param gold integer[] 1 for positive items, else 0
+---@param p number[]
+---@param rule string "f1", or "precision:0.9"
+---@return number|nil threshold nil where none reaches the precision, or no item is positive
+---@return number|nil reached the F1, or the precision; without a threshold the best precision that one reaches
+function decisions.threshold(gold, p, rule)
+  local wanted, known = decisions.wanted(rule)
+  if not known then check.fail("scores.threshold: the rule is '%s'; give f1 or precision:0.9", rule) end
+  local s, best, reached = sweep.of(gold, p), nil, 0
+  if s.positives == 0 then return nil end
+  for i, step in ipairs(s) do
+    local precision = step.hits / step.predicted
+    local f1 = 2 * step.hits / (step.predicted + s.positives)
+    if wanted and precision >= wanted then
+      best, reached = i, precision
+    elseif not best and wanted then
+      reached = math.max(reached, precision)
+    elseif not wanted and f1 > reached then
+      best, reached = i, f1
+    end
+  end
+  return best and below(s, best), reached
+end
+
+-- ---- fitting --------------------------------------------------------------------------------------
+
+---Whether an item has label k, of two classes the second.
+local function is(item, k, each) return each and item.gold[k] or (item.gold == k - 1 and 1 or 0) end
+
+---Labels and probabilities of all items for label k.
+---@return integer[] gold
+---@return number[] p
+function decisions.column(items, k, each)
+  local gold, p = {}, {}
+  for i, item in ipairs(items) do gold[i], p[i] = is(item, k, each), item.all[k] end
+  return gold, p
+end
+
+---Fits a threshold for label k; says why there is none, or why it is not to be trusted.
+local function fit_one(items, k, name, rule, each, found)
+  local gold, p = decisions.column(items, k, each)
+  local threshold, reached = decisions.threshold(gold, p, rule)
+  local positives, warning = 0, nil
+  for _, one in ipairs(gold) do positives = positives + one end
+  if positives == 0 then
+    warning = ("no item is '%s', so its threshold stays 0.5"):format(name)
+  elseif not threshold then
+    found.problem = ("no threshold of '%s' reaches %s; the best precision is %.3f"):format(name, rule, reached)
+    warning = found.problem .. ", so it stays 0.5"
+  elseif positives < FEW then
+    warning = ("only %d of %s %s '%s', too few to trust its threshold"):format(positives,
+      counted(#items, "item"), positives == 1 and "is" or "are", name)
+  end
+  found.warnings[#found.warnings + 1] = warning
+  return threshold or 0.5
+end
+
+---Fits what a head is to be decided by, on the items of an evaluation.
+---@param items table[] logits, gold
+---@param head seqrun.TaskHead
+---@param deciding seqrun.Deciding
+---@param each? boolean
+---@return seqrun.Decide
+---@return { warnings: string[], problem?: string } found problem: a precision that is not reached
+function decisions.fit(items, head, deciding, each)
+  local decide, found = { items = #items, rule = deciding.threshold }, { warnings = {} }
+  if deciding.temperature then
+    decide.temperature = decisions.temperature(items, each)
+    if not decide.temperature then
+      found.warnings[1] = "no temperature fits best, as all items are right or none is better than chance; it stays 1"
+    end
+  end
+  if not deciding.threshold then return decide, found end
+  for _, item in ipairs(items) do item.all = decisions.probabilities(item.logits, decide, each) end
+  local names = decode.names(head)
+  decide.thresholds = {}
+  for k = each and 1 or 2, head.outputs do
+    local list = decide.thresholds
+    list[#list + 1] = fit_one(items, k, shown(names[k]), deciding.threshold, each, found)
+  end
+  return decide, found
+end
+
+---Labels named in one line.
+local NAMED = 6
+
+---What a head is decided by, in words; nil if nothing was fitted.
+---@param head seqrun.TaskHead
+---@return string|nil
+function decisions.text(head)
+  local decide, parts = head.decide, {}
+  if not decide then return nil end
+  if decide.temperature then parts[1] = ("temperature %.3f"):format(decide.temperature) end
+  local names, thresholds = decode.names(head), decide.thresholds or {}
+  for i = 1, math.min(#thresholds, NAMED) do
+    local name = shown(names[#thresholds == 1 and #names or i])
+    parts[#parts + 1] = ("'%s' from a probability of %.3f"):format(name, thresholds[i])
+  end
+  if #thresholds > NAMED then parts[#parts + 1] = ("%d more"):format(#thresholds - NAMED) end
+  if #parts == 0 then return nil end
+  return ("%s (%sfitted on %s)"):format(table.concat(parts, ", "), decide.rule and "best " .. decide.rule .. ", " or "",
+    counted(decide.items, "item"))
+end
+
+return decisions
