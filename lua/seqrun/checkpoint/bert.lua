@@ -7,6 +7,7 @@ local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
 local kinds = require("seqrun.base.kinds")
 local nn = require("seqrun.nn")
+local output = require("seqrun.base.output")
 local tensor = require("seqrun.tensor")
 
 local OPTIONS = { heads = true, precision = true, seed = true, average = true }
@@ -37,6 +38,24 @@ local function heads_of(facts)
     })
   end
   return heads
+end
+
+---Gives heads their temperature and thresholds, which are those of the weights and not of their average; returns what
+---is wrong with them.
+local function add_decide(facts, heads, average)
+  for _, head in ipairs(heads) do
+    local decide = facts.decide[head.name]
+    local count = decide and decide.thresholds and #decide.thresholds
+    if count and count ~= head.outputs and not (count == 1 and head.outputs == 2) then
+      return ("%s: the head '%s' has %d outputs, but %d thresholds; fit it again: seqrun eval DIR FILE --fit"):format(
+        facts.path, head.name, head.outputs, count)
+    end
+    if average and decide then
+      output.note("the temperature and thresholds of %s are those of its weights, not of their average: unused",
+        facts.path)
+    end
+    head.decide = not average and decide or nil
+  end
 end
 
 local function is_finite(x)
@@ -74,6 +93,8 @@ return function(path, options)
   for key, value in pairs(facts.config) do config[key] = value end
   local bert = nn.bert(config)
   for _, head in ipairs(bert.heads) do head.activation = facts.activation end
+  problem = not options.heads and add_decide(facts, bert.heads, options.average) or nil
+  if problem then return nil, problem, "data" end
   local loaded
   loaded, message, code = checkpoint.load(facts.path, {
     model = bert.params, seed = options.seed or 0, average = options.average,

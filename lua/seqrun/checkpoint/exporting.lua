@@ -15,7 +15,9 @@ local tensor_file = require("seqrun.checkpoint.tensor_file")
 local tokenizer = require("seqrun.checkpoint.tokenizer")
 
 ---Keys of config.json that belong to heads.
-local OF_HEADS = { "id2label", "label2id", "problem_type", "num_labels", "seqrun_heads", "classifier_dropout" }
+local OF_HEADS = {
+  "id2label", "label2id", "problem_type", "num_labels", "seqrun_heads", "seqrun_decide", "classifier_dropout",
+}
 
 ---Leaves the encoder: names without `bert.`, and the config of BertModel, or as the family has them.
 local function strip(tensors, config, family)
@@ -173,6 +175,7 @@ local function export(path, out, options)
   local tensors, left_out = foreign.tensors(facts, options.average)
   local config
   tensors, config = choose_network(tensors, foreign.config(facts), options.network)
+  if next(facts.decide) then config.seqrun_decide = not options.average and facts.decide or nil end
   local dtype = options.dtype or "f32"
   local dense = take_dense(tensors)
   if options.encoder or facts.kind == "embed" then tensors = strip(tensors, config, facts.family) end

@@ -5,6 +5,7 @@
 local counted = require("seqrun.base.format").counted
 local configs = require("seqrun.nn.config")
 local contents = require("seqrun.checkpoint.contents")
+local decided = require("seqrun.checkpoint.decided")
 local directory = require("seqrun.checkpoint.directory")
 local extent = require("seqrun.checkpoint.extent")
 local failure = require("seqrun.base.failure")
@@ -35,6 +36,7 @@ local pretrained = {}
 ---@field max_len? integer of sentence-transformers: longer texts are truncated
 ---@field sentences seqrun.Sentences how sentence-transformers makes vectors with it
 ---@field tokenizer? seqrun.text.Stored
+---@field decide table<string, seqrun.Decide> temperature and thresholds, by the name of a head
 ---@field activation? string what a cross-encoder of sentence-transformers makes of its outputs: "Sigmoid"
 ---@field oversized? string why no model is to be made: its config describes far more than the tensors are
 
@@ -183,6 +185,7 @@ local function read(path)
   end
   local config = failure.must(loading.config(folder))
   local facts = { path = folder, sentences = sentences.read(folder) }
+  facts.decide = decided.read(folder, config)
   facts.max_len, facts.activation = facts.sentences.max_len, activation_of(facts.sentences, config)
   local good, problem = add_family(facts, config)
   if good then good, problem = add_task(facts, config) end

@@ -2,6 +2,8 @@
 
 local converters = require("seqrun.config.converters")
 local counted = require("seqrun.base.format").counted
+local decided = require("seqrun.checkpoint.decided")
+local deciding = require("seqrun.tasks.shared.deciding")
 local evaluate = require("seqrun.run.evaluation.evaluate")
 local labels = require("seqrun.data.readers.labels")
 local live = require("seqrun.draw.live")
@@ -25,6 +27,8 @@ function command.define(cmd)
   cmd:option("--part", "of a data set: train or held; default: held of the one that the run was trained on, "
     .. "all of others"):choices { "train", "held" }
   cmd:option("--head", "of a model with several heads, the one to score; default: the first"):argname("NAME")
+  cmd:flag("--fit", "fit the temperature and the thresholds on these files, as decide.temperature=true and "
+    .. "decide.threshold=f1 or precision:0.9 say, or as the run did, and write them beside the weights, in decide.json")
   verb.define(cmd)
   verb.define_task(cmd)
   formats.define(cmd)
@@ -36,6 +40,7 @@ examples:
   seqrun eval runs/pretrain other.txt
   seqrun eval runs/pretrain reviews.csv columns.text=review
   seqrun eval runs/finetune_classify test.csv
+  seqrun eval runs/finetune_classify dev.csv --fit decide.threshold=f1 decide.temperature=true
   seqrun eval some/bert dev.tsv columns.text=sentence columns.label=label data.labels=[no,yes]]=])
 end
 
@@ -71,10 +76,39 @@ local function renamed(task, name)
   return setmetatable({ targets = not several and function() return { own } end or nil }, { __index = task })
 end
 
+---Lets the head fit what --fit asks for; refuses what would be fitted for nothing.
+local function set_fit(args, opened, cfg, arguments)
+  local facts, given = opened.facts, false
+  for _, word in ipairs(arguments) do given = given or word:find("^decide%.") ~= nil end
+  if given and not args.fit then
+    failure.raise("config", "decide.* says what --fit fits; give --fit, or leave it out")
+  end
+  if not args.fit then return end
+  local head = opened.model:head(facts.target or opened.model.heads[1].name)
+  head.decide = nil
+  deciding.set(cfg.decide, head, tasks[facts.kind])
+  if not head.deciding and not given then
+    failure.raise("config", "--fit: say what to fit, decide.threshold=f1 (or precision:0.9) or decide.temperature=true")
+  end
+  opened.fits = head
+end
+
+---Writes what was fitted; returns where, nil without --fit.
+local function write_fit(opened, scoring)
+  local head = opened.fits
+  if not head then return nil end
+  for _, entry in ipairs(scoring.heads) do
+    local problem = entry.head == head and entry.fitted and entry.fitted.problem
+    if problem then failure.raise("data", "--fit: %s; nothing is written", problem) end
+  end
+  return decided.write(opened.facts.path, head.name, head.decide or { items = 0 })
+end
+
 ---The examples of files, as the task reads them.
 local function labelled(args, opened, files, arguments)
   local task = renamed(tasks[opened.facts.kind], opened.facts.target)
   local cfg = run_config.load(opened.facts, arguments)
+  set_fit(args, opened, cfg, arguments)
   cfg.data.train, cfg.data.held, cfg.data.scoring = files, 0, true
   if args.max_len then cfg.data.max_len = args.max_len end
   cfg.data.specials = args.parse_specials or cfg.data.specials
@@ -94,6 +128,7 @@ local function loader_of(args, opened)
   local files, arguments = run_config.split(args.files)
   if #files == 0 then failure.raise("config", "eval: no file to score on; give a labelled file or a data set") end
   if opened.facts.kind then return labelled(args, opened, files, arguments), {} end
+  if args.fit then failure.raise("config", "--fit is for a model with the head of a task; fine-tune it first") end
   if #opened.model.heads == 0 and opened.facts.family_heads.replaced then
     failure.raise("data", "%s is a discriminator, whose loss needs its generator: see replaced_loss of the run, or "
       .. "export the generator (--network generator) and score that", opened.facts.path)
@@ -149,6 +184,9 @@ local function tell(args, opened, found, baselines, what)
 end
 
 function command.run(args)
+  if args.fit and args.average then
+    failure.raise("config", "--fit is for the weights of a directory; seqrun export --average makes one of the average")
+  end
   local opened = verb.open(args)
   choose_head(args, opened.facts)
   local loader, baselines, what = loader_of(args, opened)
@@ -160,7 +198,9 @@ function command.run(args)
   progress:finish()
   if not line then verb.check_end() end
   line.masked = line.masked > 0 and line.masked or nil
+  local written = write_fit(opened, scoring)
   tell(args, opened, { line = line, order = order, scoring = scoring }, baselines, what)
+  if written then verb.note("wrote %s, which predict, eval and export use from now on", written) end
   return 0
 end
 

@@ -2,6 +2,7 @@
 
 local answers_file = require("seqrun.predict.answers_file")
 local converters = require("seqrun.config.converters")
+local decisions = require("seqrun.scores.decisions")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local kinds = require("seqrun.base.kinds")
@@ -141,6 +142,8 @@ function command.run(args)
   })
   local kind = kinds.get(predictor.head.kind)
   check_options(args, kind)
+  local decided = decisions.text(predictor.head)
+  if decided then verb.note("decided by %s", decided) end
   local items, rows = source.open {
     facts = opened.facts, kind = kind, labels = predictor.head.labels, files = files,
     arguments = arguments, format = args.format, pair = args.pair,

@@ -38,6 +38,13 @@ local function describe(heads)
   return #list > 0 and list or nil
 end
 
+---Temperature and thresholds of the heads, in a key of our own; nil without any.
+local function decided(heads)
+  local list = {}
+  for _, head in ipairs(heads) do list[head.name] = head.decide end
+  return next(list) and list or nil
+end
+
 ---One head of a task makes a task model; several, or other heads, make an encoder with further tensors.
 ---@param bert seqrun.Bert
 ---@return table
@@ -48,6 +55,7 @@ return function(bert)
   local family = bert.encoder.family
   local class = pretraining and (family.classes and family.classes[pretraining] or family.class .. "For" .. pretraining)
   local whole = bert.encoder:hf_config(task and head.architecture or class)
+  whole.seqrun_decide = decided(bert.heads)
   for _, key in ipairs { "id2label", "label2id", "problem_type", "num_labels" } do whole[key] = nil end
   if not task then
     whole.seqrun_heads = describe(bert.heads)

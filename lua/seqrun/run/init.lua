@@ -187,6 +187,9 @@ local function saved_parts(self)
   local model = self.model
   local parts = { step = self.step, model = model.params, opt = self.optimizer }
   if not self.ranks.leads then return parts end
+  for _, head in ipairs(model.heads or {}) do -- what an evaluation fitted belongs to its weights alone
+    if not self.evaluations:is_done(self.step) then head.decide = nil end
+  end
   parts.state, parts.files = state_of(self), self.loaders:plans()
   parts.config = model.hf_config and model:hf_config()
   parts.files["trainer/config.yaml"] = self.loaded:dump()

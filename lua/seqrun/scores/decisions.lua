@@ -7,18 +7,12 @@
 local calibration = require("seqrun.scores.calibration")
 local check = require("seqrun.base.check")
 local counted = require("seqrun.base.format").counted
+local decided = require("seqrun.checkpoint.decided")
 local decode = require("seqrun.scores.decode")
 local shown = require("seqrun.base.one_line")
 local sweep = require("seqrun.scores.sweep")
 
 local decisions = {}
-
----What was fitted for a head.
----@class seqrun.Decide
----@field temperature? number logits are divided by it
----@field thresholds? number[] the least probability of each label that is predicted; of two classes, of the second
----@field rule? string how they were chosen: "f1", "precision:0.9"
----@field items integer on how many items
 
 ---What is to be fitted: the keys `decide` of a config.
 ---@class seqrun.Deciding
@@ -187,6 +181,7 @@ local function fit_one(items, k, name, rule, each, found)
   for _, one in ipairs(gold) do positives = positives + one end
   if positives == 0 then
     warning = ("no item is '%s', so its threshold stays 0.5"):format(name)
+    found.problem = not each and ("no item is '%s', so there is no threshold to fit"):format(name) or found.problem
   elseif not threshold then
     found.problem = ("no threshold of '%s' reaches %s; the best precision is %.3f"):format(name, rule, reached)
     warning = found.problem .. ", so it stays 0.5"
@@ -224,25 +219,9 @@ function decisions.fit(items, head, deciding, each)
   return decide, found
 end
 
----Labels named in one line.
-local NAMED = 6
-
 ---What a head is decided by, in words; nil if nothing was fitted.
 ---@param head seqrun.TaskHead
 ---@return string|nil
-function decisions.text(head)
-  local decide, parts = head.decide, {}
-  if not decide then return nil end
-  if decide.temperature then parts[1] = ("temperature %.3f"):format(decide.temperature) end
-  local names, thresholds = decode.names(head), decide.thresholds or {}
-  for i = 1, math.min(#thresholds, NAMED) do
-    local name = shown(names[#thresholds == 1 and #names or i])
-    parts[#parts + 1] = ("'%s' from a probability of %.3f"):format(name, thresholds[i])
-  end
-  if #thresholds > NAMED then parts[#parts + 1] = ("%d more"):format(#thresholds - NAMED) end
-  if #parts == 0 then return nil end
-  return ("%s (%sfitted on %s)"):format(table.concat(parts, ", "), decide.rule and "best " .. decide.rule .. ", " or "",
-    counted(decide.items, "item"))
-end
+function decisions.text(head) return decided.text(head.decide, decode.names(head)) end
 
 return decisions

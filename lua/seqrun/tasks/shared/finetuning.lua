@@ -11,6 +11,7 @@
 local checkpoint = require("seqrun.checkpoint")
 local class_costs = require("seqrun.tasks.shared.class_costs")
 local new_schedules = require("seqrun.tasks.shared.schedules")
+local deciding = require("seqrun.tasks.shared.deciding")
 local efficiency = require("seqrun.curriculum.keys")
 local failure = require("seqrun.base.failure")
 local freezing = require("seqrun.tasks.shared.freezing")
@@ -290,6 +291,10 @@ function Task:model(cfg, data)
   end
   freezing.apply(cfg, model, data.notes)
   class_costs(self, cfg, data, model)
+  deciding.set(cfg.decide, model.heads[1], self)
+  if model.heads[1].deciding and not data.dev then
+    failure.raise("config", "decide.* is fitted on held-out data, but nothing is held out; set data.dev or data.held")
+  end
   return model
 end
 

@@ -1,6 +1,7 @@
 -- finetuning_keys.lua - the config keys of fine-tuning runs.
 
 local c = require("seqrun.config")
+local deciding = require("seqrun.tasks.shared.deciding")
 local efficiency = require("seqrun.curriculum.keys")
 local rate_keys = require("seqrun.schedule.rate_keys")
 local token_drop = require("seqrun.curriculum.token_drop")
@@ -81,12 +82,12 @@ local keys = {
   { "epochs", c.number { default = 3, min = 0.001, max = 1e6,
     doc = "passes over the training data; unless rate.by is step, rate.total ends the run" } },
   { "batch", batch }, { "rate", rate }, { "init", init }, { "model", model }, { "tune", tune }, { "eval", eval },
-  token_drop.key, efficiency.curriculum,
+  deciding.key, token_drop.key, efficiency.curriculum,
 }
 table.move(readers.keys, 1, #readers.keys, #keys + 1, keys)
 
 local rules = {
-  token_drop.rule, rate_keys.shared[1], rate_keys.shared[2],
+  deciding.rules[1], deciding.rules[2], token_drop.rule, rate_keys.shared[1], rate_keys.shared[2],
   {
     keys = { "rate.by", "rate.total" },
     check = function(by, total)
