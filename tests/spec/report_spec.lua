@@ -137,6 +137,28 @@ describe("a report", function()
     end
   end)
 
+  it("shows precision and recall, reliability, the class of F1, and the best value beside the last one", function()
+    local function line(step, f1, loss)
+      return ('{"type":"eval","step":%d,"f1":%g,"label_loss":%g}\n'):format(step, f1, loss)
+    end
+    local dir = made("task", {
+      ["metrics.jsonl"] = '{"type":"train","step":1,"label_loss":3}\n' .. line(10, 0.5, 0.9) .. line(20, 0.75, 0.4)
+        .. line(30, 0.625, 0.4), ["config.yaml"] = "seed: 1\n", ["run.log"] = "",
+      ["scores.json"] = '{"heads":[{"kind":"classify","f1_class":"y<s","decide":{"thresholds":[0.25]},"ranked":'
+        .. '[{"name":"y<s","average_precision":0.8125,"points":[[0.5,1,0.9],[1,0.5,0.1]]},{"name":"z","points":1}],'
+        .. '"calibration":{"bins":[{"confidence":0.2,"accuracy":0.1},{"confidence":0.8,"accuracy":0.9}]}}]}',
+    })
+    local text = page_of(dir)
+    check_page(text)
+    holds(text, {
+      "<dt>F1</dt><dd>0.625<small>of the class &#39;y&lt;s&#39;; best 0.750 at step 20</small>",
+      "<figcaption>Precision and recall</figcaption>", "y&lt;s, average 0.812", "<figcaption>Reliability</figcaption>",
+      "F1 and average precision are those of the class &#39;y&lt;s&#39;. Temperature and thresholds were fitted on",
+    })
+    assert.is_nil(text:find("best 0.400", 1, true)) -- the last is as good
+    holds(page_of(dir, first), { "0.625 (best 0.750 at step 20)" })
+  end)
+
   it("has means and deviations of runs that differ in their seeds alone", function()
     local function seed(i)
       return made("seeds/seed-" .. i, {

@@ -256,6 +256,8 @@ local BASELINES = { mlm = { key = "unigram_loss", name = "unigram model" } }
 
 local SCORES = {
   matthews = "Matthews correlation", f1 = "F1", f1_macro = "F1, macro average", f1_micro = "F1, micro average",
+  f1_at_half = "F1 at one half", f1_macro_at_half = "F1, macro average, at one half", roc_auc = "ROC-AUC",
+  accuracy_at_half = "accuracy at one half",
 }
 
 ---A score as a title.

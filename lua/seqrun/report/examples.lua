@@ -130,8 +130,13 @@ examples.STYLE = examples.STYLE .. [[
 .cell.right { background: color-mix(in srgb, var(--c3) calc(var(--part) * .5), transparent) }
 .cell.wrong { background: color-mix(in srgb, var(--c2) calc(var(--part) * .5), transparent) }]]
 
----How often predictions of a probability are right.
-local function calibration_chart(head)
+---A part of a report that has a chart.
+local function figure(title, picture)
+  return picture and "<figure><figcaption>" .. title .. "</figcaption>" .. picture .. "</figure>" or ""
+end
+
+---How often predictions of a probability are right; of multilabel, how often an item has a label of a probability.
+local function reliability_chart(head)
   local bins, points = type(head.calibration) == "table" and head.calibration.bins or head.calibration, {}
   for _, bin in ipairs(type(bins) == "table" and bins or {}) do
     local mean, right = bin.mean or bin.confidence, bin.correct or bin.accuracy
@@ -140,16 +145,48 @@ local function calibration_chart(head)
     end
   end
   if #points < 2 then return "" end
-  local picture = svg.chart {
-    title = "calibration", desc = "fraction of correct predictions, by their probability",
-    x = { label = "probability of the prediction", low = 0, high = 1 },
-    y = { label = "fraction correct", low = 0, high = 1 },
+  local labels = head.kind == "multilabel"
+  return figure("Reliability", svg.chart {
+    title = "reliability", desc = "fraction of correct predictions, by their probability",
+    x = { label = labels and "probability of a label" or "probability of the prediction", low = 0, high = 1 },
+    y = { label = labels and "fraction that has it" or "fraction correct", low = 0, high = 1 },
     series = {
       { points = { { 0, 0 }, { 1, 1 } }, class = "s7", style = "dash", name = "perfect" },
       { points = points, kind = "dots", class = "s1", name = "this model" },
     },
-  }
-  return '<div class="charts"><figure><figcaption>Calibration</figcaption>' .. picture .. "</figure></div>"
+  })
+end
+
+---Precision and recall over all thresholds, of each label.
+local function precision_chart(head)
+  local series = {}
+  for _, one in ipairs(type(head.ranked) == "table" and head.ranked or {}) do
+    if type(one.points) == "table" and #one.points > 0 then
+      local name = ("%s, average %s"):format(short(one.name, 20), number(one.average_precision, "%.3f"))
+      series[#series + 1] = { points = one.points, class = svg.colour(#series + 1), name = name }
+    end
+  end
+  return figure("Precision and recall", #series > 0 and svg.chart {
+    title = "precision and recall", desc = "precision over recall, of each threshold",
+    x = { label = "recall", low = 0, high = 1 }, y = { label = "precision", low = 0, high = 1 }, series = series,
+  })
+end
+
+local function charts(head)
+  local content = precision_chart(head) .. reliability_chart(head)
+  return content ~= "" and '<div class="charts">' .. content .. "</div>" or ""
+end
+
+---Which class F1 is of, and what the head is decided by.
+local function remarks(head)
+  local parts, decide = {}, type(head.decide) == "table" and head.decide or {}
+  if head.f1_class then
+    parts[1] = ("F1 and average precision are those of the class '%s'."):format(short(head.f1_class, 40))
+  end
+  if type(decide.thresholds) == "table" or decide.temperature then
+    parts[#parts + 1] = "Temperature and thresholds were fitted on the items that are scored here, which flatters them."
+  end
+  return #parts > 0 and "<p>" .. html.escape(table.concat(parts, " ")) .. "</p>" or ""
 end
 
 local function mistakes_list(head)
@@ -166,7 +203,7 @@ local function mistakes_list(head)
 end
 
 local SECTIONS = {
-  classes_table, spans_table, answers_table, confusion_table, calibration_chart, mistakes_list,
+  remarks, classes_table, spans_table, answers_table, confusion_table, charts, mistakes_list,
 }
 
 ---What the last evaluation of a task found.

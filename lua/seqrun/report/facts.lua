@@ -5,6 +5,7 @@ local curves = require("seqrun.report.curves")
 local history = require("seqrun.history.runs")
 local html = require("seqrun.draw.html")
 local interval = require("seqrun.base.interval")
+local overview = require("seqrun.history.overview")
 local text = require("seqrun.base.format")
 
 local facts = {}
@@ -51,25 +52,51 @@ local function efficiency_of(found)
   return type(slots) == "number" and type(tokens) == "number" and slots > 0 and tokens / slots or nil
 end
 
----What a run amounts to: { title, text, small?, the number of a loss or score }.
+---"best 0.812 at step 40", of a metric that was better before the last evaluation.
+local function best_of(evals, key)
+  local sign, best = overview.smaller_is_better(key) and -1 or 1, nil
+  for _, row in ipairs(evals) do
+    local value = row[key]
+    if type(value) == "number" and value == value and (not best or sign * value > sign * best[key]) then best = row end
+  end
+  if not best or best[key] == curves.last_of(evals, key) then return nil end
+  return ("best %.3f at step %s"):format(best[key], text.commas(best.step))
+end
+
+---The class that a score of the last evaluation is of.
+local function class_of(found, key)
+  local heads = type(found.scores) == "table" and found.scores.heads
+  local head = type(heads) == "table" and #heads == 1 and heads[1]
+  local named = key == "f1" or key == "f1_at_half" or key == "average_precision"
+  return named and type(head) == "table" and head.f1_class and ("of the class '%s'"):format(head.f1_class) or nil
+end
+
+---What a run amounts to: { title, text, small?, the number of a loss or score, its best value in words }.
 ---@param run seqrun.report.Run
----@return { [1]: string, [2]: string, [3]: string?, [4]: number? }[]
+---@return { [1]: string, [2]: string, [3]: string?, [4]: number?, [5]: string? }[]
 function facts.figures(run)
   local found, list = run.history, {}
-  local function add(title, value, small, score) list[#list + 1] = value and { title, value, small, score } or nil end
-  local function add_score(title, value, small) add(title, number(value, "%.3f"), small, value) end
+  local function add(title, value, small, score, best)
+    list[#list + 1] = value and { title, value, small, score, best } or nil
+  end
+  local function add_score(title, value, small, key)
+    local best = value and key and best_of(found.evals, key)
+    add(title, number(value, "%.3f"), small and best and small .. "; " .. best or small or best, value, best)
+  end
   for _, name in ipairs(run.heads) do
     local loss, unigram = curves.last_of(found.evals, name .. "_loss"), curves.last_of(found.evals, "unigram_loss")
     local beside = name == "mlm" and loss and unigram and ("%.3f nats %s the unigram model"):format(
       math.abs(unigram - loss), loss <= unigram and "below" or "above") or nil
-    add_score("held-out " .. curves.head_title(name) .. " loss", loss, beside)
+    add_score("held-out " .. curves.head_title(name) .. " loss", loss, beside, name .. "_loss")
     if not loss then
       add_score(curves.head_title(name) .. " loss", curves.last_of(found.train, name .. "_loss"), "in training")
     end
     local accuracy = curves.last_of(found.evals, name .. "_accuracy")
-    add_score("held-out " .. curves.head_title(name) .. " accuracy", accuracy)
+    add_score("held-out " .. curves.head_title(name) .. " accuracy", accuracy, nil, name .. "_accuracy")
   end
-  for _, key in ipairs(run.scores) do add_score(curves.score_title(key), curves.last_of(found.evals, key)) end
+  for _, key in ipairs(run.scores) do
+    add_score(curves.score_title(key), curves.last_of(found.evals, key), class_of(found, key), key)
+  end
   add("steps", text.commas(found.step), text.duration(found.seconds))
   local sequences, tokens = curves.last_of(found.train, "sequences"), curves.last_of(found.train, "real_tokens")
   add("tokens", tokens and text.count(tokens), sequences and text.commas(math.floor(sequences)) .. " sequences")
@@ -141,7 +168,10 @@ function facts.overview(runs, names, groups)
     local row = { { names(i) }, { facts.state(run.history.state) } }
     for k = 3, #head do row[k], right[k] = "", true end
     scores[i] = {}
-    for _, one in ipairs(facts.figures(run)) do row[at[one[1]]], scores[i][at[one[1]]] = one[2], one[4] end
+    for _, one in ipairs(facts.figures(run)) do
+      local place = at[one[1]]
+      row[place], scores[i][place] = one[5] and ("%s (%s)"):format(one[2], one[5]) or one[2], one[4]
+    end
     rows[i] = row
   end
   add_means(rows, scores, groups, #head)
