@@ -89,8 +89,7 @@ local function scored(line, shown)
   local parts = {}
   for _, name in ipairs(shown.scores or {}) do
     local value = line[(shown.prefix or "") .. name]
-    local twice = name == "accuracy" and line[shown.name .. "_accuracy"]
-    if value and not twice then
+    if value then
       local format = shown.percent and ", %s %.2f %%" or ", %s %.3f"
       parts[#parts + 1] = format:format(name:gsub("_", " "), shown.percent and 100 * value or value)
     end
@@ -124,7 +123,8 @@ function summary.scores(line, order, baselines)
         compared(line, shown.name, baselines))
       local perplexity = line[shown.name .. "_perplexity"]
       if perplexity then score = score .. (", perplexity %.2f"):format(perplexity) end
-      if accuracy then score = score .. (", accuracy %.3f"):format(accuracy) end
+      local again = line[(shown.prefix or "") .. "accuracy"] -- of what is predicted, which may be other than argmax
+      if accuracy and not (again and shown.scores) then score = score .. (", accuracy %.3f"):format(accuracy) end
       lines[#lines + 1] = score .. scored(line, shown)
     elseif next(shown.scores or {}) then -- scores of items that have no loss
       lines[#lines + 1] = shown.name .. scored(line, shown):gsub("^,", "")
