@@ -76,6 +76,8 @@ local function renamed(task, name)
   return setmetatable({ targets = not several and function() return { own } end or nil }, { __index = task })
 end
 
+local function head_of(opened) return opened.model:head(opened.facts.target or opened.model.heads[1].name) end
+
 ---Lets the head fit what --fit asks for; refuses what would be fitted for nothing.
 local function set_fit(args, opened, cfg, arguments)
   local facts, given = opened.facts, false
@@ -84,7 +86,7 @@ local function set_fit(args, opened, cfg, arguments)
     failure.raise("config", "decide.* says what --fit fits; give --fit, or leave it out")
   end
   if not args.fit then return end
-  local head = opened.model:head(facts.target or opened.model.heads[1].name)
+  local head = head_of(opened)
   head.decide = nil
   deciding.set(cfg.decide, head, tasks[facts.kind])
   if not head.deciding and not given then
@@ -109,6 +111,7 @@ local function labelled(args, opened, files, arguments)
   local task = renamed(tasks[opened.facts.kind], opened.facts.target)
   local cfg = run_config.load(opened.facts, arguments)
   set_fit(args, opened, cfg, arguments)
+  head_of(opened).windows = cfg.data.windows
   cfg.data.train, cfg.data.held, cfg.data.scoring = files, 0, true
   if args.max_len then cfg.data.max_len = args.max_len end
   cfg.data.specials = args.parse_specials or cfg.data.specials

@@ -138,7 +138,7 @@ function command.run(args)
     tokenizer = opened.tokenizer, head = head_of(args, opened.model),
     max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride or usual.stride, query = usual.query,
     null_threshold = args.null_threshold, nbest = args.nbest,
-    split = args.split,
+    split = args.split, windows = usual.windows,
   })
   local kind = kinds.get(predictor.head.kind)
   check_options(args, kind)

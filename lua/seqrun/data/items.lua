@@ -27,6 +27,14 @@ function items.logits(head, hidden, target, batch)
   return head:logits(hidden, target, batch):to("f32"):totable()
 end
 
+---The document that an example is a window of, `source`, and its number, `example`; empty where none are cut.
+---@param loader seqrun.Loader
+---@param uid integer
+---@return { source?: integer, example?: integer }
+function items.document(loader, uid)
+  return loader.data:known("share") and loader:origin(uid) or {}
+end
+
 ---The number of the example in its data set, from 1.
 ---@param loader seqrun.Loader
 ---@param uid integer

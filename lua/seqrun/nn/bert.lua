@@ -145,6 +145,13 @@ local function check_targets(self, batch)
   end
 end
 
+---A target whose items weigh what part of a document they are; the target itself where they are no windows.
+local function shared(target, share)
+  if not share then return target end
+  local weights = target.weights * share.labels:to(target.weights:dtype()):reshape(-1)
+  return setmetatable({ weights = weights }, { __index = target })
+end
+
 ---The losses of a micro-batch, one for each head that has a target.
 ---@param batch seqrun.Batch
 ---@param see? fun(head: seqrun.Head, hidden: seqrun.States, target: seqrun.Target) called for each of these heads
@@ -156,6 +163,7 @@ function Bert:losses(batch, see)
     local target = batch.targets[head.name]
     if target then
       local hidden, own = states_of(target)
+      own = shared(own, batch.targets.share)
       local loss = head:loss(hidden, own, batch)
       if type(loss) ~= "table" then
         check.fail("bert: the head '%s': loss(self, hidden, target, batch)%s returned %s; return { total =, items = }",

@@ -26,13 +26,13 @@ local Predictor = {}
 Predictor.__index = Predictor
 require("seqrun.base.strict").seal(Predictor, "the predictor", {
   "model", "head", "kind", "counts", "tokenizer", "max_len", "rows", "stride", "query", "null_threshold",
-  "longest_answer", "nbest", "split",
+  "longest_answer", "nbest", "split", "windows",
 })
 
 local OPTIONS = {
   tokenizer = true, max_len = opening.OPTIONS.max_len, head = "string", rows = { 1 }, stride = { 1 },
   query = { 1 }, null_threshold = true, longest_answer = { 1 }, nbest = { 1 },
-  split = { "bert", "white" },
+  split = { "bert", "white" }, windows = { "mean", "max", "first" },
 }
 local OPEN_OPTIONS = opening.with {}
 for key, wanted in pairs(OPTIONS) do OPEN_OPTIONS[key] = wanted end
@@ -52,11 +52,12 @@ end
 ---  rows            tokens of a batch, 2048
 ---  stride, query, null_threshold, longest_answer   of question answering: 128, 64, 0 and 30
 ---  split           of words in a text: "bert", at white space and punctuation, or "white"
+---  windows         of classify and multilabel: how the windows of a longer text count together; nil: it is truncated
 ---  nbest           of question answering: number of answers to list, with their probabilities
 ---@param model seqrun.Bert
 ---@param t { tokenizer: seqrun.text.Tokenizer, max_len: integer, head?: string, rows?: integer,
 ---  stride?: integer, query?: integer, null_threshold?: number, longest_answer?: integer, nbest?: integer,
----  split?: "bert"|"white" } head: by name; default the first that has a task
+---  split?: "bert"|"white", windows?: "mean"|"max"|"first" } head: by name; default the first that has a task
 ---@return seqrun.Predictor
 function predict.new(model, t)
   checked("predict.new", t, OPTIONS)
@@ -76,6 +77,19 @@ function predict.new(model, t)
   return self
 end
 
+---Refuses options that the task of a model does not use.
+local function check_used(options, kind, windows)
+  local answers = kind.reader.windows
+  local used = { nbest = answers, null_threshold = answers, longest_answer = answers, windows = kind.reader.documents,
+    stride = answers or kind.reader.cuts or windows }
+  for _, key in ipairs { "nbest", "null_threshold", "longest_answer", "windows", "stride" } do
+    if options[key] ~= nil and not used[key] then
+      failure.raise("config", "predict.open: %s is for %s, but the model is for task=%s; leave it out", key,
+        key == "windows" and "task=classify and multilabel" or "question answering (task=squad)", kind.name)
+    end
+  end
+end
+
 local function open(path, options)
   local own = {}
   for key, value in pairs(options) do own[key] = value end
@@ -88,6 +102,8 @@ local function open(path, options)
   local usual = run_config.reading(facts)
   own.max_len = opening.max_len(facts, own.max_len, usual.max_len)
   own.stride, own.query = own.stride or usual.stride, own.query or usual.query
+  own.windows = own.windows or usual.windows
+  check_used(options, kinds.get(facts.kind), own.windows)
   own.tokenizer = own.tokenizer or opening.tokenizer(facts, options)
   return predict.new(model, own)
 end
@@ -123,7 +139,8 @@ local function builder(self)
   local kind, tokenizer = self.kind, self.tokenizer.core
   local frame = frames.of(tokenizer)
   local build = readers.builder(kinds.get(self.head.kind).reader, {
-    tokenizer = tokenizer, max_len = self.max_len, stride = self.stride, prompts = { default = self.head.prompt },
+    tokenizer = tokenizer, max_len = self.max_len, stride = self.stride, windows = self.windows,
+    prompts = { default = self.head.prompt },
     query = math.min(self.query or 64, self.max_len // 2, frame:room(self.max_len, true) - 1),
   })
   return function(item)

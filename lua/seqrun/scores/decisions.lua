@@ -62,6 +62,56 @@ function decisions.calibration(p, correct, decide, plain)
   return result
 end
 
+-- ---- windows of a document ------------------------------------------------------------------------
+
+local function log_softmax(logits)
+  local p, list = decode.softmax(logits), {}
+  local best = decode.argmax(logits)
+  local norm = logits[best] - math.log(p[best])
+  for k, x in ipairs(logits) do list[k] = x - norm end
+  return list
+end
+
+---The logits of a document: the mean, or the maximum, of the log-probabilities of its windows (of labels, of their
+---log-odds), or those of the first.
+---@param list { output: number[] }[] in their order
+---@param rule? "mean"|"max"|"first"
+---@param each? boolean
+---@return number[]
+function decisions.pooled(list, rule, each)
+  if #list == 1 or rule == "first" then return list[1].output end
+  local all = {}
+  for _, one in ipairs(list) do
+    for k, x in ipairs(each and one.output or log_softmax(one.output)) do
+      local before = all[k] or (rule == "max" and -math.huge or 0)
+      all[k] = rule == "max" and math.max(before, x) or rule ~= "max" and before + x / #list
+    end
+  end
+  return all
+end
+
+---Makes one item of the windows of each document.
+---@param items table[] logits, source, example
+---@param rule? "mean"|"max"|"first"
+---@param each? boolean
+function decisions.join(items, rule, each)
+  if not (items[1] and items[1].source) then return end
+  table.sort(items, function(a, b) return a.example < b.example end)
+  local documents = {}
+  for _, item in ipairs(items) do
+    local last = documents[#documents]
+    if not last or last.item.source ~= item.source then
+      last = { item = item }
+      documents[#documents + 1] = last
+    end
+    last[#last + 1] = { output = item.logits }
+  end
+  for i = #items, #documents + 1, -1 do items[i] = nil end
+  for i, document in ipairs(documents) do
+    items[i], document.item.logits = document.item, decisions.pooled(document, rule, each)
+  end
+end
+
 -- ---- temperature ----------------------------------------------------------------------------------
 
 ---Slope and curvature of the negative log-likelihood of an item over 1 / temperature.

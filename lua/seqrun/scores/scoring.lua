@@ -122,12 +122,11 @@ local function names_of(metrics, shown)
   return table.move(others, 1, #others, #names + 1, names)
 end
 
----Fits the temperature and the thresholds of a head that is to have some, on the items of this evaluation.
+---Joins the windows of documents, and fits what the head is to be decided by.
 local function fit(entry)
-  local head, kind = entry.head, entry.kind
-  if head.deciding then
-    head.decide, entry.fitted = decisions.fit(entry.items, head, head.deciding, kind.decides == "labels")
-  end
+  local head, each = entry.head, entry.kind.decides == "labels"
+  if entry.kind.decides then decisions.join(entry.items, head.windows, each) end
+  if head.deciding then head.decide, entry.fitted = decisions.fit(entry.items, head, head.deciding, each) end
 end
 
 ---Adds the metrics of all predictions to a line, and their names to what is shown of each loss.  With several heads,

@@ -42,14 +42,14 @@ function Reader:make(record)
   if not example then return nil, kind, why end
   if record.label == nil and self.job.unlabelled then
     example.label = -100
-    return example
+    return self.job:whole(example)
   end
   example.label, kind, why = labels.id_of(self.map, record.label)
   if not example.label then return nil, kind, why end
-  return example
+  return self.job:whole(example)
 end
 
-function Reader:notes() return self.counted and self.counted:notes() or {} end
+function Reader:notes() return self.job:add_windows(self.counted and self.counted:notes() or {}) end
 
 -- ---- scores ---------------------------------------------------------------------------------------
 
@@ -67,11 +67,12 @@ local function settle(item, head)
   item.p, item.wrong, item.logits = item.all[item.guess + 1], item.guess ~= item.gold, nil
 end
 
-function scores.take(found, head, hidden, target, batch)
+function scores.take(found, head, hidden, target, batch, loader)
   local uids, gold = origin.uids(target, batch), target.labels:totable()
   for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
-    local item = { uid = uids[i], gold = gold[i], logits = logits }
-    if head.outputs > ranked.MOST and not head.deciding then
+    local from = origin.document(loader, uids[i])
+    local item = { uid = uids[i], gold = gold[i], logits = logits, source = from.source, example = from.example }
+    if head.outputs > ranked.MOST and not head.deciding and not item.source then
       settle(item, head)
       item.all = nil
     end
@@ -122,7 +123,7 @@ local prediction = {
 }
 
 function prediction.result(item, t)
-  local p = decisions.probabilities(item.sequences[1].output, t.head.decide)
+  local p = decisions.probabilities(decisions.pooled(item.sequences, t.windows), t.head.decide)
   local names, all, best = decode.names(t.head), {}, decisions.class(p, t.head.decide)
   for i, name in ipairs(names) do all[name] = decode.round(p[i]) end
   return { label = names[best], probability = decode.round(p[best]), probabilities = all }
@@ -136,7 +137,7 @@ return {
     architecture = "SequenceClassification", problem_type = "single_label_classification",
     is_default = function(outputs) return outputs > 1 end,
   },
-  reader = { new = reader, fields = { label = "text" } }, scores = scores, prediction = prediction,
+  reader = { new = reader, fields = { label = "text" }, documents = true }, scores = scores, prediction = prediction,
   settings = { columns = { text = "text", label = { "label" } } },
   column = "label", classes = true, target = "label",
 }

@@ -115,7 +115,7 @@ function Reader:notes()
     local format = "warning: '%s' is a class beside '%s'; if '%s' separates labels, set data.separator='%s'"
     notes[#notes + 1] = format:format(one_line(name), one_line(part), mark, mark)
   end
-  return notes
+  return self.job:add_windows(notes)
 end
 
 function Reader:shape() self.columns.labels = { type = "f32", size = #self.map.names, unlabelled = true } end
@@ -150,7 +150,8 @@ end
 
 function Reader:make(record)
   local example, kind, why = self.job:example(record)
-  if not example or self.job.predicting then return example, kind, why end
+  if not example then return nil, kind, why end
+  if self.job.predicting then return self.job:whole(example) end
   if self.wide then
     example.labels, kind, why = from_cells(self, record)
   else
@@ -158,7 +159,7 @@ function Reader:make(record)
   end
   if not example.labels then return nil, kind, why end
   if #example.labels == 1 then example.labels = example.labels[1] end -- a column of size 1 has plain values
-  return example
+  return self.job:whole(example)
 end
 
 -- ---- scores ---------------------------------------------------------------------------------------
@@ -168,10 +169,11 @@ local scores = {
   shown = { "accuracy", "f1", "f1_macro", "roc_auc", "average_precision" }, sets = true, decides = "labels",
 }
 
-function scores.take(found, head, hidden, target, batch)
+function scores.take(found, head, hidden, target, batch, loader)
   local uids, gold = origin.uids(target, batch), target.labels:totable()
   for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
-    local wanted, item = origin.list(gold[i]), { uid = uids[i], gold = {}, logits = logits }
+    local wanted, from = origin.list(gold[i]), origin.document(loader, uids[i])
+    local item = { uid = uids[i], gold = {}, logits = logits, source = from.source, example = from.example }
     for k in ipairs(logits) do item.gold[k] = wanted[k] >= 0.5 and 1 or 0 end
     found[#found + 1] = item
   end
@@ -220,7 +222,7 @@ local prediction = {
 
 function prediction.result(item, t)
   local labelled, all = json.array(), {}
-  local p = decisions.probabilities(item.sequences[1].output, t.head.decide, true)
+  local p = decisions.probabilities(decisions.pooled(item.sequences, t.windows, true), t.head.decide, true)
   for k, name in ipairs(decode.names(t.head)) do
     if decisions.has(p, k, t.head.decide) then labelled[#labelled + 1] = name end
     all[name] = decode.round(p[k])
@@ -231,7 +233,7 @@ end
 return {
   doc = "any number of labels for each text: emotions, subjects",
   example = "data.train=train.jsonl columns.text=comment columns.label=labels",
-  head = Head, reader = { new = reader }, scores = scores, prediction = prediction,
+  head = Head, reader = { new = reader, documents = true }, scores = scores, prediction = prediction,
   settings = { columns = { text = "text", label = { "label" } } },
   column = "labels", target = "labels",
 }

@@ -35,6 +35,7 @@ local VERSION = 3
 ---@field labels? string[] of the checkpoint
 ---@field max_len? integer 128, squad: 384
 ---@field too_long? "truncate"|"error"
+---@field windows? string texts longer than max_len are read in windows
 ---@field folder? string runs/data
 ---@field weights? number[] of the files of train: with them, or temperature, each is a data set of its own, a source
 ---@field temperature? number
@@ -45,7 +46,7 @@ local VERSION = 3
 local OPTIONS = {
   task = true, train = true, dev = true, held = true, seed = true, vocab = true, labels = true, max_len = true,
   too_long = true, folder = true, stride = true, query = true, folds = true, fold = true, scoring = true,
-  weights = true, temperature = true,
+  weights = true, temperature = true, windows = true,
 }
 
 ---Options that go to data.read as they are.
@@ -64,6 +65,8 @@ local function read_options(options, files, labels)
   for _, key in ipairs(PASSED) do given[key] = options[key] end
   if options.reader.windows then
     given.max_len, given.stride, given.query = options.max_len, options.stride, options.query
+  elseif options.windows then
+    given.max_len, given.stride, given.windows = options.max_len, options.stride, true
   end
   return given
 end
@@ -184,6 +187,15 @@ local function check_examples(set, options)
     .. "task=%s"):format(path, task, options.task, options.task)
 end
 
+---Why a data set has windows of texts that are not wanted, or none that are.
+local function check_windows(set, options)
+  local cut = set:known("share") ~= nil
+  if cut == (options.windows ~= nil) then return nil end
+  return ("%s: %s"):format(set:info().path, cut and "its texts are cut in windows; say how they count together, with "
+    .. "data.windows=mean, max or first" or "its texts are not cut in windows; leave out data.windows, or make it "
+    .. "again from its files with windows=mean")
+end
+
 ---Opens the data set of some files, or a .sqr.
 local function open_set(options, files, labels)
   local list, message, code = list_of(files), nil, nil
@@ -198,7 +210,8 @@ local function open_set(options, files, labels)
   local set
   set, message, code = corpus.open(list, { held = 0, vocab = options.vocab })
   if not set and message:find("alike: labels.", 1, true) then message = message .. " (data.labels)" end
-  local wrong = set and ready and (check_examples(set, options) or check_labels(set, labels))
+  local wrong = set and ready
+    and (check_examples(set, options) or check_labels(set, labels) or check_windows(set, options))
   if wrong then return nil, wrong, "data" end
   return set, message, code
 end
@@ -259,13 +272,13 @@ end
 
 ---What decides which examples belong together: the windows of a context, the choices of a question, the texts of a row.
 local function group_column(set, reader)
-  for _, name in ipairs { reader.windows and "text" or "group", "group", "source" } do
+  for _, name in ipairs { (reader.windows or reader.documents) and "text" or "group", "group", "source" } do
     if set:known(name) then return name end
   end
 end
 
----The examples of a share of the groups, drawn by the seed.
-local function whole_groups(options, set)
+---The examples of a share of the groups, from one fraction of them to another, in an order drawn by the seed.
+local function whole_groups(options, set, from, to)
   local column, groups, of = group_column(set, options.reader), {}, {}
   for i = 1, set:info().examples do
     local value = column and failure.must(set:column(column, i)) or i
@@ -277,7 +290,7 @@ local function whole_groups(options, set)
     table.insert(of[key], i)
   end
   local list = {}
-  for k = 0, math.floor(options.held * #groups + 0.5) - 1 do
+  for k = math.floor(from * #groups + 0.5), math.floor(to * #groups + 0.5) - 1 do
     for _, i in ipairs(groups[core_batch.permuted(k, #groups, options.seed or 0, 0) + 1]) do list[#list + 1] = i end
   end
   return list
@@ -285,7 +298,8 @@ end
 
 ---Holds out a part of train, where there is no dev.
 local function hold_out(options, train)
-  local hold = options.reader.whole and whole_groups(options, train) or nil
+  local whole = options.reader.whole or train:known("source")
+  local hold = whole and whole_groups(options, train, 0, options.held) or nil
   local set, message, code = corpus.open(train.files, {
     held = options.held, split = "keyed", seed = options.seed, hold = hold,
   })
@@ -302,7 +316,11 @@ local function fold_out(options, sets)
     return nil, ("%s: its examples belong together, so they cannot be in folds; leave out data.folds"):format(path),
       "config"
   end
-  local set, message, code = corpus.open(sets.train.files, { folds = options.folds, fold = fold, seed = options.seed })
+  local whole = sets.train:known("source") and { -- windows of a text are in one fold, too
+    split = "keyed", hold = whole_groups(options, sets.train, (fold - 1) / options.folds, fold / options.folds),
+  }
+  local set, message, code = corpus.open(sets.train.files,
+    whole or { folds = options.folds, fold = fold, seed = options.seed })
   if not set then return nil, message, code end
   local held, left = set:info().held.units, set:info().train.units
   if held == 0 or left == 0 then
@@ -351,6 +369,8 @@ local function complete(given)
   if not given.train or not given.vocab or not given.task then check.fail("data.files: give task, train and vocab") end
   local reader, problem = readers.of(given.task)
   if not reader then check.fail("data.files: %s", problem) end
+  problem = readers.uncut_documents(given.task, given.windows)
+  if problem then return nil, problem, "config" end
   local options = { max_len = reader.windows and 384 or 128, reader = reader }
   for key, value in pairs(given) do options[key] = value end
   local message, code

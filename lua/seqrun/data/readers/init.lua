@@ -42,6 +42,7 @@ local stored = require("seqrun.text.stored")
 ---@field max_len? integer tokens of a window, squad: 384
 ---@field stride? integer tokens between the starts of two windows, squad: 128
 ---@field query? integer tokens of a question, squad: 64
+---@field windows? string|boolean classify, multilabel: texts longer than max_len become several examples
 ---@field progress? fun(line: string)
 ---@field specials? boolean vocab parses special tokens in texts, which makes other examples
 ---@field prompts? { default?: string, query?: string, document?: string } embed: put before texts
@@ -58,7 +59,7 @@ local OPTIONS = {
   task = true, files = true, out = true, vocab = true, lowercase = true, keep_accents = true, format = true,
   delimiter = true, quotes = true, limit = true, columns = true, separator = true, labels = true, unlabelled = true,
   bad = true, keep_text = true, max_len = true, stride = true, query = true, progress = true, specials = true,
-  prompts = true,
+  prompts = true, windows = true,
 }
 local COLUMNS = { text = true, pair = true, label = true, id = true, choices = true, header = true }
 
@@ -74,6 +75,7 @@ local readers = {}
 ---  columns       those that are read unless others are named; { text = "text", label = "label" }
 ---  formats       what an ambiguous ending means: { json = "squad" }; known: the formats that a message names
 ---  pairs         every example has two segments, whatever the columns
+---  documents     texts that are too long may be cut in windows, which are examples (data.windows)
 ---  windows       examples are windows of at most max_len tokens; questions: rows are named by the id of a question
 ---@param task string
 ---@return table|nil
@@ -82,6 +84,16 @@ function readers.of(task)
   if task == "none" then return require("seqrun.data.readers.plain") end
   local kind, problem = kinds.find(task)
   return kind and kind.reader, problem
+end
+
+---Why texts of a task are not cut in windows, where that is wanted.
+---@param task string
+---@param wanted? string|boolean
+---@return string|nil
+function readers.uncut_documents(task, wanted)
+  if not wanted or readers.of(task).documents then return nil end
+  return ("data.windows is for texts with labels (task=classify, multilabel), not for task=%s; leave it out"):format(
+    task)
 end
 
 -- ---- options ---------------------------------------------------------------------------------
@@ -106,6 +118,8 @@ local function complete(given)
   check.options("data.read: columns", given.columns, COLUMNS)
   local reader, problem = readers.of(given.task)
   if not reader then check.fail("data.read: %s", problem) end
+  problem = readers.uncut_documents(given.task, given.windows)
+  if problem then return nil, problem, "config" end
   check.choice("data.read: bad", given.bad or "error", { "error", "skip" })
   for _, key in ipairs { "max_len", "stride", "query" } do
     if given[key] ~= nil then check.integer("data.read: " .. key, given[key], 1, 65535) end
@@ -259,7 +273,7 @@ local function examples_of(self, record)
   end
   if not check_id(self, record) then return nil end
   count_copies(self, record)
-  if made.a then count_repeats(self, record) end
+  if made.a or self.options.windows then count_repeats(self, record) end
   self.rows = self.rows + 1
   return made.a and { made } or made
 end
@@ -396,11 +410,12 @@ end
 ---What makes the examples of a record as the reader of a task does, without its labels.  Ids are lists.
 ---@param reader table of a task
 ---@param t { tokenizer: seqrun.core.text.tokenizer, max_len?: integer, stride?: integer, query?: integer,
----  prompts?: table }
+---  prompts?: table, windows?: string }
 ---@return fun(record: table): table? made, string? kind, string? why
 function readers.builder(reader, t)
   local options = {
     reader = reader, columns = {}, keep_text = false, unlabelled = true, predicting = true, prompts = t.prompts,
+    windows = t.windows,
   }
   for key, value in pairs(USUAL) do options[key] = t[key] or value end
   local maker = reader.new(jobs.new(options, t.tokenizer))

@@ -1,6 +1,9 @@
 -- job.lua - what all readers share: the tokenizer, the options, and the columns of every example.
 
+local counted = require("seqrun.base.format").counted
+local frames = require("seqrun.text.frames")
 local markers = require("seqrun.text.markers")
+local windows = require("seqrun.data.readers.windows")
 
 ---@class seqrun.readers.Job
 ---@field options table
@@ -20,7 +23,7 @@ local function new(options, tokenizer)
     options = options, keep_text = options.keep_text ~= false, unlabelled = options.unlabelled == true,
     labels = options.labels and require("seqrun.data.readers.labels").map(options.labels) or nil,
     tokenizer = tokenizer, predicting = options.predicting,
-    wants_pair = options.reader.pairs or options.columns.pair ~= nil,
+    wants_pair = options.reader.pairs or options.columns.pair ~= nil, documents = 0, cut = 0, windows_of_cut = 0,
   }, Job)
 end
 
@@ -30,7 +33,7 @@ local function encode(self, given, name)
     return nil, "missing", ("%s is %s, not text"):format(name, given == nil and "missing" or "a " .. type(given))
   end
   markers(self.tokenizer, given)
-  local ids = self.predicting and self.tokenizer:ids(given) or self.tokenizer:packed(given)
+  local ids = (self.predicting or self.options.windows) and self.tokenizer:ids(given) or self.tokenizer:packed(given)
   if #ids > 0 then return ids end
   return nil, "empty", ("%s has no tokens"):format(name)
 end
@@ -65,11 +68,46 @@ function Job:example(record)
   return self:stamp(example, record)
 end
 
+---An example; where data.windows asks for it, as a list of the windows that a longer text is read in, each of which
+---counts as its share of the text.
+---@param example table
+---@return table|nil example or list
+---@return string? kind
+---@return string? why
+function Job:whole(example)
+  local options = self.options
+  if not options.windows then return example end
+  if example.b then return nil, "type", "data.windows cuts single texts, but this is a pair" end
+  local room = frames.of(self.tokenizer):room(options.max_len)
+  local cuts, list = windows.cut(#example.a, room, math.min(options.stride, math.max(1, room // 2))), {}
+  for w, cut in ipairs(cuts) do
+    list[w] = { a = table.move(example.a, cut[1] + 1, cut[2], 1, {}), source = self.documents, share = 1 / #cuts }
+    for key, value in pairs(example) do
+      if list[w][key] == nil then list[w][key] = value end
+    end
+  end
+  self.documents = self.documents + 1
+  if #cuts > 1 then self.cut, self.windows_of_cut = self.cut + 1, self.windows_of_cut + #cuts end
+  return list
+end
+
+---Adds how many texts were cut in windows to some notes.
+---@param notes string[]
+---@return string[]
+function Job:add_windows(notes)
+  if self.cut > 0 then
+    notes[#notes + 1] = ("longer than %d tokens: %s, read in %s that overlap instead of truncated"):format(
+      self.options.max_len, counted(self.cut, "text"), counted(self.windows_of_cut, "window"))
+  end
+  return notes
+end
+
 ---The columns that every example has.
 ---@return table<string, seqrun.ColumnOptions>
 function Job:columns()
   local columns = { line = { type = "i32" }, file = { type = "i32" } }
   if self.options.columns.id then columns.id = { type = "bytes" } end
+  if self.options.windows then columns.source, columns.share = { type = "i32" }, { type = "f32" } end
   if self.keep_text then
     columns.text = { type = "bytes" }
     if self.wants_pair then columns.pair = { type = "bytes" } end

@@ -19,7 +19,11 @@ local function reading()
       doc = "class names in the order of their ids; none: those of the files, sorted" }) },
     { "separator", c.string { default = ",", doc = "text between the labels of a row with several (multilabel)" } },
     { "stride", c.integer { default = 128, min = 1, max = 65535,
-      doc = "tokens between the starts of two windows of a long context (question answering)" } },
+      doc = "tokens between the starts of two windows of a long context (question answering), or text (data.windows; "
+        .. "at most half of data.max_len)" } },
+    { "windows", c.enum({ "mean", "max", "first" }, { optional = true,
+      doc = "classify, multilabel: read longer texts in windows that overlap, and predict from the mean or the maximum "
+        .. "of their log-probabilities (of labels: log-odds), or from the first; none: as data.too_long says" }) },
     { "query", c.integer { default = 64, min = 1, max = 65535,
       doc = "maximum tokens of a question (question answering)" } },
   }
@@ -67,6 +71,12 @@ keys.reading, keys.columns = reading, columns
 
 keys.rules = {
   { keys = { "data.train", "data.weights", "data.temperature" }, check = weigh "train" },
+  {
+    keys = { "data.windows", "columns.pair" },
+    check = function(windows, pair)
+      if windows and pair then return "data.windows cuts single texts; leave it out, or columns.pair" end
+    end,
+  },
   {
     keys = { "data.folds", "data.fold", "data.dev" },
     check = function(folds, fold, dev)

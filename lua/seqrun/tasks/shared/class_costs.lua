@@ -11,8 +11,9 @@ local function counts_of(corpus, column, classes)
   for i = 1, classes do counts[i] = 0 end
   for _, example in ipairs(corpus:units("train")) do
     local value = failure.must(corpus:column(column, example))
+    local share = corpus:known("share") and failure.must(corpus:column("share", example)) or 1 -- of a document
     for _, label in ipairs(type(value) == "table" and value or { value }) do
-      if label >= 0 then counts[label + 1] = counts[label + 1] + 1 end
+      if label >= 0 then counts[label + 1] = counts[label + 1] + share end
     end
   end
   return counts

@@ -160,6 +160,7 @@ function Task:loader_options(cfg, data, part)
   local dev = part == "dev"
   local options = parts.loader_options(cfg, data[part], dev and data.dev_part or "train")
   options.targets = self:targets()
+  if data[part]:known("share") then table.insert(options.targets, "share") end
   options.per_square = 1 / (6 * data.pretrained.design.hidden)
   options.by = dev and "packs" or cfg.batch.by
   if dev then
@@ -291,6 +292,7 @@ function Task:model(cfg, data)
   end
   freezing.apply(cfg, model, data.notes)
   class_costs(self, cfg, data, model)
+  model.heads[1].windows = cfg.data.windows
   deciding.set(cfg.decide, model.heads[1], self)
   if model.heads[1].deciding and not data.dev then
     failure.raise("config", "decide.* is fitted on held-out data, but nothing is held out; set data.dev or data.held")

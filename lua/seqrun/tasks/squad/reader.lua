@@ -12,6 +12,7 @@ local json = require("seqrun.core.json")
 local frames = require("seqrun.text.frames")
 local one_line = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
+local windows = require("seqrun.data.readers.windows")
 local words = require("seqrun.core.text")
 
 -- ---- the file, an article at a time ------------------------------------------------------------
@@ -208,32 +209,6 @@ local function tokens_of(places, from, to)
   return first, last
 end
 
--- ---- windows ---------------------------------------------------------------------------------
-
----The starts and ends of the windows of `count` tokens, from 0, ends excluded.
-local function cut(count, room, stride)
-  local list = {}
-  local start = 0
-  while true do
-    list[#list + 1] = { start, math.min(start + room, count) }
-    if start + room >= count then return list end
-    start = start + math.min(stride, room)
-  end
-end
-
----For each token, from 1, the number of the window in which it has most context.
-local function best_windows(windows)
-  local best, most = {}, {}
-  for w, window in ipairs(windows) do
-    local from, to = window[1], window[2]
-    for k = from, to - 1 do
-      local score = math.min(k - from, to - 1 - k) + 0.01 * (to - from)
-      if score > (most[k + 1] or -1) then best[k + 1], most[k + 1] = w, score end
-    end
-  end
-  return best
-end
-
 -- ---- examples --------------------------------------------------------------------------------
 
 local COLUMNS = {
@@ -326,18 +301,18 @@ function Squad:make(record)
     return nil, "empty", "the question or its context has no tokens"
   end
   local options, frame = self.job.options, frames.of(self.job.tokenizer)
-  local windows = cut(#ids, frame:room(options.max_len, true) - #question, options.stride)
-  local context = { ids = ids, places = places, windows = windows, best = best_windows(windows) }
-  local list, answers = {}, json.encode(texts)
-  for w = 1, #windows do
+  local list = windows.cut(#ids, frame:room(options.max_len, true) - #question, options.stride)
+  local context = { ids = ids, places = places, windows = list, best = windows.best(list, 0.01) }
+  local made, answers = {}, json.encode(texts)
+  for w = 1, #list do
     local one = window_of(question, context, w, first, last)
     one.source, one.answers, one.id = self.questions, answers, record.id
     if self.job.keep_text then one.text, one.pair = record.context, record.text end
-    list[w] = self.job:stamp(one, record)
+    made[w] = self.job:stamp(one, record)
   end
-  self.questions, self.windows = self.questions + 1, self.windows + #windows
+  self.questions, self.windows = self.questions + 1, self.windows + #made
   self.unanswerable = self.unanswerable + (#texts == 0 and 1 or 0)
-  return list
+  return made
 end
 
 function Squad:notes()

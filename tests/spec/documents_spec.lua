@@ -1,0 +1,199 @@
+-- Texts that are longer than the model, read in windows (data.windows): each counts as one, in training, eval, predict.
+
+local decisions = require("seqrun.scores.decisions")
+local fails = require("tests.support.fails")
+local json = require("seqrun.core.json")
+local program = require("tests.support.program")
+local small = require("tests.support.small")
+local sr = require("seqrun")
+local task_model = require("tests.support.task_model")
+local with = require("tests.support.with")
+
+local heads, scores, text = sr.nn.heads, sr.scores, task_model.text
+local folder, MAX = program.folder(), 12
+
+---A file of texts of 1 to 41 words, some of them longer than the model reads.
+local function write(name, label_of, count)
+  local rows = {}
+  for i = 1, count or 40 do rows[i] = json.encode { text = text(i * 7 % 41 + 1, i), label = label_of(i) } end
+  return program.write(folder, name .. ".jsonl", table.concat(rows, "\n") .. "\n")
+end
+
+local CLASSES = write("classes", function(i) return i * i % 7 % 2 == 0 and "no" or "yes" end)
+local SETS = write("sets", function(i)
+  local list = json.array {}
+  for k, name in ipairs { "a", "b" } do
+    if i * k % (k + 2) == 0 then list[#list + 1] = name end
+  end
+  return list
+end)
+
+local function read(options)
+  local all = with({
+    task = "classify", train = CLASSES, vocab = task_model.VOCAB, folder = folder, max_len = MAX, stride = 4,
+    windows = "mean", labels = { "no", "yes" },
+  }, options)
+  all.windows = all.windows or nil
+  return sr.data.files(all)
+end
+
+---The tokens of an example.
+local function tokens(set, i)
+  local list = {}
+  for token in set:decode(i):gmatch("%S+") do list[#list + 1] = token end
+  return list
+end
+
+describe("a text that is longer than the model", function()
+  it("is read in windows that overlap, each a share of it", function()
+    local set, at, cut = sr.must(read {}).train, 1, 0
+    sr.must(sr.data.read { task = "classify", files = CLASSES, vocab = task_model.VOCAB,
+      out = folder .. "/whole.sqr", labels = { "no", "yes" } })
+    local whole = sr.must(sr.data.open(folder .. "/whole.sqr", { held = 0 }))
+    for i = 1, whole:info().examples do
+      local ids, sum, covered, first = tokens(whole, i), 0, 0, at
+      while at <= set:info().examples and set:column("source", at) == i - 1 do
+        local part, from = tokens(set, at), (at - first) * 4
+        assert.is_true(#part <= MAX - 2)
+        for k, id in ipairs(part) do assert.equal(ids[from + k], id) end
+        assert.equal(whole:column("label", i), set:column("label", at))
+        sum, covered, at = sum + set:column("share", at), from + #part, at + 1
+      end
+      assert.same({ #ids, true }, { covered, math.abs(sum - 1) < 1e-6 })
+      cut = cut + (at - first > 1 and 1 or 0)
+    end
+    assert.equal(set:info().examples, at - 1)
+    local notes = table.concat(sr.must(read {}).notes, "\n")
+    assert.matches(("train: longer than 12 tokens: %d texts, read in %%d+ windows that overlap"):format(cut), notes)
+  end)
+
+  it("is trained on, or held out, as a whole", function()
+    for _, options in ipairs { { held = 0.3 }, { folds = 3, fold = 2 } } do
+      local set, part = sr.must(read(options)).train, {}
+      for _, name in ipairs { "train", "held" } do
+        for _, example in ipairs(set:units(name)) do
+          local source = set:column("source", example)
+          assert.equal(name, part[source] or name)
+          part[source] = name
+        end
+      end
+    end
+  end)
+
+  it("weighs as much as any other in the loss, in whichever updates its windows are", function()
+    local set, bert = sr.must(read {}).train, task_model.new(heads.classify { labels = { "no", "yes" } })
+    local loader <close> = sr.must(sr.data.loader {
+      data = set, max_len = MAX, by = "sequences", sequences = 16, targets = { "label", "share" }, seed = 3,
+      epochs = 1,
+    })
+    local sums = {}
+    for update in function() return loader:next() end do
+      for batch in update:batches() do
+        local scope <close> = sr.scope()
+        local loss, wanted = bert:losses(batch).label, 0
+        local items, weights = loss.items:totable(), batch.targets.label.weights:totable()
+        for i, uid in ipairs(require("seqrun.data.items").uids(batch.targets.label, batch)) do
+          local from = loader:origin(uid)
+          local weight = weights[i] * set:column("share", from.example)
+          wanted = wanted + weight * items[i]
+          sums[from.source] = (sums[from.source] or 0) + weight * update.sequences
+        end
+        assert.near(wanted, loss.total:item(), 1e-5)
+      end
+    end
+    for document = 0, 39 do assert.near(1, sums[document], 1e-5) end
+  end)
+end)
+
+describe("the windows of a text", function()
+  it("count together as mean, maximum or first, by hand", function()
+    local list = { { output = { 1, 1 } }, { output = { 0, math.log(3) } } } -- p = 1/2, 1/2 and 1/4, 3/4
+    local function p(rule, each) return decisions.probabilities(decisions.pooled(list, rule, each), nil, each) end
+    assert.near(math.sqrt(3) / (1 + math.sqrt(3)), p("mean")[2], 1e-12) -- the ratio is that of geometric means
+    assert.near(0.75 / 1.25, p("max")[2], 1e-12)
+    assert.near(0.5, p("first")[2], 1e-12)
+    assert.near((1 + math.log(3)) / 2, decisions.pooled(list, "mean", true)[2], 1e-12)
+    assert.same({ 1, math.log(3) }, decisions.pooled(list, "max", true))
+  end)
+
+  ---Scores of what predict says of a file, and those of eval.
+  local function both(task, model, file, rule)
+    local path = task_model.save(folder .. "/" .. task .. (rule or "none"), model, { files = {
+      ["trainer/config.yaml"] = ("data: {max_len: %d, stride: 4, windows: %s}\n"):format(MAX, rule or "none"),
+    } })
+    local found = program.json { "eval", path, file, "data.folder=" .. folder, "--json", "--mistakes", "100" }
+    local said, gold = {}, {}
+    for line in program.ok { "predict", path, file }:gmatch("[^\n]+") do said[#said + 1] = json.decode(line) end
+    for line in io.lines(file) do gold[#gold + 1] = json.decode(line).label end
+    return said, gold, found
+  end
+
+  it("are one prediction, the same in eval and predict, and the first is what truncation leaves", function()
+    local bert, all = task_model.new(heads.classify { labels = { "no", "yes" } }), {}
+    for _, rule in ipairs { "none", "first", "mean", "max" } do
+      local said, gold, found = both("classify", bert, CLASSES, rule ~= "none" and rule or nil)
+      local labels, guesses, p = {}, {}, {}
+      for i, one in ipairs(said) do
+        labels[i], guesses[i] = gold[i] == "yes" and 1 or 0, one.label == "yes" and 1 or 0
+        p[i] = one.probabilities.yes
+      end
+      assert.same({ 40, 40 }, { #said, found.heads[1].classes[1].count + found.heads[1].classes[2].count })
+      assert.equal(scores.accuracy(labels, guesses), found.metrics.accuracy)
+      assert.equal(scores.f1(labels, guesses), found.metrics.f1)
+      assert.near(scores.roc_auc(labels, p), found.metrics.roc_auc, 1e-9)
+      all[rule] = p
+    end
+    assert.same(all.none, all.first)
+    assert.not_same(all.none, all.mean)
+    assert.not_same(all.max, all.mean)
+    bert = task_model.new(heads.multilabel { labels = { "a", "b" } })
+    for _, rule in ipairs { "mean", "max" } do
+      local said, gold, found = both("multilabel", bert, SETS, rule)
+      local right = 0
+      for i, one in ipairs(said) do
+        right = right + (table.concat(one.labels, ",") == table.concat(gold[i], ",") and 1 or 0)
+      end
+      assert.equal(right / 40, found.metrics.accuracy)
+    end
+  end)
+
+  it("are read by a run, its predictions, and by eval --fit", function()
+    local out, base = folder .. "/run", task_model.save(folder .. "/base", task_model.new("mlm"))
+    local _, told = program.ok { "recipes/finetune.lua", "task=classify", "init.from=" .. base,
+      "data.train=" .. CLASSES, "data.dev=" .. CLASSES, "data.folder=" .. folder, "data.max_len=12", "data.stride=4",
+      "data.windows=max", "decide.threshold=f1", "epochs=1", "--out", out }
+    assert.matches("train: longer than 12 tokens: %d+ texts, read in %d+ windows", told)
+    local lines = small.metrics(out, "eval")
+    local found = program.json { "eval", out, CLASSES, "data.folder=" .. folder, "--json" }
+    assert.same({ lines[#lines].f1, 40 }, { found.metrics.f1, found.heads[1].decide.items })
+    local said, hits, either = 0, 0, 0
+    local gold = io.lines(CLASSES)
+    for line in program.ok { "predict", out, CLASSES }:gmatch("[^\n]+") do
+      local yes, wanted = json.decode(line).label == "yes", json.decode(gold()).label == "yes"
+      said, hits = said + 1, hits + (yes and wanted and 2 or 0)
+      either = either + (yes and 1 or 0) + (wanted and 1 or 0)
+    end
+    assert.same({ 40, hits / either }, { said, found.metrics.f1 })
+    local open = sr.must(sr.predict.open(out))
+    assert.equal("max", open.windows)
+    for key, value in pairs { nbest = 2, longest_answer = 3 } do
+      fails.returning("config", key .. " is for .*, but the model is for task=classify; leave it out",
+        sr.predict.open(out, { [key] = value }))
+    end
+    fails.returning("config", "stride is for", sr.predict.open(folder .. "/classifynone", { stride = 4 }))
+    assert.equal(open:one(text(40, 3)).label, program.json({ "predict", out }, { input = text(40, 3) .. "\n" }).label)
+  end)
+
+  it("are refused of other tasks, of pairs, and of data sets that were made otherwise", function()
+    fails.returning("config", "data.windows is for texts with labels (task=classify, multilabel), not for task=regress",
+      read { task = "regress" })
+    fails.returning("config", "not for task=tokens",
+      sr.data.read { task = "tokens", files = CLASSES, out = "x.sqr", vocab = task_model.VOCAB, windows = true })
+    local path = sr.must(read {}).train:info().path
+    fails.returning("data", "its texts are cut in windows; say how they count together",
+      read { train = path, windows = false })
+    fails.returning("data", "its texts are not cut in windows", read { train = folder .. "/whole.sqr" })
+    fails.exiting(2, "data.windows cuts single texts; leave it out, or columns.pair", { "recipes/finetune.lua",
+      "task=pair", "init.from=" .. folder .. "/base", "data.train=" .. CLASSES, "data.windows=mean", "--dry-run" })
+  end)
+end)
