@@ -119,7 +119,7 @@ describe("temperature and threshold of two classes", function()
     assert.is_true(cooler.heads[1].calibration.without == plain.heads[1].calibration.error)
     assert.same(plain.metrics, eval("plain", dev, "--fit", "decide.threshold=none").metrics)
     sr.must(sys.write_file(newest .. "/decide.json", '{"label": {"thresholds": [2]}}'))
-    fails.exiting(3, "decide.json: 'label' has a threshold that is not from 0 to 1; fit it again",
+    fails.exiting(3, "decide.json: 'label' has a threshold that is not from 0 to 1; correct it, or remove it",
       { "predict", folder .. "/plain", dev })
     os.remove(newest .. "/decide.json")
   end)

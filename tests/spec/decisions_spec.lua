@@ -76,7 +76,7 @@ describe("over all thresholds", function()
   it("a curve has few points, from the first hit to all of them", function()
     local gold, p = {}, {}
     for i = 1, 5000 do gold[i], p[i] = i % 2, (i * 7919 % 5003) / 5003 end
-    local points = sweep.curve(sweep.of(gold, p), 100)
+    local points = sweep.all("x", gold, p, 100).points
     assert.is_true(#points > 90 and #points <= 102)
     assert.equal(1.0, points[#points][1])
     for _, point in ipairs(points) do
@@ -107,10 +107,10 @@ describe("a threshold", function()
 
   it("lies in the middle between two items", function()
     local gold, p = { 1, 1, 0, 1, 0 }, { 0.9, 0.8, 0.6, 0.4, 0.1 }
-    assert.same({ 0.25, 6 / 7 }, { scores.threshold(gold, p, "f1") })
+    assert.same({ 0.25, 6 / 7, 3 }, { scores.threshold(gold, p, "f1") })
     assert.near(0.7, (scores.threshold(gold, p, "precision:0.9")), 1e-12)
     assert.near(0.25, (scores.threshold(gold, p, "precision:.75")), 1e-12)
-    assert.same({ 0.05, 0.6 }, { scores.threshold(gold, p, "precision:0.6") }) -- all items
+    assert.near(0.05, (scores.threshold(gold, p, "precision:0.6")), 1e-12) -- all items
     local threshold, reached = scores.threshold({ 0, 1 }, { 0.9, 0.8 }, "precision:0.9")
     assert.same({ nil, 0.5 }, { threshold, reached })
     assert.is_nil(scores.threshold({ 0, 0 }, { 0.9, 0.8 }, "f1"))

@@ -40,22 +40,12 @@ local function heads_of(facts)
   return heads
 end
 
----Gives heads their temperature and thresholds, which are those of the weights and not of their average; returns what
----is wrong with them.
+---Gives heads their temperature and thresholds, which are those of the weights and not of their average.
 local function add_decide(facts, heads, average)
-  for _, head in ipairs(heads) do
-    local decide = facts.decide[head.name]
-    local count = decide and decide.thresholds and #decide.thresholds
-    if count and count ~= head.outputs and not (count == 1 and head.outputs == 2) then
-      return ("%s: the head '%s' has %d outputs, but %d thresholds; fit it again: seqrun eval DIR FILE --fit"):format(
-        facts.path, head.name, head.outputs, count)
-    end
-    if average and decide then
-      output.note("the temperature and thresholds of %s are those of its weights, not of their average: unused",
-        facts.path)
-    end
-    head.decide = not average and decide or nil
+  if average and next(facts.decide) then
+    output.note("temperature and thresholds of %s are those of its weights, not of their average: unused", facts.path)
   end
+  for _, head in ipairs(heads) do head.decide = not average and facts.decide[head.name] or nil end
 end
 
 local function is_finite(x)
@@ -93,8 +83,7 @@ return function(path, options)
   for key, value in pairs(facts.config) do config[key] = value end
   local bert = nn.bert(config)
   for _, head in ipairs(bert.heads) do head.activation = facts.activation end
-  problem = not options.heads and add_decide(facts, bert.heads, options.average) or nil
-  if problem then return nil, problem, "data" end
+  if not options.heads then add_decide(facts, bert.heads, options.average) end
   local loaded
   loaded, message, code = checkpoint.load(facts.path, {
     model = bert.params, seed = options.seed or 0, average = options.average,

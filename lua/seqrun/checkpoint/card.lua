@@ -4,6 +4,7 @@ local decided = require("seqrun.checkpoint.decided")
 local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local kinds = require("seqrun.base.kinds")
+local labels = require("seqrun.data.readers.labels")
 local loading = require("seqrun.checkpoint.loading")
 local sys = require("seqrun.core.sys")
 local text = require("seqrun.base.format")
@@ -102,13 +103,6 @@ local function usage(t)
     .. 'model = %s.from_pretrained(%s)'):format(t.architecture, name, t.architecture, name)
 end
 
----The names of its labels, as Transformers has them.
-local function labels_of(facts)
-  local names = {}
-  for i = 1, facts.outputs or 0 do names[i] = facts.labels and facts.labels[i] or ("LABEL_%d"):format(i - 1) end
-  return names
-end
-
 ---The card of an exported directory; the one that the directory has already.
 ---@param facts seqrun.Pretrained what is exported
 ---@param o { out: string, architecture: string, parameters: integer, dtype: string, sentences: boolean, part: boolean,
@@ -144,10 +138,9 @@ function card.text(facts, o)
   if facts.kind and has_head then add("Task: %s.", facts.kind) end
   if facts.labels and has_head then add("Labels: %s.", table.concat(facts.labels, ", ")) end
   local first = facts.task_heads and facts.task_heads[1].name or facts.kind and kinds.get(facts.kind).head_fields.name
-  local decide = has_head and not o.average and decided.text((facts.decide or {})[first], labels_of(facts))
-  if decide then
-    add("\nDecided by %s: seqrun does so; in Transformers, apply it to the logits yourself.", decide)
-  end
+  local decide = has_head and not o.average and (facts.decide or {})[first]
+  decide = decide and decided.text(decide, labels.names(facts.labels, facts.outputs))
+  if decide then add("\nDecided by %s: seqrun does so; in Transformers, apply it to the logits yourself.", decide) end
   if #scores > 0 then
     add("\n## Scores\n\nStep %d%s:\n\n| score | value |\n|---|---|", step, t.data and ", on " .. t.data or "")
     for _, score in ipairs(scores) do add("| %s | %.4f |", score[1], score[2]) end

@@ -25,40 +25,35 @@ local function is_number(x, least, most) return type(x) == "number" and x >= lea
 local function fault(one)
   if type(one) ~= "table" then return "is not an object" end
   if one.temperature ~= nil and not is_number(one.temperature, 1e-6, 1e6) then return "has no valid temperature" end
-  if one.thresholds == nil then return nil end
-  local valid = type(one.thresholds) == "table" and #one.thresholds > 0
-  for _, x in ipairs(valid and one.thresholds or {}) do valid = valid and is_number(x, 0, 1) end
-  return not valid and "has a threshold that is not from 0 to 1" or nil
+  for _, x in ipairs(type(one.thresholds) == "table" and one.thresholds or { one.thresholds }) do
+    if not is_number(x, 0, 1) then return "has a threshold that is not from 0 to 1" end
+  end
 end
 
 ---@param folder string
 ---@param config table of config.json
 ---@return table<string, seqrun.Decide> # by the name of a head
 function decided.read(folder, config)
-  local list = {}
-  local function take(path, given)
-    if type(given) ~= "table" then failure.raise("data", "%s: not a JSON object; remove it, or fit again", path) end
-    for name, one in pairs(given) do
-      local why = fault(one)
-      if why then failure.raise("data", "%s: '%s' %s; fit it again: seqrun eval DIR FILE --fit", path, name, why) end
-      list[name] = one
-    end
+  local written = sys.exists(folder .. FILE)
+  local list = config.seqrun_decide or {}
+  if written then list = json_file.read(folder .. FILE) or 0 end
+  local path = folder .. (written and FILE or "/config.json: seqrun_decide")
+  for name, one in pairs(type(list) == "table" and list or { decide = 0 }) do
+    local why = fault(one)
+    if why then failure.raise("data", "%s: '%s' %s; correct it, or remove it and fit again", path, name, why) end
   end
-  if config.seqrun_decide ~= nil then take(folder .. "/config.json: seqrun_decide", config.seqrun_decide) end
-  if sys.exists(folder .. FILE) then take(folder .. FILE, failure.must(json_file.read(folder .. FILE)) or false) end
   return list
 end
 
 ---Writes what was fitted for a head beside its weights.
----@param folder string
+---@param facts seqrun.Pretrained
 ---@param name string of the head
 ---@param decide seqrun.Decide
 ---@return string path
-function decided.write(folder, name, decide)
-  local list = sys.exists(folder .. FILE) and decided.read(folder, {}) or {}
-  list[name] = decide
-  failure.must(sys.write_file(folder .. FILE, pretty.encode(list)))
-  return folder .. FILE
+function decided.write(facts, name, decide)
+  facts.decide[name] = decide
+  failure.must(sys.write_file(facts.path .. FILE, pretty.encode(facts.decide)))
+  return facts.path .. FILE
 end
 
 ---Labels named in one line.

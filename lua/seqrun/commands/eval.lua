@@ -103,7 +103,7 @@ local function write_fit(opened, scoring)
     local problem = entry.head == head and entry.fitted and entry.fitted.problem
     if problem then failure.raise("data", "--fit: %s; nothing is written", problem) end
   end
-  return decided.write(opened.facts.path, head.name, head.decide or { items = 0 })
+  return decided.write(opened.facts, head.name, head.decide or { items = 0 })
 end
 
 ---The examples of files, as the task reads them.

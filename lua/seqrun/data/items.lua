@@ -32,7 +32,7 @@ end
 ---@param uid integer
 ---@return { source?: integer, example?: integer }
 function items.document(loader, uid)
-  return loader.data:known("share") and loader:origin(uid) or {}
+  return loader.data:known("window_share") and loader:origin(uid) or {}
 end
 
 ---The number of the example in its data set, from 1.

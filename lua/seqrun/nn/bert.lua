@@ -163,7 +163,7 @@ function Bert:losses(batch, see)
     local target = batch.targets[head.name]
     if target then
       local hidden, own = states_of(target)
-      own = shared(own, batch.targets.share)
+      own = shared(own, batch.targets.window_share)
       local loss = head:loss(hidden, own, batch)
       if type(loss) ~= "table" then
         check.fail("bert: the head '%s': loss(self, hidden, target, batch)%s returned %s; return { total =, items = }",

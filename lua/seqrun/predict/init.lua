@@ -79,10 +79,9 @@ end
 
 ---Refuses options that the task of a model does not use.
 local function check_used(options, kind, windows)
-  local answers = kind.reader.windows
-  local used = { nbest = answers, null_threshold = answers, longest_answer = answers, windows = kind.reader.documents,
-    stride = answers or kind.reader.cuts or windows }
-  for _, key in ipairs { "nbest", "null_threshold", "longest_answer", "windows", "stride" } do
+  local reader = kind.reader
+  local used = { nbest = reader.windows, windows = reader.documents, stride = reader.windows or reader.cuts or windows }
+  for _, key in ipairs { "nbest", "windows", "stride" } do
     if options[key] ~= nil and not used[key] then
       failure.raise("config", "predict.open: %s is for %s, but the model is for task=%s; leave it out", key,
         key == "windows" and "task=classify and multilabel" or "question answering (task=squad)", kind.name)

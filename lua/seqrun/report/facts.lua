@@ -71,17 +71,15 @@ local function class_of(found, key)
   return named and type(head) == "table" and head.f1_class and ("of the class '%s'"):format(head.f1_class) or nil
 end
 
----What a run amounts to: { title, text, small?, the number of a loss or score, its best value in words }.
+---What a run amounts to: { title, text, small?, the number of a loss or score }.
 ---@param run seqrun.report.Run
----@return { [1]: string, [2]: string, [3]: string?, [4]: number?, [5]: string? }[]
+---@return { [1]: string, [2]: string, [3]: string?, [4]: number? }[]
 function facts.figures(run)
   local found, list = run.history, {}
-  local function add(title, value, small, score, best)
-    list[#list + 1] = value and { title, value, small, score, best } or nil
-  end
+  local function add(title, value, small, score) list[#list + 1] = value and { title, value, small, score } or nil end
   local function add_score(title, value, small, key)
     local best = value and key and best_of(found.evals, key)
-    add(title, number(value, "%.3f"), small and best and small .. "; " .. best or small or best, value, best)
+    add(title, number(value, "%.3f"), small and best and small .. "; " .. best or small or best, value)
   end
   for _, name in ipairs(run.heads) do
     local loss, unigram = curves.last_of(found.evals, name .. "_loss"), curves.last_of(found.evals, "unigram_loss")
@@ -168,10 +166,7 @@ function facts.overview(runs, names, groups)
     local row = { { names(i) }, { facts.state(run.history.state) } }
     for k = 3, #head do row[k], right[k] = "", true end
     scores[i] = {}
-    for _, one in ipairs(facts.figures(run)) do
-      local place = at[one[1]]
-      row[place], scores[i][place] = one[5] and ("%s (%s)"):format(one[2], one[5]) or one[2], one[4]
-    end
+    for _, one in ipairs(facts.figures(run)) do row[at[one[1]]], scores[i][at[one[1]]] = one[2], one[4] end
     rows[i] = row
   end
   add_means(rows, scores, groups, #head)

@@ -31,6 +31,7 @@ local FEW = 10
 ---@return number[]
 function decisions.probabilities(logits, decide, each)
   local temperature, scaled = decide and decide.temperature or 1, {}
+  if temperature == 1 and not each then return decode.softmax(logits) end
   for k, x in ipairs(logits) do scaled[k] = each and decode.sigmoid(x / temperature) or x / temperature end
   return each and scaled or decode.softmax(scaled)
 end
@@ -56,9 +57,10 @@ function decisions.has(p, k, decide)
 end
 
 ---How far probabilities are right, and with a temperature also how far those without it were: `without`.
-function decisions.calibration(p, correct, decide, plain)
+---@param plain number[] without temperature; {} where there is none
+function decisions.calibration(p, correct, plain)
   local result = calibration(p, correct)
-  result.without = decide and decide.temperature and calibration(plain, correct).error or nil
+  result.without = #plain > 0 and calibration(plain, correct).error or nil
   return result
 end
 
@@ -83,8 +85,7 @@ function decisions.pooled(list, rule, each)
   local all = {}
   for _, one in ipairs(list) do
     for k, x in ipairs(each and one.output or log_softmax(one.output)) do
-      local before = all[k] or (rule == "max" and -math.huge or 0)
-      all[k] = rule == "max" and math.max(before, x) or rule ~= "max" and before + x / #list
+      if rule == "max" then all[k] = math.max(all[k] or x, x) else all[k] = (all[k] or 0) + x / #list end
     end
   end
   return all
@@ -97,19 +98,16 @@ end
 function decisions.join(items, rule, each)
   if not (items[1] and items[1].source) then return end
   table.sort(items, function(a, b) return a.example < b.example end)
-  local documents = {}
-  for _, item in ipairs(items) do
-    local last = documents[#documents]
-    if not last or last.item.source ~= item.source then
-      last = { item = item }
-      documents[#documents + 1] = last
+  local documents, last = {}, nil
+  for i, item in ipairs(items) do
+    if not last or last.source ~= item.source then
+      last, item.windows = item, {}
+      documents[#documents + 1] = item
     end
-    last[#last + 1] = { output = item.logits }
+    table.insert(last.windows, { output = item.logits })
+    items[i] = nil
   end
-  for i = #items, #documents + 1, -1 do items[i] = nil end
-  for i, document in ipairs(documents) do
-    items[i], document.item.logits = document.item, decisions.pooled(document, rule, each)
-  end
+  for i, item in ipairs(documents) do items[i], item.logits = item, decisions.pooled(item.windows, rule, each) end
 end
 
 -- ---- temperature ----------------------------------------------------------------------------------
@@ -168,13 +166,6 @@ end
 
 -- ---- thresholds -----------------------------------------------------------------------------------
 
----The threshold that separates a step of a sweep from the next.
-local function below(s, i)
-  local here, following = s[i].score, s[i + 1] and s[i + 1].score or 0
-  local middle = (here + following) / 2
-  return middle > following and middle or here
-end
-
 ---The precision that a rule wants; nil for the best F1.
 ---@param rule string "f1", or "precision:0.9"
 ---@return number|nil
@@ -189,24 +180,26 @@ end
 ---@param p number[]
 ---@param rule string "f1", or "precision:0.9"
 ---@return number|nil threshold nil where none reaches the precision, or no item is positive
----@return number|nil reached the F1, or the precision; without a threshold the best precision that one reaches
+---@return number reached the F1, or the precision; without a threshold the best precision that one reaches
+---@return integer positives items
 function decisions.threshold(gold, p, rule)
   local wanted, known = decisions.wanted(rule)
   if not known then check.fail("scores.threshold: the rule is '%s'; give f1 or precision:0.9", rule) end
-  local s, best, reached = sweep.of(gold, p), nil, 0
-  if s.positives == 0 then return nil end
-  for i, step in ipairs(s) do
-    local precision = step.hits / step.predicted
-    local f1 = 2 * step.hits / (step.predicted + s.positives)
-    if wanted and precision >= wanted then
-      best, reached = i, precision
-    elseif not best and wanted then
-      reached = math.max(reached, precision)
-    elseif not wanted and f1 > reached then
-      best, reached = i, f1
+  local step, positives = sweep.steps("scores.threshold", gold, p)
+  local best, reached, threshold = nil, 0, nil
+  for here, predicted, hits in step do
+    if best and not threshold then
+      local middle = (best + here) / 2
+      threshold = middle > here and middle or best
+    end
+    local value = wanted and hits / predicted or 2 * hits / (predicted + positives)
+    if wanted and value >= wanted or not wanted and value > reached then
+      best, reached, threshold = here, value, nil
+    elseif wanted and not best then
+      reached = math.max(reached, value)
     end
   end
-  return best and below(s, best), reached
+  return best and (threshold or best / 2), reached, positives
 end
 
 -- ---- fitting --------------------------------------------------------------------------------------
@@ -226,20 +219,18 @@ end
 ---Fits a threshold for label k; says why there is none, or why it is not to be trusted.
 local function fit_one(items, k, name, rule, each, found)
   local gold, p = decisions.column(items, k, each)
-  local threshold, reached = decisions.threshold(gold, p, rule)
-  local positives, warning = 0, nil
-  for _, one in ipairs(gold) do positives = positives + one end
+  local threshold, reached, positives = decisions.threshold(gold, p, rule)
+  local function warn(format, ...) table.insert(found.warnings, format:format(...)) end
   if positives == 0 then
-    warning = ("no item is '%s', so its threshold stays 0.5"):format(name)
+    warn("no item is '%s', so its threshold stays 0.5", name)
     found.problem = not each and ("no item is '%s', so there is no threshold to fit"):format(name) or found.problem
   elseif not threshold then
     found.problem = ("no threshold of '%s' reaches %s; the best precision is %.3f"):format(name, rule, reached)
-    warning = found.problem .. ", so it stays 0.5"
+    warn("%s, so it stays 0.5", found.problem)
   elseif positives < FEW then
-    warning = ("only %d of %s %s '%s', too few to trust its threshold"):format(positives,
-      counted(#items, "item"), positives == 1 and "is" or "are", name)
+    warn("only %d of %s %s '%s', too few to trust its threshold", positives, counted(#items, "item"),
+      positives == 1 and "is" or "are", name)
   end
-  found.warnings[#found.warnings + 1] = warning
   return threshold or 0.5
 end
 

@@ -28,11 +28,9 @@ function ranked.add(result, items, head, each)
   if head.outputs > ranked.MOST then return nil end
   local list, names, single = {}, decode.names(head), not each and head.outputs == 2
   for k = single and 2 or 1, head.outputs do
-    local s = sweep.of(decisions.column(items, k, each))
-    list[#list + 1] = {
-      name = names[k], positives = s.positives, roc_auc = sweep.area(s), average_precision = sweep.precision(s),
-      points = #list < CURVES and s.positives > 0 and sweep.curve(s, POINTS) or nil,
-    }
+    local gold, p = decisions.column(items, k, each)
+    local one = sweep.all("scores.ranked", gold, p, #list < CURVES and POINTS or nil)
+    one.name, list[#list + 1] = names[k], one
   end
   result.roc_auc, result.average_precision = mean_of(list, "roc_auc"), mean_of(list, "average_precision")
   for _, item in ipairs(items) do item.all = nil end

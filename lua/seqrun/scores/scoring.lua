@@ -135,7 +135,8 @@ end
 ---@param order seqrun.Shown[]
 function Scoring:finish(line, order)
   for _, entry in ipairs(self.heads) do
-    if next(entry.items) then
+    local loss = line[entry.head.name .. "_loss"]
+    if next(entry.items) and loss == loss then -- the run says what to do about NaN
       fit(entry)
       entry.metrics, entry.details = entry.kind.score(entry.items, entry.head, self.loader)
       local prefix = #self.heads > 1 and entry.head.name .. "_" or ""

@@ -61,9 +61,11 @@ local scores = {
 
 ---What an item is predicted as; its logits are used up.
 local function settle(item, head)
-  item.all = decisions.probabilities(item.logits, head.decide)
-  item.guess, item.half = decisions.class(item.all, head.decide) - 1, decode.argmax(item.all) - 1
-  item.plain = decode.softmax(item.logits)[item.guess + 1]
+  local decide = head.decide or {}
+  item.all = decisions.probabilities(item.logits, decide)
+  item.guess = decisions.class(item.all, decide) - 1
+  item.half = decide.thresholds and decode.argmax(item.all) - 1
+  item.plain = decide.temperature and decode.softmax(item.logits)[item.guess + 1]
   item.p, item.wrong, item.logits = item.all[item.guess + 1], item.guess ~= item.gold, nil
 end
 
@@ -110,7 +112,8 @@ function scores.score(found, head)
   local by_class = ranked.add(result, found, head)
   return result, {
     f1_class = head.outputs == 2 and (head.labels or { "0", "1" })[2] or nil, confusion = confusion, ranked = by_class,
-    calibration = decisions.calibration(column(found, "p"), correct, decide, column(found, "plain")),
+    calibration = decisions.calibration(column(found, "p"), correct, decide and decide.temperature
+      and column(found, "plain") or {}),
   }
 end
 

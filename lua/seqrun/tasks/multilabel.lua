@@ -202,14 +202,15 @@ function scores.score(found, head)
   for _, item in ipairs(found) do
     item.all = decisions.probabilities(item.logits, decide, true)
     for k, x in ipairs(item.logits) do
-      p[#p + 1], positive[#positive + 1], plain[#plain + 1] = item.all[k], item.gold[k] == 1, decode.sigmoid(x)
+      p[#p + 1], positive[#positive + 1] = item.all[k], item.gold[k] == 1
+      if decide and decide.temperature then plain[#p] = decode.sigmoid(x) end
     end
     item.logits = nil
   end
   if decide and decide.thresholds then add(result, found, nil, "_at_half") end
   add(result, found, decide, "")
   local by_label = ranked.add(result, found, head, true)
-  return result, { ranked = by_label, calibration = decisions.calibration(p, positive, decide, plain) }
+  return result, { ranked = by_label, calibration = decisions.calibration(p, positive, plain) }
 end
 
 -- ---- prediction -----------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ end
 
 ---Why a data set has windows of texts that are not wanted, or none that are.
 local function check_windows(set, options)
-  local cut = set:known("share") ~= nil
+  local cut = set:known("window_share") ~= nil
   if cut == (options.windows ~= nil) then return nil end
   return ("%s: %s"):format(set:info().path, cut and "its texts are cut in windows; say how they count together, with "
     .. "data.windows=mean, max or first" or "its texts are not cut in windows; leave out data.windows, or make it "
@@ -298,7 +298,7 @@ end
 
 ---Holds out a part of train, where there is no dev.
 local function hold_out(options, train)
-  local whole = options.reader.whole or train:known("source")
+  local whole = options.reader.whole or train:known("window_share")
   local hold = whole and whole_groups(options, train, 0, options.held) or nil
   local set, message, code = corpus.open(train.files, {
     held = options.held, split = "keyed", seed = options.seed, hold = hold,
@@ -316,7 +316,7 @@ local function fold_out(options, sets)
     return nil, ("%s: its examples belong together, so they cannot be in folds; leave out data.folds"):format(path),
       "config"
   end
-  local whole = sets.train:known("source") and { -- windows of a text are in one fold, too
+  local whole = sets.train:known("window_share") and { -- windows of a text are in one fold, too
     split = "keyed", hold = whole_groups(options, sets.train, (fold - 1) / options.folds, fold / options.folds),
   }
   local set, message, code = corpus.open(sets.train.files,

@@ -81,7 +81,8 @@ function Job:whole(example)
   local room = frames.of(self.tokenizer):room(options.max_len)
   local cuts, list = windows.cut(#example.a, room, math.min(options.stride, math.max(1, room // 2))), {}
   for w, cut in ipairs(cuts) do
-    list[w] = { a = table.move(example.a, cut[1] + 1, cut[2], 1, {}), source = self.documents, share = 1 / #cuts }
+    list[w] = { a = table.move(example.a, cut[1] + 1, cut[2], 1, {}) }
+    list[w].source, list[w].window_share = self.documents, 1 / #cuts
     for key, value in pairs(example) do
       if list[w][key] == nil then list[w][key] = value end
     end
@@ -107,7 +108,7 @@ end
 function Job:columns()
   local columns = { line = { type = "i32" }, file = { type = "i32" } }
   if self.options.columns.id then columns.id = { type = "bytes" } end
-  if self.options.windows then columns.source, columns.share = { type = "i32" }, { type = "f32" } end
+  if self.options.windows then columns.source, columns.window_share = { type = "i32" }, { type = "f32" } end
   if self.keep_text then
     columns.text = { type = "bytes" }
     if self.wants_pair then columns.pair = { type = "bytes" } end

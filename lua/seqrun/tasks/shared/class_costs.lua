@@ -7,11 +7,11 @@ local tensor = require("seqrun.tensor")
 
 ---How often each class occurs among the examples to train on.
 local function counts_of(corpus, column, classes)
-  local counts = {}
+  local counts, cut = {}, corpus:known("window_share")
   for i = 1, classes do counts[i] = 0 end
   for _, example in ipairs(corpus:units("train")) do
     local value = failure.must(corpus:column(column, example))
-    local share = corpus:known("share") and failure.must(corpus:column("share", example)) or 1 -- of a document
+    local share = cut and failure.must(corpus:column("window_share", example)) or 1 -- of a text
     for _, label in ipairs(type(value) == "table" and value or { value }) do
       if label >= 0 then counts[label + 1] = counts[label + 1] + share end
     end

@@ -160,7 +160,7 @@ function Task:loader_options(cfg, data, part)
   local dev = part == "dev"
   local options = parts.loader_options(cfg, data[part], dev and data.dev_part or "train")
   options.targets = self:targets()
-  if data[part]:known("share") then table.insert(options.targets, "share") end
+  if data[part]:known("window_share") then table.insert(options.targets, "window_share") end
   options.per_square = 1 / (6 * data.pretrained.design.hidden)
   options.by = dev and "packs" or cfg.batch.by
   if dev then
