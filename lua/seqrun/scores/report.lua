@@ -28,6 +28,28 @@ end
 
 local function add(lines, format, ...) lines[#lines + 1] = format:format(...):gsub("%s+$", "") end
 
+---A text in lines of at most `width` code points, broken at spaces; what does not fit is left out.
+local function wrapped(text, width, most)
+  local lines = {}
+  for word in text:gmatch("[^ ]+") do
+    local last = lines[#lines]
+    if last and utf8.len(last .. word) and utf8.len(last .. " " .. word) <= width then
+      lines[#lines] = last .. " " .. word
+    elseif #lines == most then
+      lines[most] = fit(last .. " …", width)
+      break
+    else
+      lines[#lines + 1] = fit(word, width):gsub(" +$", "")
+    end
+  end
+  return lines
+end
+
+---A sentence, in as many lines as it needs.
+local function add_sentence(lines, format, ...)
+  for _, part in ipairs(wrapped(format:format(...), COLUMNS - 2, 9)) do add(lines, "  %s", part) end
+end
+
 ---A table of classes, or of types of spans.
 local function add_rates(lines, title, names, rates)
   add(lines, "")
@@ -96,8 +118,8 @@ end
 
 local function add_calibration(lines, calibration)
   add(lines, "")
-  local without = calibration.without and (", %.3f without temperature"):format(calibration.without) or ""
-  add(lines, "  probability     items  mean  correct      calibration error %.3f%s", calibration.error, without)
+  add(lines, "  probability     items  mean  correct      calibration error %.3f", calibration.error)
+  if calibration.without then add(lines, "%46swithout temperature %.3f", "", calibration.without) end
   for _, bin in ipairs(calibration.bins) do
     if bin.count > 0 then
       add(lines, "  %.1f to %.1f   %8d %5.2f    %5.2f", bin.low, bin.high, bin.count, bin.confidence, bin.accuracy)
@@ -112,7 +134,7 @@ local function add_ranked(lines, head, list)
     if not one.roc_auc then without[#without + 1] = one.name end
   end
   if #without > 0 then
-    add(lines, "  roc auc needs items with and without a label; it is not defined for %s", labels.list(without))
+    add_sentence(lines, "roc auc needs items with and without a label; it is not defined for %s", labels.list(without))
   end
   if #list < 2 then return end
   local thresholds = head.decide and head.decide.thresholds
@@ -128,8 +150,10 @@ end
 ---What a head is decided by, and where its fit is not to be trusted.
 local function add_decide(lines, entry)
   local text = decisions.text(entry.head)
-  if text then add(lines, "  decided by %s", text) end
-  for _, warning in ipairs(entry.fitted and entry.fitted.warnings or {}) do add(lines, "  warning: %s", warning) end
+  if text then add_sentence(lines, "decided by %s", text) end
+  for _, warning in ipairs(entry.fitted and entry.fitted.warnings or {}) do
+    add_sentence(lines, "warning: %s", warning)
+  end
 end
 
 local function add_spans(lines, spans)
@@ -151,23 +175,6 @@ local function add_answers(lines, answers)
     add(lines, "  %s exact match %.2f %% with %.3f, f1 %.2f %% with %.3f", fit("best null threshold", 20),
       100 * best.exact_match, best.exact_threshold, 100 * best.f1, best.f1_threshold)
   end
-end
-
----A text in lines of at most `width` code points, broken at spaces; what does not fit is left out.
-local function wrapped(text, width, most)
-  local lines = {}
-  for word in text:gmatch("[^ ]+") do
-    local last = lines[#lines]
-    if last and utf8.len(last .. word) and utf8.len(last .. " " .. word) <= width then
-      lines[#lines] = last .. " " .. word
-    elseif #lines == most then
-      lines[most] = fit(last .. " …", width)
-      break
-    else
-      lines[#lines + 1] = fit(word, width):gsub(" +$", "")
-    end
-  end
-  return lines
 end
 
 local function add_mistakes(lines, list)
