@@ -8,9 +8,22 @@ local checkpoint = require("seqrun.checkpoint")
 local kinds = require("seqrun.base.kinds")
 local nn = require("seqrun.nn")
 local output = require("seqrun.base.output")
+local sys = require("seqrun.core.sys")
 local tensor = require("seqrun.tensor")
 
 local OPTIONS = { heads = true, precision = true, seed = true, average = true }
+
+---Adds the options that only this kind of head has; older checkpoints of ours lack them.
+local function add_kept(options, kept, facts, given)
+  local own = facts.task_heads and given or given.own
+  for name, older in pairs(kept or {}) do
+    local value = type(own) == "table" and own[name]
+    if value and type(value) ~= type(older) then
+      return ("%s/config.json: '%s' of its head is a %s, not a %s"):format(facts.path, name, type(value), type(older))
+    end
+    options[name] = value or sys.exists(facts.path .. "/MANIFEST") and older or nil
+  end
+end
 
 ---The heads that a directory has; nil and a message if the task of one is not known.
 local function heads_of(facts)
@@ -32,10 +45,13 @@ local function heads_of(facts)
         .. "set problem_type to 'regression' there"):format(facts.path, given.kind, fewest, kind.head_fields.counts,
         count)
     end
-    heads[i] = kind.head_class.new(kind.options_of and kind.options_of(facts) or {
+    local options = kind.options_of and kind.options_of(facts) or {
       labels = given.labels, outputs = not given.labels and given.outputs or nil, name = given.name,
       prefix = given.prefix,
-    })
+    }
+    problem = add_kept(options, kind.head_fields and kind.head_fields.kept, facts, given)
+    if problem then return nil, problem end
+    heads[i] = kind.head_class.new(options)
   end
   return heads
 end

@@ -16,7 +16,8 @@ local tokenizer = require("seqrun.checkpoint.tokenizer")
 
 ---Keys of config.json that belong to heads.
 local OF_HEADS = {
-  "id2label", "label2id", "problem_type", "num_labels", "seqrun_heads", "seqrun_decide", "classifier_dropout",
+  "id2label", "label2id", "problem_type", "num_labels", "seqrun_head", "seqrun_heads", "seqrun_decide",
+  "classifier_dropout",
 }
 
 ---Leaves the encoder: names without `bert.`, and the config of BertModel, or as the family has them.

@@ -33,6 +33,7 @@ local pretrained = {}
 ---@field kind? string task of its head, such as "classify"
 ---@field labels? string[] names of the classes, in the order of their ids, from 0; nil if they have none
 ---@field outputs? integer of the head
+---@field own? table options that only the kind of its head has
 ---@field max_len? integer of sentence-transformers: longer texts are truncated
 ---@field sentences seqrun.Sentences how sentence-transformers makes vectors with it
 ---@field tokenizer? seqrun.text.Stored
@@ -108,7 +109,7 @@ local function add_task(facts, config)
   if not kind then return true end
   if problem then return nil, problem end
   local head = kinds.get(kind).head_fields
-  facts.kind, facts.outputs = kind, head.outputs or count
+  facts.kind, facts.outputs, facts.own = kind, head.outputs or count, config.seqrun_head
   if head.counts and head.counts ~= "values" and labels and not are_defaults(labels) then facts.labels = labels end
   return true
 end

@@ -5,6 +5,7 @@ local counted = require("seqrun.base.format").counted
 local decided = require("seqrun.checkpoint.decided")
 local deciding = require("seqrun.tasks.shared.deciding")
 local evaluate = require("seqrun.run.evaluation.evaluate")
+local kinds = require("seqrun.base.kinds")
 local labels = require("seqrun.data.readers.labels")
 local live = require("seqrun.draw.live")
 local failure = require("seqrun.base.failure")
@@ -13,6 +14,7 @@ local masked = require("seqrun.predict.masked")
 local report = require("seqrun.scores.report")
 local run_config = require("seqrun.predict.run_config")
 local summary = require("seqrun.run.screen.summary")
+local schemes = require("seqrun.scores.schemes")
 local tasks = require("seqrun.tasks")
 local verb = require("seqrun.predict.verb")
 
@@ -29,6 +31,7 @@ function command.define(cmd)
   cmd:option("--head", "of a model with several heads, the one to score; default: the first"):argname("NAME")
   cmd:flag("--fit", "fit the temperature and the thresholds on these files, as decide.temperature=true and "
     .. "decide.threshold=f1 or precision:0.9 say, or as the run did, and write them beside the weights, in decide.json")
+  verb.define_decode(cmd)
   verb.define(cmd)
   verb.define_task(cmd)
   formats.define(cmd)
@@ -64,6 +67,15 @@ local function choose_head(args, facts)
   if #heads > 1 and not args.head then
     verb.note("scoring the head %s of %s; --head chooses another", chosen.name, all)
   end
+end
+
+---Lets the head that is scored decode its tags in the way of --decode.
+local function set_decode(args, opened)
+  if not args.decode then return end
+  verb.check_decode(args, kinds.get(opened.facts.kind) or { name = "none", prediction = {} })
+  local head = opened.model:head(opened.facts.target) or opened.model.heads[1]
+  head.decode = args.decode
+  schemes.of_head(head)
 end
 
 ---A task whose target has the name of a head, which may be another than the task gives it.
@@ -192,6 +204,7 @@ function command.run(args)
   end
   local opened = verb.open(args)
   choose_head(args, opened.facts)
+  set_decode(args, opened)
   local loader, baselines, what = loader_of(args, opened)
   local guard <close> = loader
   local progress <close> = live.work("evaluating", { unit = "updates", quiet = args.format ~= "table" })

@@ -37,6 +37,7 @@ function command.define(cmd)
   cmd:option("--nbest", "question answering: list the N best answers"):argname("N"):convert(converters.whole(1, 1000))
   cmd:option("--split", "token classification: where a text is cut into words; bert: at white space and punctuation, "
     .. "white: at white space"):choices { "bert", "white" }
+  verb.define_decode(cmd)
   cmd:option("--submission", "write a file for GLUE (index<TAB>prediction) or SQuAD (JSON of answers by id, "
     .. "beside it null_odds.json and, with --nbest, nbest_predictions.json) instead of JSONL"):argname("FILE")
   verb.define(cmd, { auto = true })
@@ -68,6 +69,7 @@ local SUBMISSION = { labels = submission, answers = answers_file }
 
 ---Refuses options that the task of the head does not have.
 local function check_options(args, kind)
+  verb.check_decode(args, kind)
   local lists = kind.prediction.input and kind.prediction.input.lists or {}
   if args.split and not lists.words then
     failure.raise("config", "--split is for token classification (task=tokens), but the model is for task=%s; leave it "
@@ -138,7 +140,7 @@ function command.run(args)
     tokenizer = opened.tokenizer, head = head_of(args, opened.model),
     max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride or usual.stride, query = usual.query,
     null_threshold = args.null_threshold, nbest = args.nbest,
-    split = args.split, windows = usual.windows,
+    split = args.split, decode = args.decode, windows = usual.windows,
   })
   local kind = kinds.get(predictor.head.kind)
   check_options(args, kind)

@@ -25,15 +25,21 @@ local function add_labels(whole, head)
   end
 end
 
+---The options of a head that only its kind has, added to a table.
+local function own_options(head, list)
+  for name in pairs(head.kept or {}) do list[name] = head[name] end
+  return list
+end
+
 ---What it takes to make the heads again, in a key of our own; nil if one of them is not of sr.nn.heads.
 local function describe(heads)
   local list = json.array()
   for i, head in ipairs(heads) do
     if not head.kind then return nil end
-    list[i] = {
+    list[i] = own_options(head, {
       kind = head.kind, name = head.name, prefix = head.prefix or "", outputs = head.outputs,
       labels = head.labels and json.array(table.move(head.labels, 1, #head.labels, 1, {})) or nil,
-    }
+    })
   end
   return #list > 0 and list or nil
 end
@@ -61,7 +67,8 @@ return function(bert)
     whole.seqrun_heads = describe(bert.heads)
     return whole
   end
-  whole.problem_type = head.problem_type or json.null
+  local own = own_options(head, {})
+  whole.problem_type, whole.seqrun_head = head.problem_type or json.null, next(own) and own or nil
   if head.counts then add_labels(whole, head) end
   if kind_of(head.architecture, head.problem_type, head.outputs) ~= head.kind then
     whole.seqrun_heads = describe(bert.heads) -- a task of the user's, which Transformers knows as another

@@ -26,13 +26,13 @@ local Predictor = {}
 Predictor.__index = Predictor
 require("seqrun.base.strict").seal(Predictor, "the predictor", {
   "model", "head", "kind", "counts", "tokenizer", "max_len", "rows", "stride", "query", "null_threshold",
-  "longest_answer", "nbest", "split", "windows",
+  "longest_answer", "nbest", "split", "decode", "chain", "windows",
 })
 
 local OPTIONS = {
   tokenizer = true, max_len = opening.OPTIONS.max_len, head = "string", rows = { 1 }, stride = { 1 },
   query = { 1 }, null_threshold = true, longest_answer = { 1 }, nbest = { 1 },
-  split = { "bert", "white" }, windows = { "mean", "max", "first" },
+  split = { "bert", "white" }, decode = "string", windows = { "mean", "max", "first" },
 }
 local OPEN_OPTIONS = opening.with {}
 for key, wanted in pairs(OPTIONS) do OPEN_OPTIONS[key] = wanted end
@@ -53,11 +53,13 @@ end
 ---  stride, query, null_threshold, longest_answer   of question answering: 128, 64, 0 and 30
 ---  split           of words in a text: "bert", at white space and punctuation, or "white"
 ---  windows         of classify and multilabel: how the windows of a longer text count together; nil: it is truncated
+---  decode          of words: "valid" tags, "greedy" or the name of their scheme; default: as the model was trained
 ---  nbest           of question answering: number of answers to list, with their probabilities
 ---@param model seqrun.Bert
 ---@param t { tokenizer: seqrun.text.Tokenizer, max_len: integer, head?: string, rows?: integer,
 ---  stride?: integer, query?: integer, null_threshold?: number, longest_answer?: integer, nbest?: integer,
----  split?: "bert"|"white", windows?: "mean"|"max"|"first" } head: by name; default the first that has a task
+---  split?: "bert"|"white", decode?: string, windows?: "mean"|"max"|"first" } head: by name; default the first that
+---  has a task
 ---@return seqrun.Predictor
 function predict.new(model, t)
   checked("predict.new", t, OPTIONS)
@@ -73,6 +75,7 @@ function predict.new(model, t)
   end
   if not self.head then check.fail("predict.new: the model has no head that predicts; it needs one of sr.nn.heads") end
   self.kind = kinds.get(self.head.kind).prediction
+  if self.kind.chain then self.chain = self.kind.chain(self.head, t.decode) end
   model.training = false
   return self
 end

@@ -10,6 +10,7 @@ local opening = require("seqrun.predict.opening")
 local output = require("seqrun.base.output")
 local precision = require("seqrun.predict.precision")
 local pretrained = require("seqrun.checkpoint.bert")
+local schemes = require("seqrun.scores.schemes")
 local sys = require("seqrun.core.sys")
 local tasks = require("seqrun.tasks")
 local tensor = require("seqrun.tensor")
@@ -50,6 +51,22 @@ function verb.define(cmd, options)
   verb.define_average(cmd)
   verb.define_device(cmd)
   cmd:option("--threads", "number of threads; default: all"):argname("N"):convert(converters.threads)
+end
+
+---Adds the option for the tags of words.
+function verb.define_decode(cmd)
+  cmd:option("--decode", "token classification: valid: only sequences of tags that the scheme of the model allows; "
+    .. "greedy: the most probable tag of each word; or the scheme; default: as in training")
+    :choices { "valid", "greedy", table.unpack(schemes.NAMES) }
+end
+
+---Refuses --decode where the task has no tags.
+---@param args table
+---@param kind table
+function verb.check_decode(args, kind)
+  if not args.decode or kind.prediction.chain then return end
+  failure.raise("config", "--decode is for token classification (task=tokens), but the model is for task=%s; leave it "
+    .. "out", kind.name)
 end
 
 ---Adds the option for models of tasks that do not ship.

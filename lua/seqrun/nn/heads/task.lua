@@ -7,6 +7,7 @@
 
 local check = require("seqrun.base.check")
 local costs = require("seqrun.nn.heads.costs")
+local merged = require("seqrun.base.merged")
 local ops = require("seqrun.tensor.ops")
 local part = require("seqrun.nn.model.part")
 local specs = require("seqrun.nn.model.specs")
@@ -98,6 +99,7 @@ local function make(Class, kind, options, encoder)
     dropout = kind.dropout ~= false and (options.dropout or place.drop) or 0,
     architecture = theirs and kind.architecture and family.class .. "For" .. kind.architecture or nil,
   }
+  for name in pairs(kind.kept or {}) do self[name] = options[name] end
   local list, add = specs.new(encoder.design.std)
   if place.dense then transform.add(list, encoder, place, prefix, encoder.design.hidden) end
   add.linear(self.layer, self.outputs, encoder.design.hidden, true, place.std)
@@ -121,6 +123,8 @@ function Maker:wants_pooler(heads) return place_of(heads, self.kind).pooler or f
 ---  place              what it reads: "sequence", "choice", "tokens" or "spans"; the family knows what comes before
 ---  layer              name of the last layer, if it is another than the family's
 ---  pooler             without `place`: it reads sequences, not tokens
+---  kept               further options of `new`, which become fields and are kept in config.json: { NAME = what older
+---                     checkpoints mean, a text or boolean }
 ---  outputs            their number, if it is fixed; else `counts` says what they are, `fewest` how many at least
 ---  architecture, problem_type  of Transformers; "TokenClassification" means BertForTokenClassification, ...
 ---  loss, logits, flops_of, predict, ...   methods that replace those below
@@ -132,13 +136,13 @@ function task.class(kind)
   for key, value in pairs(kind) do
     if type(value) == "function" then Class[key] = value end
   end
-  Class.kind, Class.counts, Class.problem_type = kind.kind, kind.counts, kind.problem_type
+  Class.kind, Class.counts, Class.problem_type, Class.kept = kind.kind, kind.counts, kind.problem_type, kind.kept
 
   ---A head of a task, for the option `heads` of sr.nn.bert; it reads the target of its name.
   ---@param options? seqrun.HeadOptions
   ---@return table # makes the head, when the encoder is there
   function Class.new(options)
-    options = check.options("nn.heads." .. kind.kind, options or {}, OPTIONS)
+    options = check.options("nn.heads." .. kind.kind, options or {}, merged(OPTIONS, kind.kept))
     outputs_of(kind, options)
     return setmetatable({ class = Class, kind = kind, options = options }, Maker)
   end

@@ -63,7 +63,8 @@ keys.IGNORED = keys.set [[ architectures dtype torch_dtype transformers_version 
   return_dict torchscript bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id
   decoder_start_token_id finetuning_task task_specific_params tokenizer_class prefix chunk_size_feed_forward
   cross_attention_hidden_size pruned_heads name_or_path _name_or_path _num_labels _attn_implementation
-  attn_implementation quantization_config seqrun_heads auto_map ]]
+  attn_implementation quantization_config seqrun_head seqrun_heads
+  auto_map ]]
 
 ---Keys of BERT that other families share, with some of their own.
 ---@param own? table<string, seqrun.Key>

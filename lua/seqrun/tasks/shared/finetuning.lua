@@ -271,7 +271,7 @@ function Task:model_options(cfg, data)
     if key ~= "recompute" then options[key] = value end
   end
   check_model_keys(cfg.model, data.pretrained.family)
-  options.heads = { self.head or self.head_class.new(self:head_options(data)) }
+  options.heads = { self.head or self.head_class.new(self:head_options(data, cfg)) }
   options.precision = cfg.precision
   return options
 end

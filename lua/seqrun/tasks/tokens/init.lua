@@ -1,142 +1,16 @@
 -- tokens.lua - a class for each word, such as names in a text: softmax over the hidden state of its first piece.
 
-local counted = require("seqrun.base.format").counted
+local conll = require("seqrun.tasks.tokens.conll")
 local decode = require("seqrun.scores.decode")
 local failure = require("seqrun.base.failure")
-local formats = require("seqrun.data.readers.formats")
 local frames = require("seqrun.text.frames")
 local origin = require("seqrun.data.items")
 local json = require("seqrun.core.json")
 local labels = require("seqrun.data.readers.labels")
 local one_line = require("seqrun.base.one_line")
-local records = require("seqrun.data.readers.records")
+local schemes = require("seqrun.scores.schemes")
 local spans = require("seqrun.scores.spans")
 local core_text = require("seqrun.core.text")
-
--- ---- CoNLL: a word per line, a blank line between sentences ------------------------------------
-
-local Sentences = {}
-Sentences.__index = Sentences
-
----CoNLL-U has comments before a sentence: "# newdoc", "# text = ...".
-local function is_comment(cells, count, expected)
-  return cells[1] == "#" and (cells[3] == "=" or count ~= expected)
-end
-
-local function open_next(self)
-  local path = self.waiting[#self.files + 1]
-  if not path then return nil end
-  local rows, message, code = core_text.rows(path, formats.rows("conll", self.options))
-  if not rows then return nil, message, code end
-  self.files[#self.files + 1] = path
-  self.rows, self.count, self.any = rows, nil, false
-  return true
-end
-
----Number of a column of words: "word" and "tag" are the first and the last.
-local function place(given, usual, count)
-  local number = math.tointeger(tonumber(given or usual))
-  return number and number <= count and number or nil
-end
-
----Makes the sentence useless; its place becomes that of its first bad row.
-local function spoil(sentence, kind, line, why, ...)
-  if not sentence.wrong then sentence.wrong, sentence.why, sentence.line = kind, why:format(...), line end
-end
-
----Whether the cells of a row are empty: a blank line that holds tabs.
-local function is_blank(cells, count)
-  for i = 1, count do
-    if cells[i]:find("%S") then return false end
-  end
-  return true
-end
-
----CoNLL-U has ten columns; a row numbered 3-4 repeats words of the following rows, and one numbered 5.1 is not in the
----text.
-local function is_no_word(cells, count) return count == 10 and cells[1]:find("^%d+[-.]%d+$") ~= nil end
-
----Adds a row to the sentence, or makes the sentence useless.
-local function add_row(self, sentence, count, line)
-  local columns, cells = self.options.columns, self.cells
-  self.count = self.count or count
-  local word, tag = place(columns.text, 1, count), place(columns.label, self.count, count)
-  sentence.line = sentence.line or line
-  if word and word == tag and self.options.optional.label ~= true then
-    return spoil(sentence, "ragged", line, "the word and its tag are both column %d; CoNLL files have a word and a tag "
-      .. "in each line", word)
-  end
-  if count ~= self.count then
-    return spoil(sentence, "ragged", line, "%s instead of %d", counted(count, "column"), self.count)
-  end
-  local lacks = not word and "text" or not tag and not self.options.optional.label and "label"
-  if lacks then
-    return spoil(sentence, "ragged", line, "%s, but columns.%s is %s", counted(count, "column"), lacks,
-      tostring(columns[lacks]))
-  end
-  sentence.text[#sentence.text + 1] = cells[word]
-  sentence.label[#sentence.label + 1] = cells[tag]
-end
-
----Reads rows up to the next blank line.
-local function read_sentence(self)
-  local sentence = { text = {}, label = {}, file = self.files[#self.files], file_index = #self.files }
-  while true do
-    local count, line, file, wrong, column = self.rows:next(self.cells)
-    if not count then
-      if line then return nil, line, file end
-      self.rows:close()
-      self.rows = nil
-      return sentence
-    end
-    if count > 0 and not wrong and is_blank(self.cells, count) then count = 0 end
-    if count == 0 and sentence.line then return sentence end
-    if wrong then
-      spoil(sentence, "unreadable", line, "column %d: %s", column, wrong)
-    elseif count > 0 and self.cells[1] ~= "-DOCSTART-" and not is_no_word(self.cells, count) and
-      not (not sentence.line and is_comment(self.cells, count, self.count)) then
-      add_row(self, sentence, count, line)
-    end
-  end
-end
-
----The next sentence; nil at the end.
----@return table? record
----@return string? message
----@return string? code
-function Sentences:next()
-  while true do
-    if not self.rows then
-      local opened, message, code = open_next(self)
-      if not opened then return nil, message, code end
-    end
-    local sentence, message, code = read_sentence(self)
-    if not sentence then return nil, message, code end
-    if sentence.line then
-      self.any = true
-      return sentence
-    end
-    if not self.any then return nil, ("%s: the file has no words"):format(sentence.file), "data" end
-  end
-end
-
-Sentences.close, Sentences.__close = records.close, records.close
-
----Opens CoNLL files, or tables of JSON.
-local function open(options)
-  local files = type(options.files) == "table" and options.files or { options.files }
-  local format, message = formats.of(files[1] or "", options.reader, options.format)
-  if not format then return nil, message, "config" end
-  if format ~= "conll" then
-    local columns = { text = "tokens", label = "tags" }
-    for key, value in pairs(options.columns) do columns[key] = value end
-    local given = setmetatable({ columns = columns }, { __index = options })
-    return records.open(given)
-  end
-  message = formats.problem(files)
-  if message then return nil, message, "data" end
-  return setmetatable({ options = options, waiting = files, files = {}, cells = {} }, Sentences)
-end
 
 -- ---- examples --------------------------------------------------------------------------------
 
@@ -220,16 +94,15 @@ end
 
 -- ---- scores ---------------------------------------------------------------------------------------
 
----Accuracy, and F1 of spans (B-PER I-PER), or of classes if the tags do not mark spans.
-local scores = { shown = { "accuracy", "precision", "recall", "f1" } }
+---Accuracy, and F1 of spans (B-PER I-PER), or of classes if the tags do not mark spans; f1_greedy: that of the most
+---probable tag of each word, where only valid sequences are predicted.
+local scores = { shown = { "accuracy", "precision", "recall", "f1", "f1_greedy" } }
 
 function scores.take(found, head, hidden, target, batch)
   local uids, positions = origin.uids(target, batch)
   local gold = target.labels:totable()
   for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
-    found[#found + 1] = {
-      uid = uids[i], position = positions[i], gold = gold[i], guess = decode.argmax(logits) - 1,
-    }
+    found[#found + 1] = { uid = uids[i], position = positions[i], gold = gold[i], logits = logits }
   end
 end
 
@@ -241,38 +114,63 @@ local function is_scheme(tags)
   return false
 end
 
----The tags of each sequence, in order.
-local function sequences_of(found, tags)
+---The items of each sequence, in order.
+local function sequences_of(found)
   table.sort(found, function(a, b)
     if a.uid ~= b.uid then return a.uid < b.uid end
     return a.position < b.position
   end)
-  local gold, guess, uid = {}, {}, nil
+  local list, uid = {}, nil
   for _, item in ipairs(found) do
-    if item.uid ~= uid then
-      gold[#gold + 1], guess[#guess + 1], uid = {}, {}, item.uid
-    end
-    table.insert(gold[#gold], tags[item.gold + 1])
-    table.insert(guess[#guess], tags[item.guess + 1])
+    if item.uid ~= uid then list[#list + 1], uid = {}, item.uid end
+    table.insert(list[#list], item)
   end
-  return gold, guess
+  return list
+end
+
+---Predicts the tags of a sequence.
+local function decode_all(items, chain)
+  local logits = {}
+  for i, item in ipairs(items) do logits[i], item.logits = item.logits, nil end
+  local tags = schemes.decode(logits, chain)
+  for i, item in ipairs(items) do
+    item.guess, item.greedy = tags[i] - 1, decode.argmax(logits[i]) - 1
+    item.wrong = item.guess ~= item.gold
+  end
+end
+
+---A field of all items, and the names of the tags that it numbers by sequence.
+local function field_of(sequences, field, names)
+  local all, named = {}, {}
+  for i, items in ipairs(sequences) do
+    named[i] = {}
+    for k, item in ipairs(items) do all[#all + 1], named[i][k] = item[field], names and names[item[field] + 1] end
+  end
+  return all, named
+end
+
+---Metrics of a field that has predictions.
+local function score_of(sequences, field, head)
+  local metrics = require("seqrun.scores")
+  local gold, gold_names = field_of(sequences, "gold", head.labels)
+  local guess, guess_names = field_of(sequences, field, head.labels)
+  local confusion = metrics.confusion(gold, guess, head.outputs)
+  local found = { accuracy = confusion:accuracy() }
+  if not is_scheme(head.labels) then
+    found.f1 = confusion:macro_f1()
+    return found, { confusion = confusion }
+  end
+  local found_spans = metrics.spans(gold_names, guess_names)
+  for _, name in ipairs { "precision", "recall", "f1" } do found[name] = found_spans[name] end
+  return found, { spans = found_spans }
 end
 
 function scores.score(found, head)
-  local metrics = require("seqrun.scores")
-  local gold, guess = {}, {}
-  for i, item in ipairs(found) do
-    gold[i], guess[i], item.wrong = item.gold, item.guess, item.gold ~= item.guess
-  end
-  local confusion = metrics.confusion(gold, guess, head.outputs)
-  local found_metrics = { accuracy = confusion:accuracy() }
-  if not is_scheme(head.labels) then
-    found_metrics.f1 = confusion:macro_f1()
-    return found_metrics, { confusion = confusion }
-  end
-  local found_spans = metrics.spans(sequences_of(found, head.labels))
-  for _, name in ipairs { "precision", "recall", "f1" } do found_metrics[name] = found_spans[name] end
-  return found_metrics, { spans = found_spans }
+  local sequences, chain = sequences_of(found), schemes.of_head(head)
+  for _, items in ipairs(sequences) do decode_all(items, chain) end
+  local values, details = score_of(sequences, "guess", head)
+  values.f1_greedy = chain and score_of(sequences, "greedy", head).f1 or nil
+  return values, details
 end
 
 ---The words of tags belong together: one item per sequence, with the number of its wrong tags.
@@ -397,16 +295,23 @@ local function spans_of(item, tags, probabilities)
   return list
 end
 
+---What decodes the tags.
+function prediction.chain(head, wanted) return schemes.of_head(head, wanted) or false end
+
 function prediction.result(item, t)
   local names, tags, probabilities, outside = decode.names(t.head), json.array(), json.array(), json.null
   for _, name in ipairs(names) do outside = name == "O" and name or outside end
-  for i = 1, #item.words do tags[i], probabilities[i] = outside, json.null end
+  local words, logits, before = {}, {}, 0
   for _, sequence in ipairs(item.sequences) do
-    for i, logits in ipairs(sequence.output) do
-      local p = decode.softmax(logits)
-      local best, word = decode.argmax(p), sequence.words[i]
-      tags[word], probabilities[word] = names[best], decode.round(p[best])
-    end
+    table.move(sequence.words, 1, #sequence.words, #words + 1, words)
+    table.move(sequence.output, 1, #sequence.output, #logits + 1, logits)
+  end
+  for i = 1, #item.words do tags[i], probabilities[i] = outside, json.null end
+  local best, p = schemes.decode(logits, t.chain)
+  for i, word in ipairs(words) do
+    local inside = t.chain and schemes.inside(best[i], t.chain)
+    for k = before + 1, inside and word - 1 or before do tags[k] = names[inside] end
+    tags[word], probabilities[word], before = names[best[i]], decode.round(p[i]), word
   end
   return {
     words = json.array(item.words), tags = tags, probabilities = probabilities,
@@ -414,17 +319,64 @@ function prediction.result(item, t)
   }
 end
 
-return {
+-- ---- training -------------------------------------------------------------------------------------
+
+---The tags of each sentence to train on.
+local function sequences_in(corpus)
+  local list = {}
+  for i, example in ipairs(corpus:units("train")) do
+    list[i] = {}
+    for _, tag in ipairs(failure.must(corpus:column("tags", example))) do
+      if tag ~= -100 then table.insert(list[i], tag) end
+    end
+  end
+  return list
+end
+
+---The scheme that eval.decode names, or that the training data follow.
+local function scheme_of(wanted, data)
+  local names = data.labels
+  if wanted == "greedy" or not names then return "none" end
+  if wanted ~= "valid" then
+    schemes.of_head({ labels = names, outputs = #names }, wanted, "eval.decode")
+    return wanted
+  end
+  local name, wrong = schemes.of_sequences(names, sequences_in(data.train))
+  local function say(format, ...) data.notes[#data.notes + 1] = "tags: " .. format:format(...) end
+  if name then say("%s; evaluations and predictions keep to valid sequences of them", name) end
+  if wrong then
+    say("predicted one by one, as those of %s follow none of the schemes %s that the labels could be of; if this is a "
+      .. "mistake in the data, eval.decode names the scheme", data.train:place(data.train:units("train")[wrong]),
+      table.concat(schemes.NAMES, ", "))
+  end
+  return name or "none"
+end
+
+local function head_options(self, data, cfg)
+  local options = require("seqrun.tasks.shared.finetuning").head_options(self, data)
+  options.scheme = scheme_of(cfg.eval.decode, data)
+  return options
+end
+
+local task = {
   doc = "a class for each word of CoNLL files: names, parts of speech",
   example = "data.train=train.conll",
   head = {
     name = "tags", place = "tokens", counts = "classes", fewest = 2, architecture = "TokenClassification",
+    kept = { scheme = "none" },
   },
   reader = {
-    new = reader, open = open, columns = {}, fields = { text = "texts", label = "texts" },
+    new = reader, open = conll.open, columns = {}, fields = { text = "texts", label = "texts" },
     formats = { txt = "conll", tsv = "conll" }, known = "conll or jsonl",
   },
   scores = scores, prediction = prediction,
   column = "tags", classes = true, target = "tags",
+  head_options = head_options,
   refuses = {}, -- each piece has the tags of its tokens
 }
+
+return setmetatable(task, { -- config keys are loaded on first use, as those of other tasks
+  __index = function(_, name)
+    return name == "keys" and require("seqrun.tasks.tokens.keys") or nil
+  end,
+})

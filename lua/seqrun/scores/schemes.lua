@@ -1,0 +1,194 @@
+-- schemes.lua - which tags may follow each other: the schemes IOB2, IOBES (BIOES), BILOU and BMES; the best valid tags.
+--
+-- Labels show a scheme by themselves where they mark the ends of spans (E-X, L-X) and spans of one word (S-X, U-X).
+-- B-X and I-X alone may be of IOB1, in which I-X begins most spans, so sequences of tags decide.
+--
+-- Source: Viterbi 1967; schemes, Ratinov and Roth 2009.
+
+local decode = require("seqrun.scores.decode")
+local failure = require("seqrun.base.failure")
+
+local schemes = {}
+
+schemes.NAMES = { "iob2", "iobes", "bilou", "bmes" }
+
+---The letters of a scheme by their roles: first word of a span, inside it, last word of several, a span of one word.
+local LETTERS = { iob2 = "BI", iobes = "BIES", bilou = "BILU", bmes = "BMES" }
+local FIRST, INSIDE, LAST, SINGLE = 1, 2, 3, 4
+
+---Role and type of each label; nil with the first label that is not of the scheme.
+local function parse(name, labels)
+  local list = {}
+  for i, label in ipairs(labels) do
+    local letter, kind = label:match("^(%u)%-(.+)$")
+    letter, kind = letter or label:match("^%u$"), kind or ""
+    local role = label ~= "O" and letter and LETTERS[name]:find(letter, 1, true)
+    if not role and label ~= "O" then return nil, label end
+    list[i] = { role = role or nil, kind = role and kind or nil }
+  end
+  return list
+end
+
+---Whether a word continues the span of the word before, and whether such a word must follow.
+local function continues(tag) return tag.role == INSIDE or tag.role == LAST end
+local function is_open(tag) return tag.role == FIRST or tag.role == INSIDE end
+
+---Whether tag b may follow tag a; the tag {} stands before the first word and after the last one.
+local function may_follow(name, a, b)
+  if continues(b) then return is_open(a) and a.kind == b.kind end
+  return name == "iob2" or not is_open(a)
+end
+
+---The schemes whose letters the labels have, and none else.
+local function candidates(labels)
+  local list = {}
+  for _, name in ipairs(schemes.NAMES) do
+    local tags, roles = parse(name, labels), {}
+    for _, tag in ipairs(tags or {}) do roles[tag.role or 0] = true end
+    if roles[FIRST] then list[#list + 1] = { name = name, tags = tags, whole = roles[LAST] and roles[SINGLE] } end
+  end
+  return list
+end
+
+---The scheme that labels show by themselves; nil if they do not.
+---@param labels string[]
+---@return string|nil
+function schemes.of_labels(labels)
+  for _, one in ipairs(candidates(labels)) do
+    if one.whole then return one.name end
+  end
+end
+
+---The scheme that all sequences of tags follow; nil with the number of the first that does not.
+---@param labels string[]
+---@param sequences integer[][] of numbers of labels, from 0
+---@return string|nil
+---@return integer? # nil where no scheme has these labels
+function schemes.of_sequences(labels, sequences)
+  local wrong
+  for _, one in ipairs(candidates(labels)) do
+    local bad
+    for i, sequence in ipairs(sequences) do
+      local before = {}
+      for k = 1, #sequence + 1 do
+        local tag = one.tags[(sequence[k] or -1) + 1] or {}
+        if not may_follow(one.name, before, tag) then bad = i end
+        before = tag
+      end
+      if bad then break end
+    end
+    if not bad then return one.name end
+    wrong = wrong or bad
+  end
+  return nil, wrong
+end
+
+---@class seqrun.TagChain
+---@field starts boolean[] whether a label may be the first
+---@field ends boolean[] whether it may be the last
+---@field before integer[][] the labels that may be before each; labels with the same ones share a list
+
+---The chain of a scheme; nil with the label that is not of it.
+---@param name string
+---@param labels string[]
+---@return seqrun.TagChain|nil
+---@return string? label
+function schemes.chain(name, labels)
+  local tags, problem = parse(name, labels)
+  if not tags then return nil, problem end
+  local chain, lists = { starts = {}, ends = {}, before = {} }, {}
+  for j, tag in ipairs(tags) do
+    local key = continues(tag) and tag.kind or false
+    if not lists[key] then
+      lists[key] = {}
+      for i, other in ipairs(tags) do
+        if may_follow(name, other, tag) then table.insert(lists[key], i) end
+      end
+    end
+    chain.starts[j], chain.ends[j], chain.before[j] = may_follow(name, {}, tag), may_follow(name, tag, {}), lists[key]
+  end
+  return chain
+end
+
+---What the tags of a head are decoded with; nil: each word alone.
+---@param head seqrun.TaskHead
+---@param wanted? string "valid", "greedy" or a scheme; default: head.decode, else the scheme of the head, or of its
+---labels
+---@param option? string that sets it, for messages
+---@return seqrun.TagChain|nil
+function schemes.of_head(head, wanted, option)
+  wanted, option = wanted or head.decode, option or "--decode"
+  local labels, name = decode.names(head), wanted ~= "valid" and wanted or head.scheme
+  if name == "greedy" or name == "none" and not wanted then return nil end
+  if not name or name == "none" then name = schemes.of_labels(labels) end
+  if not name and not wanted then return nil end
+  if not name then
+    failure.raise("config", "%s valid: the scheme of the tags is not known: training found none, and the labels %s "
+      .. "alone do not show it; name it, as in %s iob2, or leave this out", option, table.concat(labels, ", "), option)
+  end
+  if not LETTERS[name] then failure.raise("data", "the head '%s' has an unknown scheme '%s'", head.name, name) end
+  local chain, label = schemes.chain(name, labels)
+  if chain then return chain end
+  failure.raise("config", "%s: the label '%s' is not a tag of this scheme, whose letters are %s, as in B-PER",
+    wanted and ("%s %s"):format(option, name) or name, label, LETTERS[name])
+end
+
+---The label of words inside a span that a label continues; nil where it begins one, or none is known.
+---@param label integer
+---@param chain seqrun.TagChain
+---@return integer|nil
+function schemes.inside(label, chain)
+  for _, i in ipairs(not chain.starts[label] and chain.before[label] or {}) do
+    if not chain.starts[i] then return i end
+  end
+end
+
+---The label of a list with the largest value; the first of equal ones, nil if all are -inf.
+local function largest(values, list)
+  local best, most = nil, -math.huge
+  for _, i in ipairs(list) do
+    if values[i] > most then best, most = i, values[i] end
+  end
+  return best
+end
+
+---The valid labels, from 1, with the largest sum of logits, which is that of log-probabilities; nil if there are none.
+---@param logits number[][] of each word
+---@param chain seqrun.TagChain
+---@return integer[]|nil
+function schemes.viterbi(logits, chain)
+  local sums, from, all = {}, {}, {}
+  for j, x in ipairs(logits[1] or {}) do sums[j], all[j] = chain.starts[j] and x or -math.huge, j end
+  for i = 2, #logits do
+    local before, next_sums, best = {}, {}, {}
+    for j, list in ipairs(chain.before) do
+      if not best[list] then best[list] = largest(sums, list) or 0 end
+      before[j] = best[list]
+      next_sums[j] = (sums[before[j]] or -math.huge) + logits[i][j]
+    end
+    sums, from[i] = next_sums, before
+  end
+  for j in ipairs(sums) do
+    if not chain.ends[j] then sums[j] = -math.huge end
+  end
+  local tags, last = {}, largest(sums, all)
+  if not last and #logits > 0 then return nil end
+  for i = #logits, 1, -1 do tags[i], last = last, from[i] and from[i][last] end
+  return tags
+end
+
+---The labels of words, from 1, and their probabilities.
+---@param logits number[][]
+---@param chain? seqrun.TagChain|false
+---@return integer[] labels
+---@return number[] probabilities
+function schemes.decode(logits, chain)
+  local tags, p = chain and schemes.viterbi(logits, chain) or {}, {}
+  for i, x in ipairs(logits) do
+    tags[i] = tags[i] or decode.argmax(x)
+    p[i] = decode.softmax(x)[tags[i]]
+  end
+  return tags, p
+end
+
+return schemes
