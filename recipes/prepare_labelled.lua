@@ -21,7 +21,10 @@ local fields = {
   { "model", c.path { optional = true, doc = "run, checkpoint or Hugging Face model with the tokenizer to use" } },
   { "vocab", c.path { optional = true, doc = "without a model: directory, tokenizer.json or vocab.txt" } },
   { "lowercase", c.boolean { default = true, doc = "lowercase the text, with a vocab.txt" } },
-  { "max_len", c.integer { default = 384, min = 8, max = 65535, doc = "tokens of a window (question answering)" } },
+  { "max_len", c.integer { default = 384, min = 8, max = 65535,
+    doc = "tokens of a window (question answering, sentences)" } },
+  { "too_long", c.enum({ "truncate", "windows" }, { default = "truncate",
+    doc = "windows: sentences of words with tags (tokens) longer than max_len in windows; truncate: as they are" }) },
   { "columns", keys.columns },
 }
 for _, field in ipairs(keys.reading()) do fields[#fields + 1] = field end
@@ -35,7 +38,7 @@ if require("seqrun.core.sys").exists(out) and not cfg.overwrite then
 end
 
 local options = { out = out, files = cfg.inputs, vocab = cfg.vocab, progress = not request.quiet and print or nil }
-for _, key in ipairs { "task", "lowercase", "max_len", "columns" } do options[key] = cfg[key] end
+for _, key in ipairs { "task", "lowercase", "max_len", "too_long", "columns" } do options[key] = cfg[key] end
 for _, field in ipairs(keys.reading()) do options[field[1]] = cfg[field[1]] end
 if cfg.model then
   local facts = sr.must(sr.checkpoint.pretrained(cfg.model))

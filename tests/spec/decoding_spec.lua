@@ -1,5 +1,6 @@
 -- Tags of words are predicted as valid sequences of their scheme: IOB2, IOBES, BILOU or BMES.
 
+local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
 local kinds = require("seqrun.base.kinds")
 local program = require("tests.support.program")
@@ -8,6 +9,7 @@ local spans = require("seqrun.scores.spans")
 local sr = require("seqrun")
 local sys = require("seqrun.core.sys")
 local task_model = require("tests.support.task_model")
+local windows = require("seqrun.data.readers.windows")
 local with = require("tests.support.with")
 
 local heads, text = sr.nn.heads, task_model.text
@@ -213,18 +215,20 @@ local function scored(path, ...)
 end
 
 describe("a tagger", function()
-  it("predicts what is scored, valid also around words without tokens, beside the greedy score", function()
-    local path = save { labels = IOB, scheme = "iob2" }
-    local gold, guess, all = predicted(path)
-    for _, tags in ipairs(all) do assert.is_true(is_valid("iob2", tags), table.concat(tags, " ")) end
-    local wanted, found = sr.scores.spans(gold, guess), scored(path).metrics
-    assert.same({ wanted.f1, wanted.precision, wanted.recall }, { found.f1, found.precision, found.recall })
-    local _, greedy = predicted(path, "--decode", "greedy")
-    assert.not_same(guess, greedy)
-    assert.equal(sr.scores.spans(gold, greedy).f1, found.f1_greedy)
-    local other = scored(path, "--decode", "greedy").metrics
-    assert.same({ found.f1_greedy, nil }, { other.f1, other.f1_greedy })
-  end)
+  for name, config in pairs { whole = "data: {max_len: 64}\n", windows = "data: {max_len: 8}\n" } do
+    it("predicts what is scored, valid also around words without tokens, beside the greedy score: " .. name, function()
+      local path = save({ labels = IOB, scheme = "iob2" }, { files = { ["trainer/config.yaml"] = config } })
+      local gold, guess, all = predicted(path)
+      for _, tags in ipairs(all) do assert.is_true(is_valid("iob2", tags), table.concat(tags, " ")) end
+      local wanted, found = sr.scores.spans(gold, guess), scored(path).metrics
+      assert.same({ wanted.f1, wanted.precision, wanted.recall }, { found.f1, found.precision, found.recall })
+      local _, greedy = predicted(path, "--decode", "greedy")
+      assert.not_same(guess, greedy)
+      assert.equal(sr.scores.spans(gold, greedy).f1, found.f1_greedy)
+      local other = scored(path, "--decode", "greedy").metrics
+      assert.same({ found.f1_greedy, nil }, { other.f1, other.f1_greedy })
+    end)
+  end
 
   it("keeps its scheme in its checkpoint and in an exported directory; an older one has none", function()
     local path = save { labels = IOB, scheme = "iob2" }
@@ -304,5 +308,71 @@ describe("a run", function()
     local schema = sr.run.schema(sr.tasks.tokens)
     local eval = schema.by_name.eval.by_name.decode
     assert.same({ "valid", "greedy" }, { eval:usual(), eval.before })
+  end)
+end)
+
+describe("a sentence that is longer than the model", function()
+  it("is cut in windows: each word counts once, where it is farthest from a border", function()
+    math.randomseed(5)
+    for _ = 1, 300 do
+      local words, ids = {}, {}
+      for word = 1, math.random(1, 30) do
+        for _ = 1, math.random(1, 4) do words[#words + 1], ids[#ids + 1] = word, #ids + 1 end
+      end
+      local room, stride = math.random(4, 20), math.random(1, 30)
+      local list = windows.cut(#ids, room, stride, function(k) return words[k + 1] ~= words[k] end)
+      local best = windows.best(list)
+      for k = 0, #ids - 1 do
+        local most, first = -1, nil
+        for w, window in ipairs(list) do
+          local edge = k >= window[1] and k < window[2] and math.min(k - window[1], window[2] - 1 - k) or -1
+          if edge > most then most, first = edge, w end
+        end
+        assert.equal(first, best[k + 1])
+        if words[k] ~= words[k + 1] then assert.is_number(first) end
+      end
+      for _, window in ipairs(list) do
+        assert.is_true(window[2] - window[1] <= room and words[window[1]] ~= words[window[1] + 1])
+      end
+    end
+    assert.same({ { 0, 6 }, { 3, 9 } }, windows.cut(9, 6, 3)) -- by hand
+    assert.same({ 1, 1, 1, 1, 1, 2, 2, 2, 2 }, windows.best(windows.cut(9, 6, 3)))
+  end)
+
+  local function read(options)
+    return sr.data.files(with({ task = "tokens", train = FILE, vocab = task_model.VOCAB, folder = folder, max_len = 8,
+      too_long = "windows", stride = 128 }, options))
+  end
+
+  it("has each of its words once among the tags to learn, and is held out as a whole", function()
+    local whole, cut = sr.must(read { too_long = "truncate", max_len = 64 }).train, sr.must(read {}).train
+    local function tags_in(corpus)
+      local all = {}
+      for i = 1, corpus:info().examples do
+        for _, tag in ipairs(corpus:column("tags", i)) do all[#all + 1] = tag ~= -100 and tag or nil end
+      end
+      return all
+    end
+    assert.same(tags_in(whole), tags_in(cut))
+    assert.is_true(cut:info().examples > whole:info().examples)
+    local notes = table.concat(sr.must(read {}).notes, "\n")
+    assert.matches("train: longer than 8 tokens: %d+ sentences, read in %d+ windows that overlap", notes)
+    for _, options in ipairs { { held = 0.3 }, { folds = 3, fold = 2 } } do
+      local set, part = sr.must(read(options)).train, {}
+      for _, name in ipairs { "train", "held" } do
+        for _, example in ipairs(set:units(name)) do
+          local sentence = set:column("source", example)
+          assert.equal(name, part[sentence] or name)
+          part[sentence] = name
+        end
+      end
+    end
+  end)
+
+  it("is not of other tasks", function()
+    local message = "data.too_long=windows is for sentences .* %(task=tokens%), not for task=classify"
+    fails.returning("config", message, read { task = "classify" })
+    fails.returning("config", message, sr.data.read { task = "classify", files = FILE, out = folder .. "/no.sqr",
+      vocab = task_model.VOCAB, too_long = "windows" })
   end)
 end)

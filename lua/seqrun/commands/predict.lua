@@ -29,8 +29,8 @@ function command.define(cmd)
   cmd:flag("--pair", "lines are pairs: TEXT<TAB>PAIR; as --format tsv")
   cmd:option("--head", "of a model with several heads, the one to use; default: the first"):argname("NAME")
   cmd:flag("--text", "repeat the input in the output")
-  cmd:option("--stride", "question answering: tokens between the starts of windows of a long context; default: as "
-    .. "the run, 128"):argname("N"):convert(converters.whole(1, 65535))
+  cmd:option("--stride", "question answering, token classification: tokens between the starts of windows of a long "
+    .. "text; default: as the run, 128"):argname("N"):convert(converters.whole(1, 65535))
   cmd:option("--null-threshold", "question answering: answer nothing if the null score exceeds the best by this; "
     .. "1e9: always answer, as in SQuAD 1.1; default: 0")
     :argname("X"):convert(number)
@@ -75,7 +75,8 @@ local function check_options(args, kind)
     failure.raise("config", "--split is for token classification (task=tokens), but the model is for task=%s; leave it "
       .. "out", kind.name)
   end
-  local given = args.nbest and "--nbest" or args.stride and "--stride" or args.null_threshold and "--null-threshold"
+  local stride = args.stride and not kind.reader.cuts
+  local given = args.nbest and "--nbest" or stride and "--stride" or args.null_threshold and "--null-threshold"
   if kind.reader.windows or not given then return end
   failure.raise("config", "%s is for question answering (task=squad), but the model is for task=%s; leave it out",
     given, kind.name)
@@ -141,6 +142,7 @@ function command.run(args)
     max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride or usual.stride, query = usual.query,
     null_threshold = args.null_threshold, nbest = args.nbest,
     split = args.split, decode = args.decode, windows = usual.windows,
+    too_long = args.stride and "windows" or usual.too_long,
   })
   local kind = kinds.get(predictor.head.kind)
   check_options(args, kind)

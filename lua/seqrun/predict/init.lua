@@ -26,13 +26,14 @@ local Predictor = {}
 Predictor.__index = Predictor
 require("seqrun.base.strict").seal(Predictor, "the predictor", {
   "model", "head", "kind", "counts", "tokenizer", "max_len", "rows", "stride", "query", "null_threshold",
-  "longest_answer", "nbest", "split", "decode", "chain", "windows",
+  "longest_answer", "nbest", "split", "decode", "chain", "windows", "too_long",
 })
 
 local OPTIONS = {
   tokenizer = true, max_len = opening.OPTIONS.max_len, head = "string", rows = { 1 }, stride = { 1 },
   query = { 1 }, null_threshold = true, longest_answer = { 1 }, nbest = { 1 },
   split = { "bert", "white" }, decode = "string", windows = { "mean", "max", "first" },
+  too_long = { "truncate", "error", "windows" },
 }
 local OPEN_OPTIONS = opening.with {}
 for key, wanted in pairs(OPTIONS) do OPEN_OPTIONS[key] = wanted end
@@ -51,6 +52,7 @@ end
 ---
 ---  rows            tokens of a batch, 2048
 ---  stride, query, null_threshold, longest_answer   of question answering: 128, 64, 0 and 30
+---  too_long        of words: "windows" that overlap and start at most `stride` tokens after each other, or apart
 ---  split           of words in a text: "bert", at white space and punctuation, or "white"
 ---  windows         of classify and multilabel: how the windows of a longer text count together; nil: it is truncated
 ---  decode          of words: "valid" tags, "greedy" or the name of their scheme; default: as the model was trained
@@ -58,8 +60,8 @@ end
 ---@param model seqrun.Bert
 ---@param t { tokenizer: seqrun.text.Tokenizer, max_len: integer, head?: string, rows?: integer,
 ---  stride?: integer, query?: integer, null_threshold?: number, longest_answer?: integer, nbest?: integer,
----  split?: "bert"|"white", decode?: string, windows?: "mean"|"max"|"first" } head: by name; default the first that
----  has a task
+---  split?: "bert"|"white", decode?: string, windows?: "mean"|"max"|"first", too_long?: string } head: by name; default
+---  the first that has a task
 ---@return seqrun.Predictor
 function predict.new(model, t)
   checked("predict.new", t, OPTIONS)
@@ -103,8 +105,7 @@ local function open(path, options)
   opening.check_whole(facts, report)
   local usual = run_config.reading(facts)
   own.max_len = opening.max_len(facts, own.max_len, usual.max_len)
-  own.stride, own.query = own.stride or usual.stride, own.query or usual.query
-  own.windows = own.windows or usual.windows
+  for _, key in ipairs { "stride", "query", "windows", "too_long" } do own[key] = own[key] or usual[key] end
   check_used(options, kinds.get(facts.kind), own.windows)
   own.tokenizer = own.tokenizer or opening.tokenizer(facts, options)
   return predict.new(model, own)
@@ -142,6 +143,7 @@ local function builder(self)
   local frame = frames.of(tokenizer)
   local build = readers.builder(kinds.get(self.head.kind).reader, {
     tokenizer = tokenizer, max_len = self.max_len, stride = self.stride, windows = self.windows,
+    too_long = self.too_long or "windows",
     prompts = { default = self.head.prompt },
     query = math.min(self.query or 64, self.max_len // 2, frame:room(self.max_len, true) - 1),
   })

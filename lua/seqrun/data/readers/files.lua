@@ -34,7 +34,7 @@ local VERSION = 3
 ---@field vocab string|seqrun.core.text.vocab|seqrun.core.text.tokenizer another tokenizer in a .sqr is refused
 ---@field labels? string[] of the checkpoint
 ---@field max_len? integer 128, squad: 384
----@field too_long? "truncate"|"error"
+---@field too_long? "truncate"|"error"|"windows" windows: sentences of tokens
 ---@field windows? string texts longer than max_len are read in windows
 ---@field folder? string runs/data
 ---@field weights? number[] of the files of train: with them, or temperature, each is a data set of its own, a source
@@ -65,8 +65,9 @@ local function read_options(options, files, labels)
   for _, key in ipairs(PASSED) do given[key] = options[key] end
   if options.reader.windows then
     given.max_len, given.stride, given.query = options.max_len, options.stride, options.query
-  elseif options.windows then
-    given.max_len, given.stride, given.windows = options.max_len, options.stride, true
+  elseif options.windows or options.too_long == "windows" then
+    given.max_len, given.stride, given.windows = options.max_len, options.stride, options.windows and true
+    given.too_long = options.too_long == "windows" and options.too_long or nil
   end
   return given
 end
@@ -272,7 +273,7 @@ end
 
 ---What decides which examples belong together: the windows of a context, the choices of a question, the texts of a row.
 local function group_column(set, reader)
-  for _, name in ipairs { (reader.windows or reader.documents) and "text" or "group", "group", "source" } do
+  for _, name in ipairs { (reader.windows or reader.cuts or reader.documents) and "text" or "group", "group", "source" } do
     if set:known(name) then return name end
   end
 end
@@ -298,7 +299,7 @@ end
 
 ---Holds out a part of train, where there is no dev.
 local function hold_out(options, train)
-  local whole = options.reader.whole or train:known("window_share")
+  local whole = options.reader.whole or train:known("source")
   local hold = whole and whole_groups(options, train, 0, options.held) or nil
   local set, message, code = corpus.open(train.files, {
     held = options.held, split = "keyed", seed = options.seed, hold = hold,
@@ -316,7 +317,7 @@ local function fold_out(options, sets)
     return nil, ("%s: its examples belong together, so they cannot be in folds; leave out data.folds"):format(path),
       "config"
   end
-  local whole = sets.train:known("window_share") and { -- windows of a text are in one fold, too
+  local whole = sets.train:known("source") and { -- windows of a text are in one fold, too
     split = "keyed", hold = whole_groups(options, sets.train, (fold - 1) / options.folds, fold / options.folds),
   }
   local set, message, code = corpus.open(sets.train.files,
@@ -369,7 +370,7 @@ local function complete(given)
   if not given.train or not given.vocab or not given.task then check.fail("data.files: give task, train and vocab") end
   local reader, problem = readers.of(given.task)
   if not reader then check.fail("data.files: %s", problem) end
-  problem = readers.uncut_documents(given.task, given.windows)
+  problem = readers.uncut_documents(given.task, given.windows) or readers.uncut(given.task, given.too_long)
   if problem then return nil, problem, "config" end
   local options = { max_len = reader.windows and 384 or 128, reader = reader }
   for key, value in pairs(given) do options[key] = value end

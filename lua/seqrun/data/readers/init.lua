@@ -41,6 +41,7 @@ local stored = require("seqrun.text.stored")
 ---@field keep_text? boolean keep the texts in the data set, true
 ---@field max_len? integer tokens of a window, squad: 384
 ---@field stride? integer tokens between the starts of two windows, squad: 128
+---@field too_long? "windows" sentences of tokens longer than max_len are read in windows; else they are one example
 ---@field query? integer tokens of a question, squad: 64
 ---@field windows? string|boolean classify, multilabel: texts longer than max_len become several examples
 ---@field progress? fun(line: string)
@@ -59,7 +60,7 @@ local OPTIONS = {
   task = true, files = true, out = true, vocab = true, lowercase = true, keep_accents = true, format = true,
   delimiter = true, quotes = true, limit = true, columns = true, separator = true, labels = true, unlabelled = true,
   bad = true, keep_text = true, max_len = true, stride = true, query = true, progress = true, specials = true,
-  prompts = true, windows = true,
+  prompts = true, windows = true, too_long = true,
 }
 local COLUMNS = { text = true, pair = true, label = true, id = true, choices = true, header = true }
 
@@ -76,6 +77,7 @@ local readers = {}
 ---  formats       what an ambiguous ending means: { json = "squad" }; known: the formats that a message names
 ---  pairs         every example has two segments, whatever the columns
 ---  documents     texts that are too long may be cut in windows, which are examples (data.windows)
+---  cuts          sentences that are too long may be cut in windows
 ---  windows       examples are windows of at most max_len tokens; questions: rows are named by the id of a question
 ---@param task string
 ---@return table|nil
@@ -94,6 +96,14 @@ function readers.uncut_documents(task, wanted)
   if not wanted or readers.of(task).documents then return nil end
   return ("data.windows is for texts with labels (task=classify, multilabel), not for task=%s; leave it out"):format(
     task)
+---Why examples of a task cannot be cut in windows, where that is wanted.
+---@param task string
+---@param too_long? string
+---@return string|nil
+function readers.uncut(task, too_long)
+  if too_long ~= "windows" or readers.of(task).cuts then return nil end
+  return ("data.too_long=windows is for sentences whose words have tags (task=tokens), not for task=%s; choose "
+    .. "truncate or error"):format(task)
 end
 
 -- ---- options ---------------------------------------------------------------------------------
@@ -121,6 +131,8 @@ local function complete(given)
   problem = readers.uncut_documents(given.task, given.windows)
   if problem then return nil, problem, "config" end
   check.choice("data.read: bad", given.bad or "error", { "error", "skip" })
+  problem = readers.uncut(given.task, given.too_long)
+  if problem then return nil, problem, "config" end
   for _, key in ipairs { "max_len", "stride", "query" } do
     if given[key] ~= nil then check.integer("data.read: " .. key, given[key], 1, 65535) end
   end
@@ -410,12 +422,12 @@ end
 ---What makes the examples of a record as the reader of a task does, without its labels.  Ids are lists.
 ---@param reader table of a task
 ---@param t { tokenizer: seqrun.core.text.tokenizer, max_len?: integer, stride?: integer, query?: integer,
----  prompts?: table, windows?: string }
+---  prompts?: table, windows?: string, too_long?: string }
 ---@return fun(record: table): table? made, string? kind, string? why
 function readers.builder(reader, t)
   local options = {
     reader = reader, columns = {}, keep_text = false, unlabelled = true, predicting = true, prompts = t.prompts,
-    windows = t.windows,
+    windows = t.windows, too_long = t.too_long,
   }
   for key, value in pairs(USUAL) do options[key] = t[key] or value end
   local maker = reader.new(jobs.new(options, t.tokenizer))

@@ -19,8 +19,8 @@ local function reading()
       doc = "class names in the order of their ids; none: those of the files, sorted" }) },
     { "separator", c.string { default = ",", doc = "text between the labels of a row with several (multilabel)" } },
     { "stride", c.integer { default = 128, min = 1, max = 65535,
-      doc = "tokens between the starts of two windows of a long context (question answering), or text (data.windows; "
-        .. "at most half of data.max_len)" } },
+      doc = "tokens between the starts of two windows of a long context (question answering), sentence (tokens) or text "
+        .. "(data.windows; at most half of data.max_len)" } },
     { "windows", c.enum({ "mean", "max", "first" }, { optional = true,
       doc = "classify, multilabel: read longer texts in windows that overlap, and predict from the mean or the maximum "
         .. "of their log-probabilities (of labels: log-odds), or from the first; none: as data.too_long says" }) },
@@ -46,8 +46,9 @@ local data = c.map(with({
   { "fold", c.integer { optional = true, min = 1, max = 1000, doc = "run only the fold of this number" } },
   { "max_len", c.integer { default = 128, min = 8, max = 65535,
     doc = "maximum tokens of a sequence, [CLS] and [SEP] included, and length of a pack" } },
-  { "too_long", c.enum({ "truncate", "error" }, { default = "truncate",
-    doc = "longer sequences: truncate them (pairs: the longer text first) and count them, or error" }) },
+  { "too_long", c.enum({ "truncate", "error", "windows" }, { default = "truncate", before = "truncate",
+    doc = "longer sequences: truncate them (pairs: the longer text first) and count them, error, or (task=tokens) read "
+      .. "them in windows that overlap" }) },
   { "specials", c.boolean { default = false, doc = "read special tokens of the tokenizer that stand in texts, such as "
     .. "[E1], as these tokens; false: as plain text" } },
   { "folder", c.path { default = "runs/data", doc = "directory of the data sets made from files, which later runs "

@@ -18,8 +18,8 @@ function parts.loader_options(cfg, corpus, part, plan)
     arrange = cfg.pack.arrange, solver = cfg.pack.solver, max_seqs = cfg.pack.max_seqs,
     by = cfg.batch.by, sequences = cfg.batch.sequences, adjust = cfg.batch.adjust, shares = cfg.batch.shares,
     micro_packs = math.tointeger(cfg.batch.micro_packs), balance = cfg.balance,
-    loss = cfg.batch.loss, too_long = cfg.data.too_long, prefetch = held and 0 or cfg.data.prefetch,
-    threads = cfg.data.workers,
+    loss = cfg.batch.loss, too_long = cfg.data.too_long ~= "windows" and cfg.data.too_long or "truncate",
+    prefetch = held and 0 or cfg.data.prefetch, threads = cfg.data.workers,
     weights = not held and cfg.data.weights or nil, temperature = not held and cfg.data.temperature or nil,
     plan = not held and plan or nil, rank = not held and world.rank or nil, ranks = not held and world.size or nil,
   }

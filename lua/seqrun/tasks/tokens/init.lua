@@ -1,5 +1,6 @@
 -- tokens.lua - a class for each word, such as names in a text: softmax over the hidden state of its first piece.
 
+local counted = require("seqrun.base.format").counted
 local conll = require("seqrun.tasks.tokens.conll")
 local decode = require("seqrun.scores.decode")
 local failure = require("seqrun.base.failure")
@@ -11,6 +12,7 @@ local one_line = require("seqrun.base.one_line")
 local schemes = require("seqrun.scores.schemes")
 local spans = require("seqrun.scores.spans")
 local core_text = require("seqrun.core.text")
+local windows = require("seqrun.data.readers.windows")
 
 -- ---- examples --------------------------------------------------------------------------------
 
@@ -20,7 +22,10 @@ Words.__index = Words
 ---@param job seqrun.readers.Job
 local function reader(job)
   local columns = { tags = { type = "i32", per = "token" }, text = job.keep_text and { type = "bytes" } or nil }
-  return setmetatable({ job = job, map = job.labels, columns = columns, labelled = "tags", dropped = 0 }, Words)
+  if job.options.too_long == "windows" then columns.source, columns.offset = { type = "i32" }, { type = "i32" } end
+  return setmetatable({
+    job = job, map = job.labels, columns = columns, labelled = "tags", dropped = 0, sentences = 0, cut = 0, windows = 0,
+  }, Words)
 end
 
 ---What tokens are in a table.
@@ -63,6 +68,48 @@ local function id_of(self, tag, word)
     labels.list(self.map.names))
 end
 
+---The parts of a sentence that the model reads, at most max_len tokens each, and for each token the number of the part
+---in which its word counts.  Of a sentence that is truncated, the first part is what training keeps of it, and the
+---others are for predictions.
+local function parts_of(self, ids, numbers)
+  local job = self.job
+  local overlap = job.options.too_long == "windows"
+  if not overlap and not job.predicting then return { { 0, #ids } } end
+  local room = frames.of(job.tokenizer):room(job.options.max_len)
+  local list = windows.cut(#ids, room, overlap and math.min(job.options.stride, room // 2) or room, function(k)
+    return numbers[k + 1] ~= numbers[k]
+  end)
+  return list, windows.best(list)
+end
+
+---A part of a sentence: the words that count in another one have no tag in it.  nil if none counts.
+local function window_of(ids, tags, best, part, number)
+  local one, used = { a = {}, tags = {} }, best == nil
+  for k = part[1] + 1, part[2] do
+    local counts = not best or best[k] == number
+    one.a[#one.a + 1], one.tags[#one.tags + 1] = ids[k], counts and tags[k] or -100
+    used = used or counts and tags[k] ~= -100
+  end
+  return used and one or nil
+end
+
+---The examples of a sentence.
+local function examples_of(self, record, ids, tags, numbers)
+  local parts, best = parts_of(self, ids, numbers)
+  local list, text = {}, self.job.keep_text and table.concat(record.text, " ") or nil
+  for number, part in ipairs(parts) do
+    local one = window_of(ids, tags, best, part, number)
+    if one then
+      one.text = text
+      if self.columns.source then one.source, one.offset = self.sentences, part[1] end
+      list[#list + 1] = self.job:stamp(one, record)
+    end
+  end
+  self.sentences = self.sentences + 1
+  if #parts > 1 then self.cut, self.windows = self.cut + 1, self.windows + #list end
+  return list
+end
+
 function Words:make(record)
   local kind, why = check(self, record)
   if kind then return nil, kind, why end
@@ -78,9 +125,7 @@ function Words:make(record)
   end
   self.dropped = self.dropped + #words - used
   if #ids == 0 and not self.job.predicting then return nil, "empty", "the sentence has no tokens" end
-  local example = self.job:stamp({ a = ids, tags = tags }, record)
-  if self.job.keep_text then example.text = table.concat(words, " ") end
-  return example
+  return examples_of(self, record, ids, tags, numbers)
 end
 
 function Words:notes()
@@ -88,6 +133,10 @@ function Words:notes()
   if self.dropped > 0 then
     notes[#notes + 1] = self.dropped == 1 and "1 word has no tokens, so its label is not used"
       or ("%d words have no tokens, so their labels are not used"):format(self.dropped)
+  end
+  if self.cut > 0 then
+    notes[#notes + 1] = ("longer than %d tokens: %s, read in %s that overlap instead of truncated"):format(
+      self.job.options.max_len, counted(self.cut, "sentence"), counted(self.windows, "window"))
   end
   return notes
 end
@@ -98,11 +147,16 @@ end
 ---probable tag of each word, where only valid sequences are predicted.
 local scores = { shown = { "accuracy", "precision", "recall", "f1", "f1_greedy" } }
 
-function scores.take(found, head, hidden, target, batch)
+function scores.take(found, head, hidden, target, batch, loader)
   local uids, positions = origin.uids(target, batch)
-  local gold = target.labels:totable()
+  local gold, from = target.labels:totable(), {}
   for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
-    found[#found + 1] = { uid = uids[i], position = positions[i], gold = gold[i], logits = logits }
+    local uid = uids[i]
+    from[uid] = from[uid] or loader:origin(uid)
+    found[#found + 1] = {
+      uid = uid, position = positions[i], gold = gold[i], logits = logits,
+      sentence = from[uid].source or uid, place = (from[uid].offset or 0) + positions[i],
+    }
   end
 end
 
@@ -114,21 +168,21 @@ local function is_scheme(tags)
   return false
 end
 
----The items of each sequence, in order.
+---The items of each sentence, in order, whichever windows they are of.
 local function sequences_of(found)
   table.sort(found, function(a, b)
-    if a.uid ~= b.uid then return a.uid < b.uid end
-    return a.position < b.position
+    if a.sentence ~= b.sentence then return a.sentence < b.sentence end
+    return a.place < b.place
   end)
-  local list, uid = {}, nil
+  local list, sentence = {}, nil
   for _, item in ipairs(found) do
-    if item.uid ~= uid then list[#list + 1], uid = {}, item.uid end
+    if item.sentence ~= sentence then list[#list + 1], sentence = {}, item.sentence end
     table.insert(list[#list], item)
   end
   return list
 end
 
----Predicts the tags of a sequence.
+---Predicts the tags of a sentence.
 local function decode_all(items, chain)
   local logits = {}
   for i, item in ipairs(items) do logits[i], item.logits = item.logits, nil end
@@ -219,6 +273,7 @@ function scores.described(one, head, loader)
       local first = item.position - lead + 1
       local last = end_of_word(marks, first, #ids)
       local word = tokenizer:decode(table.move(ids, first, last, 1, {})):match("^%s*(.-)%s*$")
+      if from.source then word = word:match("^%S*") end -- words behind it may count in another window
       gold[#gold + 1] = ("%s %s"):format(word, head.labels and head.labels[item.gold + 1] or item.gold)
       guess[#guess + 1] = ("%s %s"):format(word, head.labels and head.labels[item.guess + 1] or item.guess)
     end
@@ -251,22 +306,15 @@ function prediction.prepare(item, t)
   end
 end
 
----A sentence in sequences of at most max_len tokens: the first is what training keeps of it, each other begins with the
----first word that does not begin before.
-function prediction.pieces(example, t)
-  local room, list, at, count = frames.of(t.tokenizer.core):room(t.max_len), {}, 1, #example.a
-  while at <= count do
-    local last = math.min(at + room - 1, count)
-    local piece = { a = table.move(example.a, at, last, 1, {}), rows = {}, words = {} }
-    for i = at, last do
-      if example.tags[i] ~= -100 then
-        piece.rows[#piece.rows + 1], piece.words[#piece.words + 1] = i - at + 1, example.tags[i]
-      end
+---The parts of a sentence, with the words that count in each and the places of their first tokens.
+function prediction.pieces(parts)
+  for _, part in ipairs(parts) do
+    part.rows, part.words = {}, {}
+    for i, word in ipairs(part.tags) do
+      if word ~= -100 then part.rows[#part.rows + 1], part.words[#part.words + 1] = i, word end
     end
-    list[#list + 1], at = piece, last + 1
-    while at <= count and example.tags[at] == -100 do at = at + 1 end
   end
-  return list
+  return parts
 end
 
 ---Logits of all words, in the order of the sequences.
@@ -321,16 +369,19 @@ end
 
 -- ---- training -------------------------------------------------------------------------------------
 
----The tags of each sentence to train on.
+---The tags of each sentence to train on, and the first example of each.
 local function sequences_in(corpus)
-  local list = {}
-  for i, example in ipairs(corpus:units("train")) do
-    list[i] = {}
+  local list, examples, units, before = {}, {}, corpus:units("train"), nil
+  table.sort(units)
+  for _, example in ipairs(units) do
+    local sentence = corpus:known("source") and failure.must(corpus:column("source", example)) or example
+    if sentence ~= before then list[#list + 1], examples[#examples + 1] = {}, example end
+    before = sentence
     for _, tag in ipairs(failure.must(corpus:column("tags", example))) do
-      if tag ~= -100 then table.insert(list[i], tag) end
+      if tag ~= -100 then table.insert(list[#list], tag) end
     end
   end
-  return list
+  return list, examples
 end
 
 ---The scheme that eval.decode names, or that the training data follow.
@@ -341,12 +392,13 @@ local function scheme_of(wanted, data)
     schemes.of_head({ labels = names, outputs = #names }, wanted, "eval.decode")
     return wanted
   end
-  local name, wrong = schemes.of_sequences(names, sequences_in(data.train))
+  local sequences, examples = sequences_in(data.train)
+  local name, wrong = schemes.of_sequences(names, sequences)
   local function say(format, ...) data.notes[#data.notes + 1] = "tags: " .. format:format(...) end
   if name then say("%s; evaluations and predictions keep to valid sequences of them", name) end
   if wrong then
     say("predicted one by one, as those of %s follow none of the schemes %s that the labels could be of; if this is a "
-      .. "mistake in the data, eval.decode names the scheme", data.train:place(data.train:units("train")[wrong]),
+      .. "mistake in the data, eval.decode names the scheme", data.train:place(examples[wrong]),
       table.concat(schemes.NAMES, ", "))
   end
   return name or "none"
@@ -367,11 +419,11 @@ local task = {
   },
   reader = {
     new = reader, open = conll.open, columns = {}, fields = { text = "texts", label = "texts" },
-    formats = { txt = "conll", tsv = "conll" }, known = "conll or jsonl",
+    formats = { txt = "conll", tsv = "conll" }, known = "conll or jsonl", cuts = true,
   },
   scores = scores, prediction = prediction,
   column = "tags", classes = true, target = "tags",
-  head_options = head_options,
+  head_options = head_options, settings = { data = { too_long = "windows" } },
   refuses = {}, -- each piece has the tags of its tokens
 }
 
