@@ -72,7 +72,7 @@ end
 
 local function apart(got, wanted) return (got - wanted):abs():max():item() end
 
-for _, kind in ipairs(tasks.NAMES) do
+for _, kind in ipairs(tasks.ALL_HEADS) do
   describe("fine-tuning: " .. kind .. " #slow", function()
     it("packed, padded and one by one has the same losses, weights and predictions", function()
       local corpus = tasks.corpus(kind, folder, 90)

@@ -28,13 +28,16 @@ local function total(model, update)
 end
 
 describe("the head", function()
-  for _, kind in ipairs(tasks.NAMES) do
+  for _, kind in ipairs(tasks.ALL_HEADS) do
     it_on("ref", kind .. " has the gradients that finite differences give, with dropout", function()
       local model = tasks.model(kind, { num_hidden_layers = 1 })
       local batch = tasks.loader(kind, corpus(kind)):next():batch(1)
       local layer = model.heads[1].layer
       local names = { layer .. ".weight", layer .. ".bias", "bert.encoder.layer.0.output.dense.bias",
         "bert.embeddings.token_type_embeddings.weight" }
+      for _, name in ipairs(kind == "crf" and { "transitions", "start_transitions", "end_transitions" } or {}) do
+        names[#names + 1] = "crf." .. name
+      end
       support.check_gradients(model.params, names, function() return model:losses(batch).total end, 6)
     end)
   end
@@ -83,7 +86,7 @@ end)
 ---The same for each head: losses are means over what the update has, however it is divided.
 describe("denominators", function()
   local each = devices.each(it)
-  for _, kind in ipairs(tasks.NAMES) do
+  for _, kind in ipairs(tasks.ALL_HEADS) do
     each("are those of the update: " .. kind, function()
       local model = tasks.model(kind)
       model.training = false

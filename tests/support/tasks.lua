@@ -69,6 +69,8 @@ MAKE.tokens = {
   end,
 }
 
+MAKE.crf = MAKE.tokens
+
 MAKE.squad = {
   columns = { span = { type = "i32", size = 2 } },
   one = function(pick)
@@ -131,6 +133,7 @@ tasks.HEADS = {
   multilabel = { head = function() return sr.nn.heads.multilabel { outputs = 3 } end, targets = { "labels" } },
   choice = { head = function() return sr.nn.heads.choice {} end, targets = { "answer", "group" } },
   tokens = { head = function() return sr.nn.heads.tokens { outputs = 2 } end, targets = { "tags" } },
+  crf = { head = function() return sr.nn.heads.tokens { outputs = 2, crf = true } end, targets = { "tags" } },
   squad = {
     head = function() return sr.nn.heads.squad {} end,
     targets = { { name = "span", reads = "spans", outside = "cls" } },
@@ -138,6 +141,7 @@ tasks.HEADS = {
 }
 
 tasks.NAMES = { "classify", "pair", "regress", "multilabel", "choice", "tokens", "squad" }
+tasks.ALL_HEADS = { "crf", table.unpack(tasks.NAMES) }
 
 ---A loader of updates of 12 sequences (4 questions), 48 tokens a pack.
 ---@param kind string

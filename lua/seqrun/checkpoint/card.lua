@@ -106,7 +106,8 @@ end
 ---The card of an exported directory; the one that the directory has already.
 ---@param facts seqrun.Pretrained what is exported
 ---@param o { out: string, architecture: string, parameters: integer, dtype: string, sentences: boolean, part: boolean,
----  average?: boolean, language?: string, license?: string } part: it is not the model that was scored: without its
+---  average?: boolean, language?: string, license?: string, crf?: boolean }
+---  part: it is not the model that was scored: without its
 ---  heads, or another network; average: its weights are the moving average
 ---@return string
 function card.text(facts, o)
@@ -141,6 +142,9 @@ function card.text(facts, o)
   local decide = has_head and not o.average and (facts.decide or {})[first]
   decide = decide and decided.text(decide, labels.names(facts.labels, facts.outputs))
   if decide then add("\nDecided by %s: seqrun does so; in Transformers, apply it to the logits yourself.", decide) end
+  if o.crf then
+    add("The CRF of its tags (crf.safetensors) is used by `seqrun predict`; Transformers uses logits alone.")
+  end
   if #scores > 0 then
     add("\n## Scores\n\nStep %d%s:\n\n| score | value |\n|---|---|", step, t.data and ", on " .. t.data or "")
     for _, score in ipairs(scores) do add("| %s | %.4f |", score[1], score[2]) end

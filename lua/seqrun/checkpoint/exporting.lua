@@ -128,6 +128,16 @@ local function take_dense(tensors)
   return dense
 end
 
+---Takes the transitions of a CRF from the tensors: no class of Transformers has them.
+local function take_crf(tensors)
+  local own = {}
+  for name, tensor in pairs(tensors) do
+    if name:find("crf%.[%l_]*transitions$") then own[name] = tensor end
+  end
+  for name in pairs(own) do tensors[name] = nil end
+  return own
+end
+
 local function write_draft(draft, files, weights)
   failure.must(sys.make_dirs(draft))
   for name, text in pairs(files) do
@@ -181,17 +191,19 @@ local function export(path, out, options)
   local dense = take_dense(tensors)
   if options.encoder or facts.kind == "embed" then tensors = strip(tensors, config, facts.family) end
   config.dtype, config.torch_dtype = DTYPES[dtype], DTYPES[dtype]
+  local crf = take_crf(tensors)
   local files, weights = texts_of(facts, config), { ["model.safetensors"] = convert(tensors, dtype) }
   if next(dense) then
     weights[(facts.sentences.dense or { path = "2_Dense" }).path .. "/model.safetensors"] = convert(dense, dtype)
   end
+  if next(crf) then weights["crf.safetensors"] = crf end
   local list, parameters = foreign.list(weights["model.safetensors"])
   local classes = type(config.architectures) == "table" and config.architectures or {}
   local architecture = classes[1] or facts.family.class .. "Model"
   files["README.md"] = card.text(facts, {
     out = out, architecture = architecture, parameters = parameters, dtype = dtype, sentences = files["modules.json"],
     part = options.encoder or options.network, average = options.average, language = options.language,
-    license = options.license,
+    license = options.license, crf = next(crf) ~= nil,
   })
   write(out, files, weights)
   for name in pairs(weights) do files[name] = true end

@@ -30,7 +30,13 @@ function model.files(path)
   if not sys.is_dir(path) then return { path } end
   local single, dense = path .. "/model.safetensors", sentences.dense_folder(path)
   dense = dense and ("%s/%s/model.safetensors"):format(path, dense)
-  if sys.exists(single) then return { single, dense and sys.exists(dense) and dense or nil } end
+  if sys.exists(single) then
+    local list = { single }
+    for _, more in ipairs { path .. "/crf.safetensors", dense } do
+      if sys.exists(more) then list[#list + 1] = more end
+    end
+    return list
+  end
   local index = failure.there(sys.read_file(path .. "/model.safetensors.index.json", 1 << 26))
   local tree = index and json.decode(index)
   if type(tree) ~= "table" or type(tree.weight_map) ~= "table" then

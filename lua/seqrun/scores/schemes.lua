@@ -5,8 +5,10 @@
 --
 -- Source: Viterbi 1967; schemes, Ratinov and Roth 2009.
 
+local crf = require("seqrun.nn.heads.crf")
 local decode = require("seqrun.scores.decode")
 local failure = require("seqrun.base.failure")
+local tensor = require("seqrun.tensor")
 
 local schemes = {}
 
@@ -87,6 +89,9 @@ end
 ---@field starts boolean[] whether a label may be the first
 ---@field ends boolean[] whether it may be the last
 ---@field before integer[][] the labels that may be before each; labels with the same ones share a list
+---@field into? number[][] of a CRF: scores of the transitions to a label, from each
+---@field first? number[] and of a label as the first
+---@field last? number[] and as the last
 
 ---The chain of a scheme; nil with the label that is not of it.
 ---@param name string
@@ -110,6 +115,23 @@ function schemes.chain(name, labels)
   return chain
 end
 
+---The chain of labels of which any may follow any.
+local function free_chain(labels)
+  local all, yes, before = {}, {}, {}
+  for j in ipairs(labels) do all[j], yes[j] = j, true end
+  for j in ipairs(labels) do before[j] = all end
+  return { starts = yes, ends = yes, before = before }
+end
+
+---Adds the scores of a CRF to a chain.
+local function add_transitions(chain, head)
+  local quiet <close> = tensor.no_grad()
+  local transitions, first, last = crf.parameters(head)
+  local function list(x) return x:to("f32"):totable() end
+  chain.into, chain.first, chain.last = list(transitions:transpose(1, 2):contiguous()), list(first), list(last)
+  return chain
+end
+
 ---What the tags of a head are decoded with; nil: each word alone.
 ---@param head seqrun.TaskHead
 ---@param wanted? string "valid", "greedy" or a scheme; default: head.decode, else the scheme of the head, or of its
@@ -119,16 +141,18 @@ end
 function schemes.of_head(head, wanted, option)
   wanted, option = wanted or head.decode, option or "--decode"
   local labels, name = decode.names(head), wanted ~= "valid" and wanted or head.scheme
-  if name == "greedy" or name == "none" and not wanted then return nil end
-  if not name or name == "none" then name = schemes.of_labels(labels) end
-  if not name and not wanted then return nil end
+  if name == "greedy" then return nil end
+  if not name or name == "none" and wanted then name = schemes.of_labels(labels) end
+  if name == "none" or not name and (head.crf or not wanted) then
+    return head.crf and add_transitions(free_chain(labels), head) or nil
+  end
   if not name then
     failure.raise("config", "%s valid: the scheme of the tags is not known: training found none, and the labels %s "
       .. "alone do not show it; name it, as in %s iob2, or leave this out", option, table.concat(labels, ", "), option)
   end
   if not LETTERS[name] then failure.raise("data", "the head '%s' has an unknown scheme '%s'", head.name, name) end
   local chain, label = schemes.chain(name, labels)
-  if chain then return chain end
+  if chain then return head.crf and add_transitions(chain, head) or chain end
   failure.raise("config", "%s: the label '%s' is not a tag of this scheme, whose letters are %s, as in B-PER",
     wanted and ("%s %s"):format(option, name) or name, label, LETTERS[name])
 end
@@ -143,13 +167,14 @@ function schemes.inside(label, chain)
   end
 end
 
----The label of a list with the largest value; the first of equal ones, nil if all are -inf.
-local function largest(values, list)
+---The label of a list with the largest value, and that value; the first of equal ones, nil if all are -inf.
+local function largest(values, list, added)
   local best, most = nil, -math.huge
   for _, i in ipairs(list) do
-    if values[i] > most then best, most = i, values[i] end
+    local value = values[i] + (added and added[i] or 0)
+    if value > most then best, most = i, value end
   end
-  return best
+  return best, most
 end
 
 ---The valid labels, from 1, with the largest sum of logits, which is that of log-probabilities; nil if there are none.
@@ -158,35 +183,82 @@ end
 ---@return integer[]|nil
 function schemes.viterbi(logits, chain)
   local sums, from, all = {}, {}, {}
-  for j, x in ipairs(logits[1] or {}) do sums[j], all[j] = chain.starts[j] and x or -math.huge, j end
+  for j, x in ipairs(logits[1] or {}) do
+    sums[j], all[j] = chain.starts[j] and x + (chain.first and chain.first[j] or 0) or -math.huge, j
+  end
   for i = 2, #logits do
-    local before, next_sums, best = {}, {}, {}
+    local before, next_sums, known = {}, {}, {}
     for j, list in ipairs(chain.before) do
-      if not best[list] then best[list] = largest(sums, list) or 0 end
-      before[j] = best[list]
-      next_sums[j] = (sums[before[j]] or -math.huge) + logits[i][j]
+      local best = known[list]
+      if not best then best = { largest(sums, list, chain.into and chain.into[j]) } end
+      known[list] = not chain.into and best or nil
+      before[j], next_sums[j] = best[1] or 0, best[2] + logits[i][j]
     end
     sums, from[i] = next_sums, before
   end
-  for j in ipairs(sums) do
-    if not chain.ends[j] then sums[j] = -math.huge end
-  end
+  for j, sum in ipairs(sums) do sums[j] = chain.ends[j] and sum + (chain.last and chain.last[j] or 0) or -math.huge end
   local tags, last = {}, largest(sums, all)
   if not last and #logits > 0 then return nil end
   for i = #logits, 1, -1 do tags[i], last = last, from[i] and from[i][last] end
   return tags
 end
 
----The labels of words, from 1, and their probabilities.
+---Multiplies the values of two lists, and divides by the sum.
+local function product(a, b)
+  local list, sum = {}, 0
+  for j = 1, #a do
+    list[j] = a[j] * b[j]
+    sum = sum + list[j]
+  end
+  for j = 1, #a do list[j] = list[j] / sum end
+  return list
+end
+
+---The probabilities of the labels of each word among all valid sequences, by the forward-backward algorithm.
+---@param logits number[][]
+---@param chain seqrun.TagChain of a CRF
+---@return number[][]
+function schemes.marginals(logits, chain)
+  local classes, factors, first, last, p, from = #chain.before, {}, {}, {}, {}, {}
+  for j = 1, classes do
+    factors[j] = {}
+    for k = 1, classes do factors[j][k] = 0 end
+    for _, k in ipairs(chain.before[j]) do factors[j][k] = math.exp(chain.into[j][k]) end
+    first[j] = chain.starts[j] and math.exp(chain.first[j]) or 0
+    last[j] = chain.ends[j] and math.exp(chain.last[j]) or 0
+  end
+  for i, x in ipairs(logits) do
+    local reached = i == 1 and first or {}
+    for j = 1, i > 1 and classes or 0 do
+      reached[j] = 0
+      for k = 1, classes do reached[j] = reached[j] + from[i - 1][k] * factors[j][k] end
+    end
+    p[i] = decode.softmax(x)
+    from[i] = product(reached, p[i])
+  end
+  local after = last
+  for i = #logits, 1, -1 do
+    local ahead, before = product(after, p[i]), {}
+    p[i], after = product(from[i], after), before
+    for k = 1, classes do
+      before[k] = 0
+      for j = 1, classes do before[k] = before[k] + factors[j][k] * ahead[j] end
+    end
+  end
+  return p
+end
+
+---The labels of words, from 1, and their probabilities: of a CRF in the sentence, else of each word alone.
 ---@param logits number[][]
 ---@param chain? seqrun.TagChain|false
 ---@return integer[] labels
 ---@return number[] probabilities
 function schemes.decode(logits, chain)
-  local tags, p = chain and schemes.viterbi(logits, chain) or {}, {}
+  local best, p = chain and schemes.viterbi(logits, chain), {}
+  local inside, tags = best and chain.into and schemes.marginals(logits, chain), best or {}
   for i, x in ipairs(logits) do
     tags[i] = tags[i] or decode.argmax(x)
-    p[i] = decode.softmax(x)[tags[i]]
+    p[i] = (inside and inside[i] or decode.softmax(x))[tags[i]]
   end
   return tags, p
 end

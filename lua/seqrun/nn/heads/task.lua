@@ -7,6 +7,7 @@
 
 local check = require("seqrun.base.check")
 local costs = require("seqrun.nn.heads.costs")
+local crf = require("seqrun.nn.heads.crf")
 local merged = require("seqrun.base.merged")
 local ops = require("seqrun.tensor.ops")
 local part = require("seqrun.nn.model.part")
@@ -103,6 +104,10 @@ local function make(Class, kind, options, encoder)
   local list, add = specs.new(encoder.design.std)
   if place.dense then transform.add(list, encoder, place, prefix, encoder.design.hidden) end
   add.linear(self.layer, self.outputs, encoder.design.hidden, true, place.std)
+  if self.crf then
+    crf.add(add, prefix, self.outputs)
+    self.loss = crf.loss
+  end
   self.specs, encoder.whole = list, encoder.whole or place.pool ~= nil
   return setmetatable(self, Class)
 end

@@ -406,7 +406,7 @@ end
 
 local function head_options(self, data, cfg)
   local options = require("seqrun.tasks.shared.finetuning").head_options(self, data)
-  options.scheme = scheme_of(cfg.eval.decode, data)
+  options.scheme, options.crf = scheme_of(cfg.eval.decode, data), cfg.tune and cfg.tune.crf or nil
   return options
 end
 
@@ -415,7 +415,7 @@ local task = {
   example = "data.train=train.conll",
   head = {
     name = "tags", place = "tokens", counts = "classes", fewest = 2, architecture = "TokenClassification",
-    kept = { scheme = "none" },
+    kept = { scheme = "none", crf = false },
   },
   reader = {
     new = reader, open = conll.open, columns = {}, fields = { text = "texts", label = "texts" },
@@ -429,6 +429,6 @@ local task = {
 
 return setmetatable(task, { -- config keys are loaded on first use, as those of other tasks
   __index = function(_, name)
-    return name == "keys" and require("seqrun.tasks.tokens.keys") or nil
+    if name == "keys" or name == "rules" then return require("seqrun.tasks.tokens.keys")[name] end
   end,
 })
