@@ -132,9 +132,8 @@ end
 local function take_crf(tensors)
   local own = {}
   for name, tensor in pairs(tensors) do
-    if name:find("crf%.[%l_]*transitions$") then own[name] = tensor end
+    if name:find("crf%.[%l_]*transitions$") then own[name], tensors[name] = tensor, nil end
   end
-  for name in pairs(own) do tensors[name] = nil end
   return own
 end
 

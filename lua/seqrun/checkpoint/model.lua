@@ -31,10 +31,9 @@ function model.files(path)
   local single, dense = path .. "/model.safetensors", sentences.dense_folder(path)
   dense = dense and ("%s/%s/model.safetensors"):format(path, dense)
   if sys.exists(single) then
-    local list = { single }
-    for _, more in ipairs { path .. "/crf.safetensors", dense } do
-      if sys.exists(more) then list[#list + 1] = more end
-    end
+    local list, crf = { single }, path .. "/crf.safetensors"
+    list[2] = sys.exists(crf) and crf or nil
+    list[#list + 1] = dense and sys.exists(dense) and dense or nil
     return list
   end
   local index = failure.there(sys.read_file(path .. "/model.safetensors.index.json", 1 << 26))

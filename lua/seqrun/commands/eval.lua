@@ -69,15 +69,6 @@ local function choose_head(args, facts)
   end
 end
 
----Lets the head that is scored decode its tags in the way of --decode.
-local function set_decode(args, opened)
-  if not args.decode then return end
-  verb.check_decode(args, kinds.get(opened.facts.kind) or { name = "none", prediction = {} })
-  local head = opened.model:head(opened.facts.target) or opened.model.heads[1]
-  head.decode = args.decode
-  schemes.of_head(head)
-end
-
 ---A task whose target has the name of a head, which may be another than the task gives it.
 local function renamed(task, name)
   local target = task.target
@@ -204,7 +195,9 @@ function command.run(args)
   end
   local opened = verb.open(args)
   choose_head(args, opened.facts)
-  set_decode(args, opened)
+  verb.check_decode(args, kinds.get(opened.facts.kind))
+  local head = args.decode and (opened.model:head(opened.facts.target) or opened.model.heads[1])
+  if head then head.decode = schemes.of_head(head, args.decode) and args.decode or "greedy" end
   local loader, baselines, what = loader_of(args, opened)
   local guard <close> = loader
   local progress <close> = live.work("evaluating", { unit = "updates", quiet = args.format ~= "table" })

@@ -59,10 +59,6 @@ function command.run(args)
   print(live.fit_output("  files     " .. table.concat(done.files, ", ")))
   listing.print(done, args.tensors)
   print(("  load it   " .. way_of(done)):format(done.path))
-  if table.concat(done.files, " "):find("crf.safetensors", 1, true) then
-    print(live.fit_output("  note: crf.safetensors has the transitions between tags, which `seqrun predict` and "
-      .. "`seqrun eval` use; Transformers predicts each word from its logits alone"))
-  end
   if done.heads then
     local note = "  note: Transformers has no class with the heads %s and loads the encoder alone; their weights are "
       .. "in the files, and `seqrun predict` and `seqrun eval` use them"

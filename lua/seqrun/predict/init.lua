@@ -12,6 +12,7 @@ local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
 local readers = require("seqrun.data.readers")
 local run_config = require("seqrun.predict.run_config")
+local schemes = require("seqrun.scores.schemes")
 local stream = require("seqrun.predict.stream")
 local tables = require("seqrun.predict.tables")
 local truncate = require("seqrun.data.truncate")
@@ -32,7 +33,8 @@ require("seqrun.base.strict").seal(Predictor, "the predictor", {
 local OPTIONS = {
   tokenizer = true, max_len = opening.OPTIONS.max_len, head = "string", rows = { 1 }, stride = { 1 },
   query = { 1 }, null_threshold = true, longest_answer = { 1 }, nbest = { 1 },
-  split = { "bert", "white" }, decode = "string", windows = { "mean", "max", "first" },
+  split = { "bert", "white" }, decode = { "valid", "greedy", table.unpack(schemes.NAMES) },
+  windows = { "mean", "max", "first" },
   too_long = { "truncate", "error", "windows" },
 }
 local OPEN_OPTIONS = opening.with {}
@@ -153,7 +155,7 @@ local function builder(self)
     if kind.prepare then kind.prepare(item, self) end
     local made, _, why = build(record_of(item, kind))
     item.wrong = not made and why or nil
-    if not made or kind.pieces then return made and kind.pieces(made, self) or {} end
+    if not made then return {} end
     local list, cut = made.a and { made } or made, false
     for _, one in ipairs(list) do cut = truncate(one.a, one.b, frame:room(self.max_len, one.b)) or cut end
     if cut then self.counts.cut = (self.counts.cut or 0) + 1 end

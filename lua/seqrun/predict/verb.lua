@@ -62,11 +62,11 @@ end
 
 ---Refuses --decode where the task has no tags.
 ---@param args table
----@param kind table
+---@param kind? table
 function verb.check_decode(args, kind)
-  if not args.decode or kind.prediction.chain then return end
+  if not args.decode or kind and kind.prediction.chain then return end
   failure.raise("config", "--decode is for token classification (task=tokens), but the model is for task=%s; leave it "
-    .. "out", kind.name)
+    .. "out", kind and kind.name or "none")
 end
 
 ---Adds the option for models of tasks that do not ship.

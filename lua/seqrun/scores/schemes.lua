@@ -18,14 +18,15 @@ schemes.NAMES = { "iob2", "iobes", "bilou", "bmes" }
 local LETTERS = { iob2 = "BI", iobes = "BIES", bilou = "BILU", bmes = "BMES" }
 local FIRST, INSIDE, LAST, SINGLE = 1, 2, 3, 4
 
----Role and type of each label; nil with the first label that is not of the scheme.
+---Role and type of each label, neither outside of spans; nil with the first label that is not of the scheme.
 local function parse(name, labels)
-  local list = {}
+  local list, letters = {}, LETTERS[name]
+  if not letters and name ~= "none" then return nil, labels[1] end
   for i, label in ipairs(labels) do
     local letter, kind = label:match("^(%u)%-(.+)$")
     letter, kind = letter or label:match("^%u$"), kind or ""
-    local role = label ~= "O" and letter and LETTERS[name]:find(letter, 1, true)
-    if not role and label ~= "O" then return nil, label end
+    local role = letters and label ~= "O" and letter and letters:find(letter, 1, true)
+    if letters and label ~= "O" and not role then return nil, label end
     list[i] = { role = role or nil, kind = role and kind or nil }
   end
   return list
@@ -93,7 +94,7 @@ end
 ---@field first? number[] and of a label as the first
 ---@field last? number[] and as the last
 
----The chain of a scheme; nil with the label that is not of it.
+---The chain of a scheme, or of "none", in which any label may follow any; nil with the label that is not of the scheme.
 ---@param name string
 ---@param labels string[]
 ---@return seqrun.TagChain|nil
@@ -113,14 +114,6 @@ function schemes.chain(name, labels)
     chain.starts[j], chain.ends[j], chain.before[j] = may_follow(name, {}, tag), may_follow(name, tag, {}), lists[key]
   end
   return chain
-end
-
----The chain of labels of which any may follow any.
-local function free_chain(labels)
-  local all, yes, before = {}, {}, {}
-  for j in ipairs(labels) do all[j], yes[j] = j, true end
-  for j in ipairs(labels) do before[j] = all end
-  return { starts = yes, ends = yes, before = before }
 end
 
 ---Adds the scores of a CRF to a chain.
@@ -143,18 +136,18 @@ function schemes.of_head(head, wanted, option)
   local labels, name = decode.names(head), wanted ~= "valid" and wanted or head.scheme
   if name == "greedy" then return nil end
   if not name or name == "none" and wanted then name = schemes.of_labels(labels) end
-  if name == "none" or not name and (head.crf or not wanted) then
-    return head.crf and add_transitions(free_chain(labels), head) or nil
-  end
-  if not name then
+  if not name and wanted and not head.crf then
     failure.raise("config", "%s valid: the scheme of the tags is not known: training found none, and the labels %s "
       .. "alone do not show it; name it, as in %s iob2, or leave this out", option, table.concat(labels, ", "), option)
   end
-  if not LETTERS[name] then failure.raise("data", "the head '%s' has an unknown scheme '%s'", head.name, name) end
+  name = name or "none"
+  if name == "none" and not head.crf then return nil end
   local chain, label = schemes.chain(name, labels)
-  if chain then return head.crf and add_transitions(chain, head) or chain end
-  failure.raise("config", "%s: the label '%s' is not a tag of this scheme, whose letters are %s, as in B-PER",
-    wanted and ("%s %s"):format(option, name) or name, label, LETTERS[name])
+  if not chain then
+    failure.raise("config", "%s%s: the label '%s' is not a tag of this scheme, whose letters are %s, as in B-PER",
+      wanted and option .. " " or "scheme ", name, label, LETTERS[name] or "not known")
+  end
+  return head.crf and add_transitions(chain, head) or chain
 end
 
 ---The label of words inside a span that a label continues; nil where it begins one, or none is known.
@@ -203,7 +196,7 @@ function schemes.viterbi(logits, chain)
   return tags
 end
 
----Multiplies the values of two lists, and divides by the sum.
+---Products of the values of two lists, divided by their sum.
 local function product(a, b)
   local list, sum = {}, 0
   for j = 1, #a do
@@ -214,36 +207,36 @@ local function product(a, b)
   return list
 end
 
+---The product of a matrix, or of its transpose, and a vector.
+local function apply(matrix, vector, turned)
+  local list = {}
+  for j = 1, #vector do
+    list[j] = 0
+    for k, x in ipairs(vector) do list[j] = list[j] + (turned and matrix[k][j] or matrix[j][k]) * x end
+  end
+  return list
+end
+
 ---The probabilities of the labels of each word among all valid sequences, by the forward-backward algorithm.
 ---@param logits number[][]
 ---@param chain seqrun.TagChain of a CRF
 ---@return number[][]
 function schemes.marginals(logits, chain)
-  local classes, factors, first, last, p, from = #chain.before, {}, {}, {}, {}, {}
-  for j = 1, classes do
-    factors[j] = {}
-    for k = 1, classes do factors[j][k] = 0 end
-    for _, k in ipairs(chain.before[j]) do factors[j][k] = math.exp(chain.into[j][k]) end
+  local factors, first, after, p, from = {}, {}, {}, {}, {}
+  for j, list in ipairs(chain.before) do
     first[j] = chain.starts[j] and math.exp(chain.first[j]) or 0
-    last[j] = chain.ends[j] and math.exp(chain.last[j]) or 0
+    after[j] = chain.ends[j] and math.exp(chain.last[j]) or 0
+    factors[j] = {}
+    for k = 1, #chain.before do factors[j][k] = 0 end
+    for _, k in ipairs(list) do factors[j][k] = math.exp(chain.into[j][k]) end
   end
   for i, x in ipairs(logits) do
-    local reached = i == 1 and first or {}
-    for j = 1, i > 1 and classes or 0 do
-      reached[j] = 0
-      for k = 1, classes do reached[j] = reached[j] + from[i - 1][k] * factors[j][k] end
-    end
     p[i] = decode.softmax(x)
-    from[i] = product(reached, p[i])
+    from[i] = product(i == 1 and first or apply(factors, from[i - 1]), p[i])
   end
-  local after = last
   for i = #logits, 1, -1 do
-    local ahead, before = product(after, p[i]), {}
-    p[i], after = product(from[i], after), before
-    for k = 1, classes do
-      before[k] = 0
-      for j = 1, classes do before[k] = before[k] + factors[j][k] * ahead[j] end
-    end
+    local ahead = apply(factors, product(after, p[i]), true)
+    p[i], after = product(from[i], after), ahead
   end
   return p
 end

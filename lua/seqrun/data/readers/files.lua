@@ -278,6 +278,9 @@ local function group_column(set, reader)
   end
 end
 
+---Whether examples are windows of sentences or of texts.
+local function is_cut(options, set) return options.reader.cuts and set:known("offset") or set:known("window_share") end
+
 ---The examples of a share of the groups, from one fraction of them to another, in an order drawn by the seed.
 local function whole_groups(options, set, from, to)
   local column, groups, of = group_column(set, options.reader), {}, {}
@@ -299,7 +302,7 @@ end
 
 ---Holds out a part of train, where there is no dev.
 local function hold_out(options, train)
-  local whole = options.reader.whole or train:known("source")
+  local whole = options.reader.whole or is_cut(options, train)
   local hold = whole and whole_groups(options, train, 0, options.held) or nil
   local set, message, code = corpus.open(train.files, {
     held = options.held, split = "keyed", seed = options.seed, hold = hold,
@@ -317,7 +320,7 @@ local function fold_out(options, sets)
     return nil, ("%s: its examples belong together, so they cannot be in folds; leave out data.folds"):format(path),
       "config"
   end
-  local whole = sets.train:known("source") and { -- windows of a text are in one fold, too
+  local whole = is_cut(options, sets.train) and { -- windows of a text are in one fold, too
     split = "keyed", hold = whole_groups(options, sets.train, (fold - 1) / options.folds, fold / options.folds),
   }
   local set, message, code = corpus.open(sets.train.files,
@@ -370,7 +373,7 @@ local function complete(given)
   if not given.train or not given.vocab or not given.task then check.fail("data.files: give task, train and vocab") end
   local reader, problem = readers.of(given.task)
   if not reader then check.fail("data.files: %s", problem) end
-  problem = readers.uncut_documents(given.task, given.windows) or readers.uncut(given.task, given.too_long)
+  problem = readers.uncut_documents(given.task, given.windows)
   if problem then return nil, problem, "config" end
   local options = { max_len = reader.windows and 384 or 128, reader = reader }
   for key, value in pairs(given) do options[key] = value end

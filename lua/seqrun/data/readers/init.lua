@@ -96,14 +96,6 @@ function readers.uncut_documents(task, wanted)
   if not wanted or readers.of(task).documents then return nil end
   return ("data.windows is for texts with labels (task=classify, multilabel), not for task=%s; leave it out"):format(
     task)
----Why examples of a task cannot be cut in windows, where that is wanted.
----@param task string
----@param too_long? string
----@return string|nil
-function readers.uncut(task, too_long)
-  if too_long ~= "windows" or readers.of(task).cuts then return nil end
-  return ("data.too_long=windows is for sentences whose words have tags (task=tokens), not for task=%s; choose "
-    .. "truncate or error"):format(task)
 end
 
 -- ---- options ---------------------------------------------------------------------------------
@@ -131,8 +123,10 @@ local function complete(given)
   problem = readers.uncut_documents(given.task, given.windows)
   if problem then return nil, problem, "config" end
   check.choice("data.read: bad", given.bad or "error", { "error", "skip" })
-  problem = readers.uncut(given.task, given.too_long)
-  if problem then return nil, problem, "config" end
+  if given.too_long == "windows" and not reader.cuts then
+    return nil, ("data.too_long=windows is for sentences whose words have tags (task=tokens), not for task=%s; choose "
+      .. "truncate or error"):format(given.task), "config"
+  end
   for _, key in ipairs { "max_len", "stride", "query" } do
     if given[key] ~= nil then check.integer("data.read: " .. key, given[key], 1, 65535) end
   end

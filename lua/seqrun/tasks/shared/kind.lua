@@ -50,19 +50,16 @@ local function head_fields(spec, like)
   return fields
 end
 
----Keys of the config: those of fine-tuning, which task it is, its own, and those of the task that it is like.
+---Keys of the config: those of fine-tuning, which task it is, and its own.
 local function keys_of(spec)
   local finetuning_keys, config = require("seqrun.tasks.shared.finetuning_keys"), require("seqrun.config")
   local keys = table.move(finetuning_keys.keys, 1, #finetuning_keys.keys, 1, {})
   local example = spec.example and ("; for example: task=%s %s"):format(spec.name, spec.example) or ""
   keys[#keys + 1] = { "task", config.string { default = spec.name, doc = "kind of task; " .. spec.doc .. example } }
-  local rules, from, all = table.move(finetuning_keys.rules, 1, #finetuning_keys.rules, 1, {}), spec, config.map(keys)
-  while from do
-    all = config.merge(all, config.map(from.keys or {}))
-    table.move(from.rules or {}, 1, #(from.rules or {}), #rules + 1, rules)
-    from = from.like and kinds.get(from.like).spec
-  end
-  return { keys = all.fields, rules = rules, without = finetuning_keys.without }
+  keys = config.merge(config.map(keys), config.map(spec.keys or {})).fields
+  local rules = table.move(finetuning_keys.rules, 1, #finetuning_keys.rules, 1, {})
+  table.move(spec.rules or {}, 1, #(spec.rules or {}), #rules + 1, rules)
+  return { keys = keys, rules = rules, without = finetuning_keys.without }
 end
 
 local KEYS = { keys = true, rules = true, without = true }
@@ -128,7 +125,7 @@ return function(spec, ships)
   check_spec(spec, like)
   if like and not ships then check_names(spec, like) end
   local task, own = merged(spec, like), false
-  task.head, task.head_class, task.keys, task.rules, task.spec = nil, nil, nil, nil, spec
+  task.head, task.head_class, task.keys, task.rules = nil, nil, nil, nil
   for _, part in ipairs(PARTS) do own = own or spec[part] ~= nil end
   task.kind = own and spec.name or like.kind
   for _, part in ipairs { "reader", "scores", "prediction" } do task[part] = merged(spec[part], like and like[part]) end

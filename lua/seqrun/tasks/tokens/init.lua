@@ -82,28 +82,21 @@ local function parts_of(self, ids, numbers)
   return list, windows.best(list)
 end
 
----A part of a sentence: the words that count in another one have no tag in it.  nil if none counts.
-local function window_of(ids, tags, best, part, number)
-  local one, used = { a = {}, tags = {} }, best == nil
-  for k = part[1] + 1, part[2] do
-    local counts = not best or best[k] == number
-    one.a[#one.a + 1], one.tags[#one.tags + 1] = ids[k], counts and tags[k] or -100
-    used = used or counts and tags[k] ~= -100
-  end
-  return used and one or nil
-end
-
----The examples of a sentence.
+---The examples of a sentence.  The words that count in another part have no tag; a part in which none counts is left
+---out.  For a prediction also the numbers of the words that count, and the places of their first tokens.
 local function examples_of(self, record, ids, tags, numbers)
   local parts, best = parts_of(self, ids, numbers)
   local list, text = {}, self.job.keep_text and table.concat(record.text, " ") or nil
   for number, part in ipairs(parts) do
-    local one = window_of(ids, tags, best, part, number)
-    if one then
-      one.text = text
-      if self.columns.source then one.source, one.offset = self.sentences, part[1] end
-      list[#list + 1] = self.job:stamp(one, record)
+    local one, used, predicting = { a = {}, tags = {}, text = text }, not best, self.job.predicting
+    if predicting then one.rows, one.words = {}, {} end
+    for k = part[1] + 1, part[2] do
+      local tag = (not best or best[k] == number) and tags[k] or -100
+      one.a[#one.a + 1], one.tags[#one.tags + 1], used = ids[k], tag, used or tag ~= -100
+      if predicting and tag ~= -100 then one.rows[#one.rows + 1], one.words[#one.words + 1] = #one.a, tag end
     end
+    if self.columns.source then one.source, one.offset = self.sentences, part[1] end
+    if used then list[#list + 1] = self.job:stamp(one, record) end
   end
   self.sentences = self.sentences + 1
   if #parts > 1 then self.cut, self.windows = self.cut + 1, self.windows + #list end
@@ -155,7 +148,7 @@ function scores.take(found, head, hidden, target, batch, loader)
     from[uid] = from[uid] or loader:origin(uid)
     found[#found + 1] = {
       uid = uid, position = positions[i], gold = gold[i], logits = logits,
-      sentence = from[uid].source or uid, place = (from[uid].offset or 0) + positions[i],
+      sentence = from[uid].offset and from[uid].source or uid, place = (from[uid].offset or 0) + positions[i],
     }
   end
 end
@@ -273,7 +266,7 @@ function scores.described(one, head, loader)
       local first = item.position - lead + 1
       local last = end_of_word(marks, first, #ids)
       local word = tokenizer:decode(table.move(ids, first, last, 1, {})):match("^%s*(.-)%s*$")
-      if from.source then word = word:match("^%S*") end -- words behind it may count in another window
+      if from.offset then word = word:match("^%S*") end -- words behind it may count in another window
       gold[#gold + 1] = ("%s %s"):format(word, head.labels and head.labels[item.gold + 1] or item.gold)
       guess[#guess + 1] = ("%s %s"):format(word, head.labels and head.labels[item.guess + 1] or item.guess)
     end
@@ -304,17 +297,6 @@ function prediction.prepare(item, t)
     item.starts[i], item.ends[i], item.bytes[i] = point, point + points, byte
     point, byte = point + points + 1, byte + #word + 1
   end
-end
-
----The parts of a sentence, with the words that count in each and the places of their first tokens.
-function prediction.pieces(parts)
-  for _, part in ipairs(parts) do
-    part.rows, part.words = {}, {}
-    for i, word in ipairs(part.tags) do
-      if word ~= -100 then part.rows[#part.rows + 1], part.words[#part.words + 1] = i, word end
-    end
-  end
-  return parts
 end
 
 ---Logits of all words, in the order of the sequences.
@@ -371,10 +353,10 @@ end
 
 ---The tags of each sentence to train on, and the first example of each.
 local function sequences_in(corpus)
-  local list, examples, units, before = {}, {}, corpus:units("train"), nil
+  local list, examples, cut, units, before = {}, {}, corpus:known("offset"), corpus:units("train"), nil
   table.sort(units)
   for _, example in ipairs(units) do
-    local sentence = corpus:known("source") and failure.must(corpus:column("source", example)) or example
+    local sentence = cut and failure.must(corpus:column("source", example)) or example
     if sentence ~= before then list[#list + 1], examples[#examples + 1] = {}, example end
     before = sentence
     for _, tag in ipairs(failure.must(corpus:column("tags", example))) do
@@ -406,7 +388,7 @@ end
 
 local function head_options(self, data, cfg)
   local options = require("seqrun.tasks.shared.finetuning").head_options(self, data)
-  options.scheme, options.crf = scheme_of(cfg.eval.decode, data), cfg.tune and cfg.tune.crf or nil
+  options.scheme, options.crf = scheme_of(cfg.eval.decode or "greedy", data), cfg.tune and cfg.tune.crf or nil
   return options
 end
 
