@@ -22,6 +22,8 @@ local task = {}
 ---@field name? string of its target and its loss; each kind has a default
 ---@field prefix? string of parameter names, for a second head of the same kind; default ""
 ---@field dropout? number before the linear layer; default classifier_dropout or hidden_dropout_prob of the config
+---@field scheme? string of tokens: of its tags, "iob2", "iobes", "bilou", "bmes" or "none"; default: as the labels show
+---@field crf? boolean of tokens: with a linear-chain CRF over the words of a sentence
 
 ---@class seqrun.TaskHead: seqrun.Head
 ---@field kind string name of its task

@@ -9,7 +9,8 @@
 --   scores        shown: the metrics in their order, take(found, head, hidden, target, batch, loader) what the head
 --                 predicts for a micro-batch, score(found, head, loader) their metrics, and details for reports
 --   prediction    input: the keys of an item; reads: rows of the target; result(item, predictor); sequences, outputs
---                 where an item is not one text or pair; submission: what --submission writes
+--                 where an item is not one text or pair; chain(head, decode): what decodes tags; submission: what
+--                 --submission writes
 --   column        of the data set that decides the number of outputs; classes: they are classes, numbered from 0
 --   target        of the loader; whole: examples belong together, so none are held out of the training data
 --   refuses       why its examples cannot follow a curriculum: { length =, pieces =, metrics = } of reasons

@@ -278,7 +278,7 @@ end
 
 ---{"words": ["Paris", "sleeps"], "tags": ["B-LOC", "O"], "probabilities": [0.99, 0.98], "spans": [{"type": "LOC",
 ---"start": 0, "end": 5, "text": "Paris", "score": 0.99}]}.  A text is cut into words at white space and punctuation.  A
----word without tokens is in no input, as in training: it is O, without a probability.
+---word without tokens is in no input, as in training: it is O, or inside the span around it, without a probability.
 local prediction = {
   input = { keys = { "text", "words" }, optional = { text = true, words = true }, lists = { words = true } },
   reads = "rows", roles = { text = "words" },
