@@ -19,8 +19,7 @@ local CONFIG = keys.set [[ model_type max_length min_length do_sample early_stop
   begin_suppress_tokens tie_encoder_decoder use_bfloat16 tf_legacy_loss xla_device language languages label_names
   _commit_hash _attn_implementation_autoset _attn_implementation_internal sentence_transformers seqrun_networks
   seqrun_head seqrun_heads seqrun_decide heads fused_bias_fc fused_dropout_add_ln fused_mlp use_flash_attn use_rms_norm
-  use_xentropy
-  layer_norm_training model_name sbert_ce_default_activation_function ]]
+  use_xentropy layer_norm_training model_name sbert_ce_default_activation_function ]]
 
 local TOKENIZER = keys.set [[ tokenizer_class do_lower_case strip_accents tokenize_chinese_chars add_prefix_space
   added_tokens_decoder additional_special_tokens extra_special_tokens model_max_length

@@ -62,6 +62,10 @@ function Corpus.open(path, options)
   })
   if not opened then return nil, message, code end
   local corpus = setmetatable({ core = opened, about = opened:info(), files = files }, Corpus)
+  if #files > 1 and corpus:known("source") then -- its number is one of a text of each
+    return nil, ("%s: its texts are cut in windows, so it cannot be read together with others; give it alone, or make "
+      .. "one data set of all files"):format(files[1]), "data"
+  end
   local problem = options.split == nil and not options.folds and not options.hold and held_classes(corpus)
   if problem then output.note("warning: %s", problem) end
   return corpus

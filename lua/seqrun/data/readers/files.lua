@@ -273,13 +273,16 @@ end
 
 ---What decides which examples belong together: the windows of a context, the choices of a question, the texts of a row.
 local function group_column(set, reader)
-  for _, name in ipairs { (reader.windows or reader.cuts or reader.documents) and "text" or "group", "group", "source" } do
+  local cut = reader.windows or reader.cuts or reader.documents
+  for _, name in ipairs { cut and "text" or "group", "group", "source" } do
     if set:known(name) then return name end
   end
 end
 
 ---Whether examples are windows of sentences or of texts.
-local function is_cut(options, set) return options.reader.cuts and set:known("offset") or set:known("window_share") end
+local function is_cut(options, set)
+  return options.reader.cuts and set:known("offset") or set:known("window_share")
+end
 
 ---The examples of a share of the groups, from one fraction of them to another, in an order drawn by the seed.
 local function whole_groups(options, set, from, to)

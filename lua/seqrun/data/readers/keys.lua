@@ -19,8 +19,8 @@ local function reading()
       doc = "class names in the order of their ids; none: those of the files, sorted" }) },
     { "separator", c.string { default = ",", doc = "text between the labels of a row with several (multilabel)" } },
     { "stride", c.integer { default = 128, min = 1, max = 65535,
-      doc = "tokens between the starts of two windows of a long context (question answering), sentence (tokens) or text "
-        .. "(data.windows; at most half of data.max_len)" } },
+      doc = "tokens between the starts of two windows of a long context (question answering), sentence (tokens) or "
+        .. "text (data.windows; at most half of data.max_len)" } },
     { "windows", c.enum({ "mean", "max", "first" }, { optional = true,
       doc = "classify, multilabel: read longer texts in windows that overlap, and predict from the mean or the maximum "
         .. "of their log-probabilities (of labels: log-odds), or from the first; none: as data.too_long says" }) },
