@@ -140,15 +140,24 @@ end
 ---probable tag of each word, where only valid sequences are predicted.
 local scores = { shown = { "accuracy", "precision", "recall", "f1", "f1_greedy" } }
 
+---The number of the example that a sentence begins with; its windows follow each other.
+local function first_of(corpus, example)
+  while failure.must(corpus:column("offset", example)) > 0 do example = example - 1 end
+  return example
+end
+
 function scores.take(found, head, hidden, target, batch, loader)
   local uids, positions = origin.uids(target, batch)
   local gold, from = target.labels:totable(), {}
   for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
     local uid = uids[i]
-    from[uid] = from[uid] or loader:origin(uid)
+    if not from[uid] then
+      local part = loader:origin(uid)
+      from[uid] = { sentence = part.offset and first_of(loader.data, part.example) or uid, offset = part.offset or 0 }
+    end
     found[#found + 1] = {
       uid = uid, position = positions[i], gold = gold[i], logits = logits,
-      sentence = from[uid].offset and from[uid].source or uid, place = (from[uid].offset or 0) + positions[i],
+      sentence = from[uid].sentence, place = from[uid].offset + positions[i],
     }
   end
 end
@@ -353,12 +362,10 @@ end
 
 ---The tags of each sentence to train on, and the first example of each.
 local function sequences_in(corpus)
-  local list, examples, cut, units, before = {}, {}, corpus:known("offset"), corpus:units("train"), nil
+  local list, examples, cut, units = {}, {}, corpus:known("offset"), corpus:units("train")
   table.sort(units)
   for _, example in ipairs(units) do
-    local sentence = cut and failure.must(corpus:column("source", example)) or example
-    if sentence ~= before then list[#list + 1], examples[#examples + 1] = {}, example end
-    before = sentence
+    if not cut or first_of(corpus, example) == example then list[#list + 1], examples[#examples + 1] = {}, example end
     for _, tag in ipairs(failure.must(corpus:column("tags", example))) do
       if tag ~= -100 then table.insert(list[#list], tag) end
     end
