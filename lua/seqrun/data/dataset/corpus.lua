@@ -62,7 +62,7 @@ function Corpus.open(path, options)
   })
   if not opened then return nil, message, code end
   local corpus = setmetatable({ core = opened, about = opened:info(), files = files }, Corpus)
-  if #files > 1 and corpus:known("source") then -- its number is one of a text of each
+  if #files > 1 and corpus:known("window_share") then -- texts are numbered in each file
     return nil, ("%s: its texts are cut in windows, so it cannot be read together with others; give it alone, or make "
       .. "one data set of all files"):format(files[1]), "data"
   end
