@@ -142,9 +142,7 @@ function card.text(facts, o)
   local decide = has_head and not o.average and (facts.decide or {})[first]
   decide = decide and decided.text(decide, labels.names(facts.labels, facts.outputs))
   if decide then add("\nDecided by %s: seqrun does so; in Transformers, apply it to the logits yourself.", decide) end
-  if o.crf then
-    add("The CRF of its tags (crf.safetensors) is used by `seqrun predict`; Transformers uses logits alone.")
-  end
+  if o.crf then add("The CRF of its tags (crf.safetensors) is for `seqrun predict`; Transformers uses only logits.") end
   if #scores > 0 then
     add("\n## Scores\n\nStep %d%s:\n\n| score | value |\n|---|---|", step, t.data and ", on " .. t.data or "")
     for _, score in ipairs(scores) do add("| %s | %.4f |", score[1], score[2]) end

@@ -323,11 +323,9 @@ local function fold_out(options, sets)
     return nil, ("%s: its examples belong together, so they cannot be in folds; leave out data.folds"):format(path),
       "config"
   end
-  local split = { folds = options.folds, fold = fold, seed = options.seed }
-  if is_cut(options, sets.train) then -- the windows of a sentence are in one fold, too
-    local hold = whole_groups(options, sets.train, (fold - 1) / options.folds, fold / options.folds)
-    split = { split = "keyed", hold = hold }
-  end
+  local split = is_cut(options, sets.train) and { -- the windows of a sentence are in one fold, too
+    split = "keyed", hold = whole_groups(options, sets.train, (fold - 1) / options.folds, fold / options.folds),
+  } or { folds = options.folds, fold = fold, seed = options.seed }
   local set, message, code = corpus.open(sets.train.files, split)
   if not set then return nil, message, code end
   local held, left = set:info().held.units, set:info().train.units

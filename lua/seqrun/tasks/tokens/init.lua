@@ -86,10 +86,9 @@ end
 ---out.  For a prediction also the numbers of the words that count, and the places of their first tokens.
 local function examples_of(self, record, ids, tags, numbers)
   local parts, best = parts_of(self, ids, numbers)
-  local list, text = {}, self.job.keep_text and table.concat(record.text, " ") or nil
+  local list, text, predicting = {}, self.job.keep_text and table.concat(record.text, " ") or nil, self.job.predicting
   for number, part in ipairs(parts) do
-    local one, used, predicting = { a = {}, tags = {}, text = text }, not best, self.job.predicting
-    if predicting then one.rows, one.words = {}, {} end
+    local used, one = not best, { a = {}, tags = {}, text = text, rows = predicting and {}, words = predicting and {} }
     for k = part[1] + 1, part[2] do
       local tag = (not best or best[k] == number) and tags[k] or -100
       one.a[#one.a + 1], one.tags[#one.tags + 1], used = ids[k], tag, used or tag ~= -100
