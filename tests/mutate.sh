@@ -19,11 +19,11 @@ read -ra compile < <(sed 's/ -g1 -O[0-9s]/ -O1/; s/ -I\. / /' "$build/simt_flags
 # tests.  A sed command that stops changing anything fails, so a mutant follows its kernel.
 mutants() {
     sed 's/^ *//; /^#/d; /^$/d' <<'LIST'
-    missing_barrier        attention_forward.cu                       cuda_attention lengths:.around.64  /cp_wait<0>();/,/if (active)/{/barrier();/d}
-    missing_second_barrier attention_forward.cu                       cuda_attention lengths:.around.128 /strips_of(queries.group/,/if (!active)/{/barrier();/d}
-    missing_wait           attention_forward.cu                       cuda_attention lengths:.around.128 s/cp_wait<1>();//
-    wrong_lane_map         attention.cuh@attention_forward.cu         cuda_attention lengths:.around.16  s/2 \* k + (lane() >> 4)/2 * k + 1 - (lane() >> 4)/
-    wrong_mask             attention_forward.cu                       cuda_attention lengths:.around.64  s/key_end - first/key_end - first + 1/
+    missing_barrier        attention_forward.cu                       cuda_attention lengths:.around.64  0,/^    barrier();/{/^    barrier();/d}
+    missing_second_barrier attention_forward.cu                       cuda_attention lengths:.around.128 /strips_of<GROUP>(strip/,/if (!active)/{/barrier();/d}
+    missing_wait           attention_forward.cu                       cuda_attention lengths:.around.128 /strips_of<GROUP>(strip/,/barrier/s/cp_wait<0>();//
+    wrong_lane_map         attention.cuh@attention_forward.cu         cuda_attention lengths:.around.16  s/lane() \& 15, lane() >> 4)/lane() \& 15, 1 - (lane() >> 4))/
+    wrong_mask             attention.cuh@attention_forward.cu         cuda_attention lengths:.around.64  s/to = strip.key_end - first/to = strip.key_end - first + 1/
     dropped_tail           reduce.cu   ops  simt.in.f32.*softmax    s/i < r.length; i += threads()/i < r.length - 1; i += threads()/
     off_by_one_tile        reduce.cu   ops  simt.in.f32.*mean       s/end = from + p.piece;/end = from + p.piece - 1;/
     race_between_warps     sums.cu     ops  simt.in.f32.*repeated   s/shared_at<int32_t>(warp() \* DIGITS \* 4, DIGITS)/shared_at<int32_t>(warp() \/ 2 * DIGITS * 4, DIGITS)/
@@ -31,11 +31,12 @@ mutants() {
     uninitialised_shared   sums.cu     ops  simt.in.f32.*repeated   /mine\[d\] = 0;/d
     write_out_of_bounds    sums.cu     ops  simt.in.f32.*repeated   s/sorted\[at\] = /sorted[at + 5 * r.count] = /
     wrong_lane             sums.cu     ops  simt.in.f32.*repeated   s/peers & ((1u << lane()) - 1);/peers \& ((2u << lane()) - 1);/
-    backward_barrier       attention_backward.cu cuda_attention lengths:.around.16 /put_statistic(statistics + ((x + 1)/{n;d}
-    backward_mask          attention_backward.cu cuda_attention far.below.zero    s/strip.key_end - first - 16/strip.key_end - first + 1 - 16/
+    backward_barrier       attention_backward.cu cuda_attention lengths:.around.16 /put_statistic(statistics + (2 \* BLOCK/{n;d}
+    backward_mask          attention.cuh@attention_backward.cu cuda_attention far.below.zero s/to = strip.key_end - first/to = strip.key_end - first + 1/
     backward_half_a_sum    attention_backward.cu cuda_attention lengths:.a.row     s/mask = LANES \/ 2/mask = LANES \/ 4/
     backward_wait          attention_backward.cu cuda_attention lengths:.around.64 s/cp_wait<0>();//
-    backward_lane_map      attention.cuh@attention_backward.cu cuda_attention lengths:.around.16 s/2 \* m + (lane() >> 3 & 1)/2 * m + (lane() >> 4)/
+    backward_lane_map      attention.cuh@attention_backward.cu cuda_attention lengths:.around.16 s/(lane() >> 4 << 3), lane() >> 3 \& 1)/(lane() >> 4 << 3), lane() >> 4)/
+    backward_words_race    attention_backward.cu cuda_attention lengths:.around.16 s/r \* 32 + lane()/r * 16 + lane()/
     backward_lost_bias     attention.cuh@attention_backward.cu cuda_attention sums.the.gradient s/r < end; r += STEP/r < end \&\& r < STEP; r += STEP/
     slack_dropped_tail     attention.cuh@attention_forward.cu cuda_attention writes.zeros s/item < s.count ?/item + 1 < s.count ?/
     split_wrong_job        attention_backward.cu cuda_attention same.bits.*of.32 s/block >= w.keys \&\& block < w.queries/block > w.keys \&\& block < w.queries/

@@ -61,6 +61,9 @@ SR_HD sr_u32x4 sr_philox(sr_u32x4 counter, uint64_t seed, int rounds) {
         next.w[1] = (uint32_t)b;
         next.w[2] = (uint32_t)(a >> 32) ^ counter.w[3] ^ k1;
         next.w[3] = (uint32_t)a;
+#ifdef __CUDA_ARCH__ /* or nvcc multiplies 64 bits by 64 */
+        asm("" : "+r"(next.w[0]), "+r"(next.w[2]));
+#endif
         counter = next;
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;

@@ -64,60 +64,72 @@ template <class T> DEV void clear_row(global<T> x, int row, int width) {
         store16(x, (size_t)row * (size_t)width + (size_t)i, vec16{{0, 0, 0, 0}});
 }
 
-/* Where heads are in a row of qkv and dqkv, in elements. */
-struct columns {
-    size_t stride;  /* of a row */
-    size_t q, k, v; /* of a head */
-};
-
 /* How many query heads share a head of k and v. */
 DEV int members_of(const call &c) {
     return c.heads / c.kv_heads;
 }
 
-/* Those of a query head, of d columns, and of the head of k and v that it uses. */
-DEV columns columns_of(const call &c, int head, int d) {
-    const int shared = head / members_of(c);
-    return columns{(size_t)(c.heads + 2 * c.kv_heads) * (size_t)d, (size_t)head * (size_t)d,
-                   (size_t)(c.heads + shared) * (size_t)d,
-                   (size_t)(c.heads + c.kv_heads + shared) * (size_t)d};
+/* Where in a row of qkv and dqkv a query head, of d columns, is, and the head of k and v that it
+ * uses; LOCAL: which may be shared. */
+struct columns {
+    int stride, q, k, v; /* elements; of a row */
+};
+
+template <bool LOCAL> DEV columns columns_of(const call &c, int head, int d) {
+    const int shared = LOCAL ? head / members_of(c) : head, kv_heads = LOCAL ? c.kv_heads : c.heads;
+    return columns{(c.heads + 2 * kv_heads) * d, head * d, (c.heads + shared) * d,
+                   (c.heads + kv_heads + shared) * d};
+}
+
+/* Elements from the first row on to row `row`. */
+DEV size_t offset(int row, int stride) {
+    return (size_t)((int64_t)row * stride);
 }
 
 /* ---- rows of the buffer ---------------------------------------------------------------------- */
 
-/* Rows of a tile: in a group those of its strips, else `count` of them from `row` on. */
-struct row_map {
+/* Rows of a tile: of a GROUP those of its strips, else `count` of them from strip `top` on.  A
+ * kernel has code of its own for groups, as their rows are looked up. */
+template <bool GROUP> struct row_map {
     global<const sr_tile> tile;
-    bool group;
-    int row, count;
+    sr_strip top;
+    int count;
 };
 
-DEV row_map queries_of(global<const sr_tile> tile) {
-    return row_map{tile, tile[0].key_row < 0, tile[0].strip[0].row, tile[0].rows};
+DEV bool is_group(global<const sr_tile> tile) {
+    return tile[0].key_row < 0;
 }
 
-DEV row_map keys_of(global<const sr_tile> tile) {
-    return row_map{tile, tile[0].key_row < 0, tile[0].key_row, tile[0].keys};
+template <bool GROUP> DEV row_map<GROUP> queries_of(global<const sr_tile> tile) {
+    return row_map<GROUP>{tile, tile[0].strip[0], tile[0].rows};
 }
 
-/* Where row r is in the buffer; some row that exists when it is not `valid`. */
-DEV size_t row_of(const row_map &map, int r, bool &valid) {
-    if (map.group) {
+template <bool GROUP> DEV row_map<GROUP> keys_of(global<const sr_tile> tile) {
+    row_map<GROUP> map = {tile, tile[0].strip[0], tile[0].keys};
+    map.top.position += tile[0].key_row - map.top.row;
+    map.top.row = tile[0].key_row;
+    return map;
+}
+
+/* Where row r is in the buffer, if it is `valid`. */
+template <bool GROUP> DEV int row_of(const row_map<GROUP> &map, int r, bool &valid) {
+    if (GROUP) {
         const int strip = r / STRIP, at = r % STRIP;
         valid = at < map.tile[0].strip[strip].rows;
-        return (size_t)(map.tile[0].strip[strip].row + (valid ? at : 0));
+        return map.tile[0].strip[strip].row + at;
     }
     valid = r < map.count;
-    return (size_t)(map.row + (valid ? r : 0));
+    return map.top.row + r;
 }
 
 /* The strip at row r of the map (a multiple of 16); `rows` <= 0 when there is none. */
-DEV sr_strip strip_at(const row_map &map, int r) {
-    if (map.group) return map.tile[0].strip[r / STRIP];
-    sr_strip s = map.tile[0].strip[0];
-    s.position += map.row + r - s.row;
-    s.row = map.row + r;
+template <bool GROUP> DEV sr_strip strip_at(const row_map<GROUP> &map, int r) {
+    if (GROUP) return map.tile[0].strip[r / STRIP];
+    sr_strip s = map.top;
+    s.position += r;
+    s.row += r;
     s.rows = map.count - r < STRIP ? map.count - r : STRIP;
+    s.key_begin = 0;
     return s;
 }
 
@@ -127,8 +139,8 @@ struct strip_range {
     int from, to;
 };
 
-DEV strip_range strips_of(bool group, const sr_strip &s, int rows) {
-    if (group) return strip_range{s.key_begin / STRIP, (s.key_end + STRIP - 1) / STRIP};
+template <bool GROUP> DEV strip_range strips_of(const sr_strip &s, int rows) {
+    if (GROUP) return strip_range{s.key_begin / STRIP, (s.key_end + STRIP - 1) / STRIP};
     return strip_range{0, (rows + STRIP - 1) / STRIP};
 }
 
@@ -139,10 +151,11 @@ struct block_range {
     int from, to;
 };
 
-/* Those that any of the rows row .. row + count - 1 sees, `before` back and `after` on, of
- * `blocks`.
- */
+/* Those that any of the rows row .. row + count - 1 sees, of `blocks`: with a MASK `before` back and
+ * `after` on. */
+template <bool MASK>
 DEV block_range blocks_seen(int row, int count, int before, int after, int blocks) {
+    if (!MASK) return block_range{0, blocks};
     const int to = (row + count - 1 + after) / BLOCK + 1;
     return block_range{row > before ? (row - before) / BLOCK : 0, to < blocks ? to : blocks};
 }
@@ -158,8 +171,8 @@ template <int D> DEV int place(int row, int chunk) {
 
 /* Begins to copy rows first .. first + COUNT - 1 of D elements, `stride` apart in memory; rows
  * that are not valid become zeros. */
-template <int D, int COUNT, int THREADS>
-DEV void copy_rows(shared<bf16> to, global<const bf16> from, size_t stride, const row_map &map,
+template <int D, int COUNT, int THREADS, bool GROUP>
+DEV void copy_rows(shared<bf16> to, global<const bf16> from, int stride, const row_map<GROUP> &map,
                    int first) {
     constexpr int CHUNKS = D / 8, STEP = THREADS / CHUNKS; /* STEP rows at a time */
     const int r = thread() / CHUNKS, chunk = thread() % CHUNKS;
@@ -168,31 +181,24 @@ DEV void copy_rows(shared<bf16> to, global<const bf16> from, size_t stride, cons
     UNROLL
     for (int i = 0; i < COUNT / STEP; i++) {
         bool valid;
-        const size_t row = row_of(map, first + r + i * STEP, valid);
-        cp_async16(to + i * STEP * D, from + row * stride, valid);
+        const int row = row_of(map, first + r + i * STEP, valid);
+        cp_async16(to + i * STEP * D, from + offset(row, stride), valid);
     }
 }
 
-/* a: rows row .. row + 15, columns 16 k .. */
-template <int D> DEV void load_a(uint32_t (&a)[4], shared<bf16> tile, int row, int k) {
-    ldmatrix4(a, tile + place<D>(row + (lane() & 15), 2 * k + (lane() >> 4)));
+/* Where a lane's piece of 16 rows is for ldmatrix4, and how far from there the piece 2 k later:
+ *
+ *   down      row l % 16, piece l / 16: a as it is, two b transposed
+ *   across    row l % 8 + l / 16 * 8, piece l / 8 % 2: a transposed, two b as they are */
+template <int D> DEV int down() {
+    return place<D>(lane() & 15, lane() >> 4);
 }
-
-/* a, transposed: columns 16 m .., rows row .. row + 15 as k */
-template <int D> DEV void load_a_trans(uint32_t (&a)[4], shared<bf16> tile, int row, int m) {
-    const int r = row + (lane() & 7) + (lane() >> 4 << 3);
-    ldmatrix4_trans(a, tile + place<D>(r, 2 * m + (lane() >> 3 & 1)));
+template <int D> DEV int across() {
+    return place<D>((lane() & 7) + (lane() >> 4 << 3), lane() >> 3 & 1);
 }
-
-/* Two b: columns 16 k .. of rows row .. row + 15 as columns of the product */
-template <int D> DEV void load_b(uint32_t (&b)[4], shared<bf16> tile, int row, int k) {
-    const int r = row + (lane() & 7) + (lane() >> 4 << 3);
-    ldmatrix4(b, tile + place<D>(r, 2 * k + (lane() >> 3 & 1)));
-}
-
-/* Two b: columns 16 n .. of rows row .. row + 15 as k */
-template <int D> DEV void load_b_trans(uint32_t (&b)[4], shared<bf16> tile, int row, int n) {
-    ldmatrix4_trans(b, tile + place<D>(row + (lane() & 15), 2 * n + (lane() >> 4)));
+template <int D> DEV int ahead(int k) {
+    const int turn = D == 32 ? lane() >> 1 & 2 : lane() & 6;
+    return ((2 * k ^ turn) - turn) << 3;
 }
 
 /* The columns [16 n, 16 n + 16) of c += a b for a pair of b. */
@@ -207,38 +213,36 @@ template <int N> DEV void clear(float (&c)[N][4]) {
     for (int n = 0; n < N; n++) c[n][0] = c[n][1] = c[n][2] = c[n][3] = 0.0f;
 }
 
-/* Masks the columns outside [from, to) of the N strips of columns in s. */
-template <int N> DEV void mask_columns(float (&s)[2 * N][4], int from, int to) {
-    if (from <= 0 && to >= 16 * N) return;
+/* Masks the columns outside [from, to) of row l / 4 + 8 r in the N strips of columns in s. */
+template <int N> DEV void mask_row(float (&s)[2 * N][4], int r, int from, int to) {
     UNROLL
     for (int n = 0; n < 2 * N; n++) {
         UNROLL
-        for (int e = 0; e < 4; e++) {
-            const int col = 8 * n + 2 * (lane() & 3) + (e & 1);
-            if (col < from || col >= to) s[n][e] = -INFINITY;
+        for (int e = 0; e < 2; e++) {
+            const int col = 8 * n + 2 * (lane() & 3) + e;
+            if (col < from || col >= to) s[n][2 * r + e] = -INFINITY;
         }
     }
 }
 
-/* Masks the columns that a row does not see in the N strips of columns from column `first` of the
- * tile's keys on. */
+/* Those that are not of a strip's sequence, from column `first` of the tile's keys on. */
+template <int N, bool GROUP>
+DEV void mask_columns(float (&s)[2 * N][4], const sr_strip &strip, int first) {
+    const int from = GROUP ? strip.key_begin - first : 0, to = strip.key_end - first;
+    if (from <= 0 && to >= 16 * N) return;
+    mask_row<N>(s, 0, from, to);
+    mask_row<N>(s, 1, from, to);
+}
+
+/* Those that a row does not see. */
 template <int N>
 DEV void mask_unseen(float (&s)[2 * N][4], const sr_strip &strip, const call &c, int first) {
     UNROLL
     for (int r = 0; r < 2; r++) {
         const int own = strip.position + (lane() >> 2) + 8 * r + strip.key_begin; /* its column */
-        const int from =
-            (own - c.before > strip.key_begin ? own - c.before : strip.key_begin) - first;
-        const int to =
-            (own + c.after + 1 < strip.key_end ? own + c.after + 1 : strip.key_end) - first;
-        UNROLL
-        for (int n = 0; n < 2 * N; n++) {
-            UNROLL
-            for (int e = 0; e < 2; e++) {
-                const int col = 8 * n + 2 * (lane() & 3) + e;
-                if (col < from || col >= to) s[n][2 * r + e] = -INFINITY;
-            }
-        }
+        const int before = own - c.before, after = own + c.after + 1;
+        mask_row<N>(s, r, (before > strip.key_begin ? before : strip.key_begin) - first,
+                    (after < strip.key_end ? after : strip.key_end) - first);
     }
 }
 
@@ -246,7 +250,7 @@ DEV void mask_unseen(float (&s)[2 * N][4], const sr_strip &strip, const call &c,
  * through `room` of 16 rows in shared memory that only this warp uses. */
 template <int W>
 DEV void store_strip(shared<bf16> room, const float (&c)[W / 8][4], float upper, float lower,
-                     global<bf16> to, size_t stride, int rows) {
+                     global<bf16> to, size_t from, int stride, int rows) {
     constexpr int CHUNKS = W / 8;
     const int g = lane() >> 2, q = lane() & 3;
     UNROLL
@@ -261,7 +265,7 @@ DEV void store_strip(shared<bf16> room, const float (&c)[W / 8][4], float upper,
     for (int i = 0; i < STRIP * CHUNKS / 32; i++) {
         const int at = i * 32 + lane(), r = at / CHUNKS, chunk = at % CHUNKS;
         if (r < rows)
-            store16(to, (size_t)r * stride + (size_t)(chunk * 8),
+            store16(to, from + (size_t)(r * stride + chunk * 8),
                     load16(room, (size_t)place<W>(r, chunk)));
     }
     warp_barrier();
@@ -280,9 +284,11 @@ DEV sr_u32x4 drop_words(const drop_site &drop, const sr_strip &s, int row, int f
     return x;
 }
 
-/* Whether column 8 n + 2 (lane % 4) + e of the block is kept. */
-DEV bool is_kept(const sr_u32x4 &words, int n, int e, uint32_t keep) {
-    return (words.w[n >> 1] >> 8 * ((n & 1) * 2 + e) & 255u) < keep;
+/* The top bit of each byte of a word: whether its column is kept. */
+DEV uint32_t drop_signs(uint32_t word, uint32_t keep) {
+    const uint32_t all = keep * 0x01010101u;                          /* in each byte */
+    const uint32_t less = (word | 0x80808080u) - (all & 0x7F7F7F7Fu); /* set: not the low bits */
+    return (~word & all) | (~(word ^ all) & ~less);
 }
 
 /* ---- sums over rows, for the gradient of a bias ---------------------------------------------- */
@@ -290,9 +296,9 @@ DEV bool is_kept(const sr_u32x4 &words, int n, int e, uint32_t keep) {
 /* part[c] = the sum of column c over the rows first .. end - 1 of the map, which this block has
  * written, for D columns from each of N on.  A thread has 8 columns of every STEP-th row; the
  * halves of what it adds are apart in shared memory, so that no bank is met twice. */
-template <int D, int N, int THREADS>
-DEV void write_sums(global<float> part, global<bf16> x, const size_t (&from)[N], size_t stride,
-                    const row_map &map, int first, int end) {
+template <int D, int N, int THREADS, bool GROUP>
+DEV void write_sums(global<float> part, global<bf16> x, const int (&from)[N], int stride,
+                    const row_map<GROUP> &map, int first, int end) {
     constexpr int CHUNKS = D / 8, STEP = THREADS / CHUNKS, HALF = (STEP + 1) * (D / 2);
     const int chunk = thread() % CHUNKS, own = thread() / CHUNKS;
     shared<float> room = shared_at<float>(0, N * 2 * HALF);
@@ -300,11 +306,11 @@ DEV void write_sums(global<float> part, global<bf16> x, const size_t (&from)[N],
     barrier();
     for (int r = first + own; r < end; r += STEP) {
         bool valid;
-        const size_t row = row_of(map, r, valid);
+        const size_t row = offset(row_of(map, r, valid), stride);
         if (!valid) continue;
         UNROLL
         for (int n = 0; n < N; n++) {
-            const vec16 v = load16(x, row * stride + from[n] + (size_t)(chunk * 8));
+            const vec16 v = load16(x, row + (size_t)(from[n] + chunk * 8));
             UNROLL
             for (int i = 0; i < 4; i++) {
                 sum[n][2 * i] += low_bf16(v.w[i]);
@@ -326,7 +332,7 @@ DEV void write_sums(global<float> part, global<bf16> x, const size_t (&from)[N],
     for (int n = 0; n < N; n++) {
         float total = 0.0f;
         for (int r = 0; r < STEP; r++) total += room[(2 * n + half) * HALF + r * (D / 2) + at];
-        part[from[n] + (size_t)(at / 4 * 8 + half * 4 + at % 4)] = total;
+        part[from[n] + at / 4 * 8 + half * 4 + at % 4] = total;
     }
 }
 

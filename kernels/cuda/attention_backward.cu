@@ -15,6 +15,8 @@
  *           queries the keys that it sees
  * Warps     4 for heads of 32; 8 for larger ones, where each half of them takes half of the keys of
  *           P and dS, and half of the columns of the results: twice the warps in half the registers
+ * Dropout   each decision is drawn once, in the phase after the one that reads those before it, and
+ *           is in shared memory for both halves
  * Order     dQ is the sum over blocks of 64 keys, in order, of products that start at zero, in both
  *           modes: they give the same bits.
  * Bias      where it is wanted, and no heads share keys, a block at last reads its rows of dQ, dK
@@ -77,11 +79,17 @@ template <int D> struct shape {
     static constexpr int GROUPS = D >= 64 ? 2 : 1, THREADS = GROUPS * 128;
     static constexpr int STRIPS = 4 / GROUPS, WIDTH = D / GROUPS;
     static constexpr int TILE = BLOCK * D, SQUARE = BLOCK * BLOCK; /* elements */
-    /* bytes: 6 tiles, P, dS, lse and delta in two stages, 16 rows of results for
-     * each warp */
+    /* bytes: 6 tiles, P, dS, lse and delta in two stages, decisions of dropout, 16 rows of results
+     * for each warp */
     static constexpr int P = 6 * TILE * 2, DS = P + SQUARE * 2, STATISTICS = DS + SQUARE * 2;
-    static constexpr int ROOM = STATISTICS + 4 * BLOCK * 4, BYTES = ROOM + TILE * 2;
+    static constexpr int WORDS = STATISTICS + 4 * BLOCK * 4, ROOM = WORDS + SQUARE;
+    static constexpr int BYTES = ROOM + TILE * 2;
 };
+
+/* `count` tiles of 64 rows from tile n on. */
+template <int D> DEV shared<bf16> tile_at(int n, int count) {
+    return shared_at<bf16>(n * shape<D>::TILE * 2, count * shape<D>::TILE);
+}
 
 DEV int strip_of_warp() {
     return warp() & 3;
@@ -92,14 +100,15 @@ DEV int group_of_warp() {
 
 /* ---- lse and delta of 64 rows ---------------------------------------------------------------- */
 
-/* One of the threads 0 to 127: half of them load lse, the others delta; zero where there is no
- * row, so that its products with rows of zeros are zero. */
-DEV float row_statistic(global<const float> lse, global<float> delta, const row_map &map,
+/* One of the threads 0 to 127: half of them load lse, for base 2, the others delta; zero where
+ * there is no row, so that its products with rows of zeros are zero. */
+template <bool GROUP>
+DEV float row_statistic(global<const float> lse, global<float> delta, const row_map<GROUP> &map,
                         int first) {
     bool valid;
-    const size_t row = row_of(map, first + thread() % BLOCK, valid);
+    const int row = row_of(map, first + thread() % BLOCK, valid);
     if (!valid || thread() >= 2 * BLOCK) return 0.0f;
-    if (thread() < BLOCK) return lse[row];
+    if (thread() < BLOCK) return lse[row] * -LOG2E;
     return delta[row]; /* of this block, too: not a load of constant memory */
 }
 
@@ -108,15 +117,15 @@ DEV void put_statistic(shared<float> to, float x) {
 }
 
 /* delta = <dout, out> of rows 0 .. count - 1 of a head. */
-template <int D, int THREADS>
+template <int D, int THREADS, bool GROUP>
 DEV void write_deltas(global<float> delta, global<const bf16> dout, global<const bf16> out,
-                      size_t stride, const row_map &map, int count) {
+                      int stride, const row_map<GROUP> &map) {
     constexpr int LANES = D / 8, STEP = THREADS / LANES; /* lanes per row, rows at a time */
     const int chunk = thread() % LANES;
-    for (int first = 0; first < count; first += STEP) {
+    for (int first = 0; first < map.count; first += STEP) {
         bool valid;
-        const size_t row = row_of(map, first + thread() / LANES, valid);
-        const size_t at = row * stride + (size_t)(chunk * 8);
+        const int row = row_of(map, first + thread() / LANES, valid);
+        const size_t at = offset(row, stride) + (size_t)(chunk * 8);
         float sum = 0.0f;
         if (valid) {
             const vec16 a = load16(dout, at), b = load16(out, at);
@@ -132,71 +141,119 @@ DEV void write_deltas(global<float> delta, global<const bf16> dout, global<const
     }
 }
 
+/* ---- dropout --------------------------------------------------------------------------------- */
+
+/* Where word `w` of the decisions for row l / 4 + 8 r of the warp's strip is. */
+DEV int word_at(int w, int r) {
+    return w * 4 * BLOCK + strip_of_warp() * 64 + r * 32 + lane();
+}
+
+/* Draws all decisions of 64 rows and the 64 columns from `first` on, each once: the groups of warps
+ * take turns with the rows. */
+template <int D>
+DEV void draw_words(shared<uint32_t> words, const call &c, const sr_strip &strip, int first,
+                    int head) {
+    UNROLL
+    for (int i = 0; i < 2; i += shape<D>::GROUPS) {
+        const int r = i + group_of_warp(), row = strip.position + (lane() >> 2) + 8 * r;
+        const sr_u32x4 x = drop_words(c.drop, strip, row, first, head);
+        UNROLL
+        for (int w = 0; w < 4; w++) words[word_at(w, r)] = x.w[w];
+    }
+}
+
+/* Whether column 8 n + 2 (lane % 4) + e of them is kept. */
+DEV bool is_kept(const sr_u32x4 &words, int n, int e, uint32_t keep) {
+    return words.w[n >> 1] << 8 * (3 - (n & 1) * 2 - e) < keep << 24;
+}
+
+/* ---- where a lane's pieces are --------------------------------------------------------------- */
+
+/* Kept in registers, of which there are too few: else the compiler finds all of it again for each
+ * product. */
+template <int D> struct lane_at {
+    /* down, the rows of the warp's strip: q, dout; of dS; the group's part of the columns: keys, q
+     * and dout transposed */
+    int strip, square, part;
+    /* across, the rows of the group's columns: keys, values; the columns of the warp's strip: P and
+     * dS transposed */
+    int columns, transposed;
+    int pair; /* two columns of a row of the warp's strip of P and dS */
+};
+
+template <int D> DEV lane_at<D> lane_places() {
+    const int rows = strip_of_warp() * STRIP, group = group_of_warp(), g = lane() >> 2;
+    lane_at<D> at;
+    at.strip = kept(down<D>() + rows * D);
+    at.columns = kept(across<D>() + group * shape<D>::STRIPS * 16 * D);
+    at.part = kept(down<D>() + ahead<D>(group * shape<D>::WIDTH / 16));
+    at.square = D == BLOCK ? at.strip : kept(down<BLOCK>() + rows * BLOCK);
+    at.transposed = kept(across<BLOCK>() + ahead<BLOCK>(strip_of_warp()));
+    at.pair = kept(place<BLOCK>(rows + g, 2 * shape<D>::STRIPS * group) + 2 * (lane() & 3));
+    return at;
+}
+
 /* ---- P and dS of a strip of queries and 64 keys ---------------------------------------------- */
 
 /* Scores and products with values: a strip, and N strips of columns from strip `from` on. */
 template <int D, int N>
-DEV void products(float (&s)[2 * N][4], float (&dp)[2 * N][4], shared<bf16> q, shared<bf16> dout,
-                  shared<bf16> keys, shared<bf16> values, int from) {
+DEV void products(float (&s)[2 * N][4], float (&dp)[2 * N][4], const lane_at<D> &at, shared<bf16> q,
+                  shared<bf16> dout, shared<bf16> keys, shared<bf16> values) {
     clear(s);
     clear(dp);
     UNROLL
     for (int k = 0; k < D / 16; k++) {
         uint32_t a[4], da[4];
-        load_a<D>(a, q, strip_of_warp() * STRIP, k);
-        load_a<D>(da, dout, strip_of_warp() * STRIP, k);
+        ldmatrix4(a, q + at.strip + ahead<D>(k));
+        ldmatrix4(da, dout + at.strip + ahead<D>(k));
         UNROLL
         for (int n = 0; n < N; n++) {
             uint32_t b[4];
-            load_b<D>(b, keys, 16 * (from + n), k);
+            ldmatrix4(b, keys + at.columns + ahead<D>(k) + 16 * n * D);
             multiply_pair(s[2 * n], s[2 * n + 1], a, b);
-            load_b<D>(b, values, 16 * (from + n), k);
+            ldmatrix4(b, values + at.columns + ahead<D>(k) + 16 * n * D);
             multiply_pair(dp[2 * n], dp[2 * n + 1], da, b);
         }
     }
 }
 
-/* Puts two columns of a row of the warp's strip into a (64, 64) tile. */
-DEV void put_pair(shared<bf16> tile, uint32_t x, int r, int n) {
-    const int row = strip_of_warp() * STRIP + (lane() >> 2) + 8 * r;
-    store4(tile, (size_t)(place<BLOCK>(row, n) + 2 * (lane() & 3)), x);
-}
-
 /* ds = derivatives of the scores; p = Z P, where PUT; for the columns of the warp's group. `first`
  * is the first column of the block. */
-template <int D, bool DROP, bool PUT, bool LOCAL>
-DEV void derivatives(shared<bf16> p, shared<bf16> ds, const call &c, const sr_strip &strip,
-                     int first, int head, shared<const float> statistics, shared<bf16> q,
-                     shared<bf16> dout, shared<bf16> keys, shared<bf16> values) {
+template <int D, bool DROP, bool PUT, bool LOCAL, bool GROUP>
+DEV void derivatives(shared<bf16> p, shared<bf16> ds, const lane_at<D> &at, const call &c,
+                     const sr_strip &strip, int first, shared<const uint32_t> words,
+                     shared<const float> statistics, shared<bf16> q, shared<bf16> dout,
+                     shared<bf16> keys, shared<bf16> values) {
     constexpr int N = shape<D>::STRIPS;
     const int from = group_of_warp() * N;
     const float factor = c.scale * LOG2E;
     float s[2 * N][4], dp[2 * N][4];
-    products<D, N>(s, dp, q, dout, keys, values, from);
+    products<D, N>(s, dp, at, q, dout, keys, values);
     if (LOCAL)
         mask_unseen<N>(s, strip, c, first + 16 * from);
     else
-        mask_columns<N>(s, strip.key_begin - first - 16 * from, strip.key_end - first - 16 * from);
+        mask_columns<N, GROUP>(s, strip, first + 16 * from);
     UNROLL
     for (int r = 0; r < 2; r++) {
-        const int row = (lane() >> 2) + 8 * r;
-        const float base = statistics[strip_of_warp() * STRIP + row] * -LOG2E;
-        const float delta = statistics[BLOCK + strip_of_warp() * STRIP + row];
-        sr_u32x4 words = {};
-        if (DROP) words = drop_words(c.drop, strip, strip.position + row, first, head);
-        if (from > 0) words = sr_u32x4{{words.w[2], words.w[3], 0, 0}};
+        const int row = strip_of_warp() * STRIP + (lane() >> 2) + 8 * r;
+        const float base = statistics[row], delta = statistics[BLOCK + row];
+        sr_u32x4 drawn = {};
+        UNROLL
+        for (int w = 0; DROP && w < N; w++) drawn.w[w] = words[word_at(from + w, r)];
         UNROLL
         for (int n = 0; n < 2 * N; n++) {
-            float kept[2], derivative[2];
+            float left[2], derivative[2];
             UNROLL
             for (int e = 0; e < 2; e++) {
                 const float x = exp2_fast(fmaf(s[n][2 * r + e], factor, base));
-                const bool keep = !DROP || is_kept(words, n, e, c.drop.keep);
-                kept[e] = keep ? x : 0.0f;
-                derivative[e] = x * (keep ? fmaf(dp[n][2 * r + e], c.drop.scale, -delta) : -delta);
+                const bool keep = !DROP || is_kept(drawn, n, e, c.drop.keep);
+                left[e] = keep ? x : 0.0f;
+                derivative[e] = x * fmaf(keep ? dp[n][2 * r + e] : 0.0f, c.drop.scale, -delta);
             }
-            if (PUT) put_pair(p, pack2_bf16(kept[0], kept[1]), r, 2 * from + n);
-            put_pair(ds, pack2_bf16(derivative[0], derivative[1]), r, 2 * from + n);
+            const int turn = lane() >> 2 & (2 * N - 1), to = (n ^ turn) - turn;
+            const int at_pair = at.pair + to * 8 + 8 * r * BLOCK;
+            if (PUT) store4(p, (size_t)at_pair, pack2_bf16(left[0], left[1]));
+            store4(ds, (size_t)at_pair, pack2_bf16(derivative[0], derivative[1]));
         }
     }
 }
@@ -205,19 +262,18 @@ DEV void derivatives(shared<bf16> p, shared<bf16> ds, const call &c, const sr_st
 
 /* dq (16, WIDTH) = ds k for the warp's strip and columns. */
 template <int D>
-DEV void multiply_keys(float (&dq)[shape<D>::WIDTH / 8][4], shared<bf16> ds, shared<bf16> keys,
-                       strip_range range) {
-    constexpr int N = shape<D>::WIDTH / 16;
+DEV void multiply_keys(float (&dq)[shape<D>::WIDTH / 8][4], const lane_at<D> &at, shared<bf16> ds,
+                       shared<bf16> keys, strip_range range) {
     clear(dq);
     UNROLL
     for (int k = 0; k < 4; k++) {
         if (k < range.from || k >= range.to) continue;
         uint32_t a[4];
-        load_a<BLOCK>(a, ds, strip_of_warp() * STRIP, k);
+        ldmatrix4(a, ds + at.square + ahead<BLOCK>(k));
         UNROLL
-        for (int n = 0; n < N; n++) {
+        for (int n = 0; n < shape<D>::WIDTH / 16; n++) {
             uint32_t b[4];
-            load_b_trans<D>(b, keys, 16 * k, group_of_warp() * N + n);
+            ldmatrix4_trans(b, keys + at.part + ahead<D>(n) + 16 * k * D);
             multiply_pair(dq[2 * n], dq[2 * n + 1], a, b);
         }
     }
@@ -227,21 +283,20 @@ DEV void multiply_keys(float (&dq)[shape<D>::WIDTH / 8][4], shared<bf16> ds, sha
  * its sequence. */
 template <int D>
 DEV void add_keys(float (&dk)[shape<D>::WIDTH / 8][4], float (&dv)[shape<D>::WIDTH / 8][4],
-                  shared<bf16> p, shared<bf16> ds, shared<bf16> q, shared<bf16> dout,
-                  strip_range range) {
-    constexpr int N = shape<D>::WIDTH / 16;
+                  const lane_at<D> &at, shared<bf16> p, shared<bf16> ds, shared<bf16> q,
+                  shared<bf16> dout, strip_range range) {
     UNROLL
     for (int k = 0; k < 4; k++) {
         if (k < range.from || k >= range.to) continue;
         uint32_t a[4], da[4];
-        load_a_trans<BLOCK>(a, p, 16 * k, strip_of_warp());
-        load_a_trans<BLOCK>(da, ds, 16 * k, strip_of_warp());
+        ldmatrix4_trans(a, p + at.transposed + 16 * k * BLOCK);
+        ldmatrix4_trans(da, ds + at.transposed + 16 * k * BLOCK);
         UNROLL
-        for (int n = 0; n < N; n++) {
+        for (int n = 0; n < shape<D>::WIDTH / 16; n++) {
             uint32_t b[4];
-            load_b_trans<D>(b, dout, 16 * k, group_of_warp() * N + n);
+            ldmatrix4_trans(b, dout + at.part + ahead<D>(n) + 16 * k * D);
             multiply_pair(dv[2 * n], dv[2 * n + 1], a, b);
-            load_b_trans<D>(b, q, 16 * k, group_of_warp() * N + n);
+            ldmatrix4_trans(b, q + at.part + ahead<D>(n) + 16 * k * D);
             multiply_pair(dk[2 * n], dk[2 * n + 1], da, b);
         }
     }
@@ -266,129 +321,135 @@ DEV void keep_sum(float (&dq)[N][4], global<float> sums, bool first, bool last) 
 /* What a block of the kernel below leaves at last: of how many times 64 rows, and the sums of
  * number `at`.  All that it needs it finds anew, so that nothing is in registers for it before. */
 template <bool LOCAL> DEV int parts_of_block(const call &c, const jobs &w) {
-    const job j = job_of<LOCAL>(w, c, block_x_again());
-    return j.keys || j.queries ? 1 : (keys_of(j.tile).count + BLOCK - 1) / BLOCK;
+    const job j = job_of<LOCAL>(w, c, again(block_x()));
+    return j.keys || j.queries ? 1 : (j.tile[0].keys + BLOCK - 1) / BLOCK;
 }
 
-template <int D, bool LOCAL>
-DEV void leave_sums(const call &c, const jobs &w, const tensors &t, int at) {
-    const job j = job_of<LOCAL>(w, c, block_x_again());
-    const row_map map = keys_of(j.tile);
-    const size_t hidden = (size_t)c.heads * D, stride = 3 * hidden;
-    const size_t q = (size_t)(j.head * D), k = q + hidden, v = k + hidden;
-    global<float> part = t.parts + (size_t)(j.part + at) * stride;
-    const int first = j.keys || j.queries ? j.tile[0].strip[0].position : at * BLOCK;
+template <int D, bool LOCAL, bool GROUP>
+DEV void leave_sums(const call &c, const jobs &w, const tensors &t, int number) {
+    const job j = job_of<LOCAL>(w, c, again(block_x()));
+    const row_map<GROUP> map = keys_of<GROUP>(j.tile);
+    const columns at = columns_of<LOCAL>(c, j.head, D);
+    global<float> part = t.parts + offset(j.part + number, at.stride);
+    const bool split = !GROUP && (j.keys || j.queries);
+    const int first = split ? j.tile[0].strip[0].position : number * BLOCK;
     const int end = first + BLOCK < map.count ? first + BLOCK : map.count;
-    if (j.queries)
-        write_sums<D, 1, shape<D>::THREADS>(part, t.dqkv, {q}, stride, map, first, end);
-    else if (j.keys)
-        write_sums<D, 2, shape<D>::THREADS>(part, t.dqkv, {k, v}, stride, map, first, end);
+    if (split && j.queries)
+        write_sums<D, 1, shape<D>::THREADS>(part, t.dqkv, {at.q}, at.stride, map, first, end);
+    else if (split)
+        write_sums<D, 2, shape<D>::THREADS>(part, t.dqkv, {at.k, at.v}, at.stride, map, first, end);
     else
-        write_sums<D, 3, shape<D>::THREADS>(part, t.dqkv, {q, k, v}, stride, map, first, end);
+        write_sums<D, 3, shape<D>::THREADS>(part, t.dqkv, {at.q, at.k, at.v}, at.stride, map, first,
+                                            end);
 }
 
 /* ---- owner, and keys of a split sequence ----------------------------------------------------- */
 
 /* split: the tile is a block of keys, delta is given, and dQ is left out. */
-template <int D, bool DROP, bool LOCAL>
-DEV void backward_keys(const call &c, global<const sr_tile> tile, int head, bool split,
+template <int D, bool DROP, bool LOCAL, bool GROUP>
+DEV void backward_keys(const call &c, global<const sr_tile> tile, int own, bool split,
                        const tensors &t) {
     typedef shape<D> S;
     constexpr int TILE = S::TILE, W = S::WIDTH;
-    shared<bf16> keys = shared_at<bf16>(0, TILE), values = shared_at<bf16>(TILE * 2, TILE);
-    shared<bf16> q = shared_at<bf16>(2 * TILE * 2, 2 * TILE),
-                 dout = shared_at<bf16>(4 * TILE * 2, 2 * TILE);
+    shared<bf16> keys = tile_at<D>(0, 1), values = tile_at<D>(1, 1), q = tile_at<D>(2, 2);
+    shared<bf16> dout = tile_at<D>(4, 2);
     shared<bf16> p = shared_at<bf16>(S::P, S::SQUARE), ds = shared_at<bf16>(S::DS, S::SQUARE);
     shared<float> statistics = shared_at<float>(S::STATISTICS, 4 * BLOCK);
+    shared<uint32_t> words = shared_at<uint32_t>(S::WORDS, S::SQUARE / 4);
     shared<bf16> room = shared_at<bf16>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
 
     const int members = LOCAL ? members_of(c) : 1;
-    const row_map map = keys_of(tile); /* of queries, too */
-    const size_t hidden = (size_t)c.heads * D, column = (size_t)(head * D);
-    const columns own_columns = LOCAL ? columns_of(c, head, D) : columns{};
-    const size_t stride = LOCAL ? own_columns.stride : 3 * hidden;
-    const size_t k = LOCAL ? own_columns.k : hidden + column;
-    const size_t v = LOCAL ? own_columns.v : 2 * hidden + column;
-    global<bf16> to = t.dqkv + (size_t)(group_of_warp() * W);
-    const int blocks = (map.count + BLOCK - 1) / BLOCK;
-    const int begin = split ? tile[0].strip[0].position / BLOCK : 0;
+    const row_map<GROUP> map = keys_of<GROUP>(tile); /* of queries, too */
+    const int hidden = c.heads * D;
+    const int blocks = GROUP ? 1 : (map.count + BLOCK - 1) / BLOCK;
+    const int begin = split ? tile[0].strip[0].position / BLOCK : 0, block = tile[0].block;
     const int end = split ? begin + 1 : blocks;
 
+    const lane_at<D> places = lane_places<D>();
     for (int j = begin; j < end; j++) {
-        const int first = j * BLOCK;
-        block_range seers = {0, blocks};
-        if (LOCAL && !map.group) seers = blocks_seen(first, BLOCK, c.after, c.before, blocks);
+        const int first = j * BLOCK, head = again(own); /* or registers hold what follows from it */
+        const columns at = columns_of<LOCAL>(c, head, D);
+        const block_range seers =
+            blocks_seen < LOCAL && !GROUP > (first, BLOCK, c.after, c.before, blocks);
         const int count = seers.to - seers.from, visits = LOCAL ? count * members : count;
+        const int start = DROP ? seers.from * BLOCK : again(seers.from * BLOCK);
         float dk[W / 8][4], dv[W / 8][4];
         clear(dk);
         clear(dv);
-        copy_rows<D, BLOCK, S::THREADS>(keys, t.qkv + k, stride, map, first);
-        copy_rows<D, BLOCK, S::THREADS>(values, t.qkv + v, stride, map, first);
-        copy_rows<D, BLOCK, S::THREADS>(q, t.qkv + column, stride, map, seers.from * BLOCK);
-        copy_rows<D, BLOCK, S::THREADS>(dout, t.dout + column, hidden, map, seers.from * BLOCK);
+        copy_rows<D, BLOCK, S::THREADS>(keys, t.qkv + at.k, at.stride, map, first);
+        copy_rows<D, BLOCK, S::THREADS>(values, t.qkv + at.v, at.stride, map, first);
+        copy_rows<D, BLOCK, S::THREADS>(q, t.qkv + at.q, at.stride, map, start);
+        copy_rows<D, BLOCK, S::THREADS>(dout, t.dout + at.q, hidden, map, start);
         cp_commit();
         if (j == begin && !split) {
             for (int m = 0; m < members; m++) {
-                const size_t from = column + (size_t)(m * D);
+                const size_t from = (size_t)(at.q + m * D);
                 write_deltas<D, S::THREADS>(t.delta + (size_t)(head + m) * c.rows, t.dout + from,
-                                            t.out + from, hidden, map, map.count);
+                                            t.out + from, hidden, map);
             }
             barrier();
         }
-        put_statistic(statistics,
-                      row_statistic(t.lse + (size_t)head * c.rows, t.delta + (size_t)head * c.rows,
-                                    map, seers.from * BLOCK));
-        for (int x = 0; x < visits; x++) {
-            const int m = LOCAL ? x / count : 0, i = LOCAL ? seers.from + x % count : x;
-            const int row = i * BLOCK, stage = (x & 1) * TILE, other = ((x + 1) & 1) * TILE;
-            const size_t from = column + (size_t)(m * D);
+        global<const float> lse = t.lse + (size_t)head * c.rows;
+        global<float> delta = t.delta + (size_t)head * c.rows;
+        put_statistic(statistics, row_statistic(lse, delta, map, start));
+        sr_strip strip = strip_at(map, start + strip_of_warp() * STRIP);
+        if (DROP) draw_words<D>(words, c, strip, first, head);
+        cp_wait<0>();
+        barrier();
+        for (int x = 0, m = 0, i = seers.from; x < visits; x++) {
+            const int stage = (x & 1) * TILE, statistic = (x & 1) * 2 * BLOCK;
+            const int now = i, from = at.q + m * D;
+            const bool active = strip.rows > 0;
+            const sr_strip rows = strip;
             float next = 0.0f;
+            if (++i == seers.to && LOCAL) i = seers.from, m++;
             if (x + 1 < visits) {
-                const bool turn = LOCAL && i + 1 == seers.to; /* to the next member */
-                const int then = turn ? seers.from * BLOCK : row + BLOCK;
-                const size_t next_from = turn ? from + D : from;
-                const size_t line = (size_t)(head + m + (turn ? 1 : 0)) * c.rows;
-                copy_rows<D, BLOCK, S::THREADS>(q + other, t.qkv + next_from, stride, map, then);
-                copy_rows<D, BLOCK, S::THREADS>(dout + other, t.dout + next_from, hidden, map,
-                                                then);
+                const size_t then = (size_t)(at.q + m * D), line = (size_t)m * c.rows;
+                copy_rows<D, BLOCK, S::THREADS>(q + (TILE - stage), t.qkv + then, at.stride, map,
+                                                i * BLOCK);
+                copy_rows<D, BLOCK, S::THREADS>(dout + (TILE - stage), t.dout + then, hidden, map,
+                                                i * BLOCK);
                 cp_commit();
-                next = row_statistic(t.lse + line, t.delta + line, map, then);
-                cp_wait<1>();
-            } else {
-                cp_wait<0>();
+                next = row_statistic(lse + line, delta + line, map, i * BLOCK);
+                strip = strip_at(map, i * BLOCK + strip_of_warp() * STRIP);
             }
+            if (active)
+                derivatives<D, DROP, true, LOCAL, GROUP>(p, ds, places, c, rows, first, words,
+                                                         statistics + statistic, q + stage,
+                                                         dout + stage, keys, values);
+            put_statistic(statistics + (2 * BLOCK - statistic), next);
             barrier();
-            const sr_strip strip = strip_at(map, row + strip_of_warp() * STRIP);
-            if (strip.rows > 0)
-                derivatives<D, DROP, true, LOCAL>(p, ds, c, strip, first, head + m,
-                                                  statistics + (x & 1) * 2 * BLOCK, q + stage,
-                                                  dout + stage, keys, values);
-            put_statistic(statistics + ((x + 1) & 1) * 2 * BLOCK, next);
-            barrier();
-            if (strip.rows > 0 && !split) {
+            if (DROP && x + 1 < visits) draw_words<D>(words, c, strip, first, head + m);
+            if (active && !split) {
                 float dq[W / 8][4];
-                multiply_keys<D>(dq, ds, keys, strips_of(map.group, strip, map.count - first));
-                block_range seen = {0, blocks};
-                if (LOCAL && !map.group) seen = blocks_seen(row, BLOCK, c.before, c.after, blocks);
+                multiply_keys<D>(dq, places, ds, keys, strips_of<GROUP>(rows, map.count - first));
+                const block_range seen =
+                    blocks_seen < LOCAL && !GROUP > (now * BLOCK, BLOCK, c.before, c.after, blocks);
                 if (blocks > 1)
                     keep_sum<W / 8, S::THREADS>(
-                        dq, t.sums + ((size_t)(tile[0].block + i) * hidden + from) * BLOCK,
+                        dq, t.sums + (offset(block + now, hidden) + (size_t)from) * BLOCK,
                         j == seen.from, j + 1 == seen.to);
                 if (j + 1 == seen.to)
-                    store_strip<W>(room, dq, c.scale, c.scale,
-                                   to + ((size_t)strip.row * stride + from), stride, strip.rows);
+                    store_strip<W>(room, dq, c.scale, c.scale, t.dqkv,
+                                   offset(rows.row, at.stride) +
+                                       (size_t)(from + again(group_of_warp()) * W),
+                                   at.stride, rows.rows);
             }
-            const sr_strip own = strip_at(map, first + strip_of_warp() * STRIP);
-            if (own.rows > 0)
-                add_keys<D>(dk, dv, p, ds, q + stage, dout + stage,
-                            strips_of(map.group, own, map.count - row));
+            const sr_strip column = strip_at(map, first + strip_of_warp() * STRIP);
+            if (column.rows > 0)
+                add_keys<D>(dk, dv, places, p, ds, q + stage, dout + stage,
+                            strips_of<GROUP>(column, map.count - now * BLOCK));
+            cp_wait<0>();
             barrier();
         }
-        const sr_strip own = strip_at(map, first + strip_of_warp() * STRIP);
-        if (own.rows > 0) {
-            global<bf16> at = to + (size_t)own.row * stride;
-            store_strip<W>(room, dk, c.scale, c.scale, at + k, stride, own.rows);
-            store_strip<W>(room, dv, c.drop.scale, c.drop.scale, at + v, stride, own.rows);
+        const int part = again(group_of_warp()) * W;
+        const sr_strip column = strip_at(map, first + again(strip_of_warp()) * STRIP);
+        if (column.rows > 0) {
+            const size_t row = offset(column.row, at.stride) + (size_t)part;
+            store_strip<W>(room, dk, c.scale, c.scale, t.dqkv, row + (size_t)at.k, at.stride,
+                           column.rows);
+            store_strip<W>(room, dv, c.drop.scale, c.drop.scale, t.dqkv, row + (size_t)at.v,
+                           at.stride, column.rows);
         }
     }
 }
@@ -397,62 +458,62 @@ DEV void backward_keys(const call &c, global<const sr_tile> tile, int head, bool
 
 template <int D> KERNEL(THREADS, 8) void deltas(call c, work w, tensors t) {
     const int head = block_x() % c.heads;
-    const row_map map = queries_of(tile_of(w, block_x() / c.heads));
+    const row_map<false> map = queries_of<false>(tile_of(w, block_x() / c.heads));
     const size_t column = (size_t)(head * D);
     write_deltas<D, THREADS>(t.delta + (size_t)head * c.rows, t.dout + column, t.out + column,
-                             (size_t)c.heads * D, map, map.count);
+                             c.heads * D, map);
 }
 
 template <int D, bool DROP, bool LOCAL>
 DEV void backward_queries(const call &c, global<const sr_tile> tile, int head, const tensors &t) {
     typedef shape<D> S;
     constexpr int TILE = S::TILE, W = S::WIDTH;
-    shared<bf16> q = shared_at<bf16>(0, TILE), dout = shared_at<bf16>(TILE * 2, TILE);
-    shared<bf16> keys = shared_at<bf16>(2 * TILE * 2, 2 * TILE);
-    shared<bf16> values = shared_at<bf16>(4 * TILE * 2, 2 * TILE);
+    shared<bf16> q = tile_at<D>(0, 1), dout = tile_at<D>(1, 1), keys = tile_at<D>(2, 2);
+    shared<bf16> values = tile_at<D>(4, 2);
     shared<bf16> ds = shared_at<bf16>(S::DS, S::SQUARE);
     shared<float> statistics = shared_at<float>(S::STATISTICS, 2 * BLOCK);
+    shared<uint32_t> words = shared_at<uint32_t>(S::WORDS, S::SQUARE / 4);
     shared<bf16> room = shared_at<bf16>(S::ROOM + warp() * STRIP * W * 2, STRIP * W);
 
-    const row_map queries = queries_of(tile), columns = keys_of(tile);
-    const size_t hidden = (size_t)c.heads * D;
-    const attention::columns at = LOCAL ? columns_of(c, head, D) : attention::columns{};
-    const size_t stride = LOCAL ? at.stride : 3 * hidden;
-    const size_t column = (size_t)(head * D), line = (size_t)head * c.rows;
-    global<const bf16> from = t.qkv + column;
-    global<const bf16> from_k = LOCAL ? t.qkv + at.k : from + hidden;
-    global<const bf16> from_v = LOCAL ? t.qkv + at.v : from + 2 * hidden;
-    block_range range = {0, (columns.count + BLOCK - 1) / BLOCK};
-    if (LOCAL) range = blocks_seen(tile[0].strip[0].position, BLOCK, c.before, c.after, range.to);
-    const int begin = LOCAL ? range.from : 0, blocks = range.to, entry = (begin & 1) * TILE;
+    const row_map<false> queries = queries_of<false>(tile), map = keys_of<false>(tile);
+    const columns at = columns_of<LOCAL>(c, head, D);
+    const size_t line = (size_t)head * c.rows;
+    const block_range range = blocks_seen<LOCAL>(queries.top.position, BLOCK, c.before, c.after,
+                                                 (map.count + BLOCK - 1) / BLOCK);
+    const int begin = range.from, blocks = range.to, entry = (begin & 1) * TILE;
     const sr_strip strip = strip_at(queries, strip_of_warp() * STRIP);
 
+    const lane_at<D> places = lane_places<D>();
     float sum[W / 8][4];
     clear(sum);
-    copy_rows<D, BLOCK, S::THREADS>(q, from, stride, queries, 0);
-    copy_rows<D, BLOCK, S::THREADS>(dout, t.dout + column, hidden, queries, 0);
-    copy_rows<D, BLOCK, S::THREADS>(keys + entry, from_k, stride, columns, begin * BLOCK);
-    copy_rows<D, BLOCK, S::THREADS>(values + entry, from_v, stride, columns, begin * BLOCK);
+    copy_rows<D, BLOCK, S::THREADS>(q, t.qkv + at.q, at.stride, queries, 0);
+    copy_rows<D, BLOCK, S::THREADS>(dout, t.dout + at.q, c.heads * D, queries, 0);
+    copy_rows<D, BLOCK, S::THREADS>(keys + entry, t.qkv + at.k, at.stride, map, begin * BLOCK);
+    copy_rows<D, BLOCK, S::THREADS>(values + entry, t.qkv + at.v, at.stride, map, begin * BLOCK);
     cp_commit();
     put_statistic(statistics, row_statistic(t.lse + line, t.delta + line, queries, 0));
+    if (DROP) draw_words<D>(words, c, strip, begin * BLOCK, head);
+    cp_wait<0>();
+    barrier();
     for (int j = begin; j < blocks; j++) {
-        const int first = j * BLOCK, stage = (j & 1) * TILE, other = ((j + 1) & 1) * TILE;
+        const int first = j * BLOCK, stage = (j & 1) * TILE, then = first + BLOCK;
         if (j + 1 < blocks) {
-            copy_rows<D, BLOCK, S::THREADS>(keys + other, from_k, stride, columns, first + BLOCK);
-            copy_rows<D, BLOCK, S::THREADS>(values + other, from_v, stride, columns, first + BLOCK);
+            copy_rows<D, BLOCK, S::THREADS>(keys + (TILE - stage), t.qkv + at.k, at.stride, map,
+                                            then);
+            copy_rows<D, BLOCK, S::THREADS>(values + (TILE - stage), t.qkv + at.v, at.stride, map,
+                                            then);
             cp_commit();
-            cp_wait<1>();
-        } else {
-            cp_wait<0>();
         }
-        barrier();
         if (strip.rows > 0)
-            derivatives<D, DROP, false, LOCAL>({}, ds, c, strip, first, head, statistics, q, dout,
-                                               keys + stage, values + stage);
+            derivatives<D, DROP, false, LOCAL, false>({}, ds, places, c, strip, first, words,
+                                                      statistics, q, dout, keys + stage,
+                                                      values + stage);
         barrier();
+        if (DROP && j + 1 < blocks) draw_words<D>(words, c, strip, then, head);
         if (strip.rows > 0) {
             float dq[W / 8][4];
-            multiply_keys<D>(dq, ds, keys + stage, strips_of(false, strip, columns.count - first));
+            multiply_keys<D>(dq, places, ds, keys + stage,
+                             strips_of<false>(strip, map.count - first));
             UNROLL
             for (int n = 0; n < W / 8; n++) {
                 UNROLL
@@ -460,13 +521,13 @@ DEV void backward_queries(const call &c, global<const sr_tile> tile, int head, c
                     sum[n][e] = j == begin ? dq[n][e] : sum[n][e] + dq[n][e];
             }
         }
+        cp_wait<0>();
         barrier();
     }
     if (strip.rows > 0)
-        store_strip<W>(room, sum, c.scale, c.scale,
-                       t.dqkv +
-                           ((size_t)strip.row * stride + column + (size_t)(group_of_warp() * W)),
-                       stride, strip.rows);
+        store_strip<W>(room, sum, c.scale, c.scale, t.dqkv,
+                       offset(strip.row, at.stride) + (size_t)(at.q + group_of_warp() * W),
+                       at.stride, strip.rows);
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
@@ -485,12 +546,17 @@ void backward(call c, jobs w, slack_rows slack, tensors t) {
         return;
     }
     const job j = job_of<LOCAL>(w, c, block_x());
-    if (j.queries)
+    const bool group = is_group(j.tile);
+    if (group)
+        backward_keys<D, DROP, LOCAL, true>(c, j.tile, j.head, false, t);
+    else if (j.queries)
         backward_queries<D, DROP, LOCAL>(c, j.tile, j.head, t);
     else
-        backward_keys<D, DROP, LOCAL>(c, j.tile, j.head, j.keys, t);
-    if (!t.parts) return;
-    for (int i = parts_of_block<LOCAL>(c, w) - 1; i >= 0; i--) leave_sums<D, LOCAL>(c, w, t, i);
+        backward_keys<D, DROP, LOCAL, false>(c, j.tile, j.head, j.keys, t);
+    if (t.parts && group) leave_sums<D, LOCAL, true>(c, w, t, 0);
+    if (!t.parts || group) return;
+    for (int i = parts_of_block<LOCAL>(c, w) - 1; i >= 0; i--)
+        leave_sums<D, LOCAL, false>(c, w, t, i);
 }
 
 } // namespace attention

@@ -36,7 +36,7 @@ DEV void scores(float (&s)[M][8][4], const uint32_t (&q)[M][D / 16][4], shared<b
         UNROLL
         for (int n = 0; n < 4; n++) {
             uint32_t b[4];
-            load_b<D>(b, keys, 16 * n, k);
+            ldmatrix4(b, keys + (across<D>() + 16 * n * D) + ahead<D>(k));
             UNROLL
             for (int m = 0; m < M; m++) multiply_pair(s[m][2 * n], s[m][2 * n + 1], q[m][k], b);
         }
@@ -72,41 +72,37 @@ DEV void exponentials(float (&s)[8][4], softmax &rows, float (&o)[D / 8][4], flo
     }
 }
 
-DEV void drop(float (&s)[8][4], const drop_site &site, const sr_strip &strip, int first, int head) {
+/* p = s in 16 bits, as the left operand of a product with values; what is dropped becomes 0. */
+template <bool DROP>
+DEV void round_kept(uint32_t (&p)[4][4], const float (&s)[8][4], const drop_site &site,
+                    const sr_strip &strip, int first, int head) {
     UNROLL
     for (int r = 0; r < 2; r++) {
-        const int row = strip.position + (lane() >> 2) + 8 * r;
-        const sr_u32x4 words = drop_words(site, strip, row, first, head);
+        sr_u32x4 words = {};
+        if (DROP)
+            words = drop_words(site, strip, strip.position + (lane() >> 2) + 8 * r, first, head);
         UNROLL
         for (int n = 0; n < 8; n++) {
-            UNROLL
-            for (int e = 0; e < 2; e++)
-                if (!is_kept(words, n, e, site.keep)) s[n][2 * r + e] = 0.0f;
+            const uint32_t pair = pack2_bf16(s[n][2 * r], s[n][2 * r + 1]);
+            const uint32_t kept = drop_signs(words.w[n / 2], site.keep);
+            p[n / 2][n % 2 * 2 + r] = DROP ? pair & sign_halves(kept, n % 2) : pair;
         }
     }
 }
 
-/* o += s v, over the strips of values that hold the sequence. */
+/* o += p v, over the strips of values that hold the sequence. */
 template <int D, int M>
-DEV void add_values(float (&o)[M][D / 8][4], const float (&s)[M][8][4], shared<bf16> values,
+DEV void add_values(float (&o)[M][D / 8][4], const uint32_t (&p)[M][4][4], shared<bf16> values,
                     strip_range range) {
     UNROLL
     for (int k = 0; k < 4; k++) {
         if (k < range.from || k >= range.to) continue;
-        uint32_t a[M][4];
-        UNROLL
-        for (int m = 0; m < M; m++) {
-            UNROLL
-            for (int i = 0; i < 4; i++)
-                a[m][i] = pack2_bf16(s[m][2 * k + i / 2][2 * (i % 2)],
-                                     s[m][2 * k + i / 2][2 * (i % 2) + 1]);
-        }
         UNROLL
         for (int n = 0; n < D / 16; n++) {
             uint32_t b[4];
-            load_b_trans<D>(b, values, 16 * k, n);
+            ldmatrix4_trans(b, values + (down<D>() + ahead<D>(n)) + 16 * k * D);
             UNROLL
-            for (int m = 0; m < M; m++) multiply_pair(o[m][2 * n], o[m][2 * n + 1], a[m], b);
+            for (int m = 0; m < M; m++) multiply_pair(o[m][2 * n], o[m][2 * n + 1], p[m][k], b);
         }
     }
 }
@@ -127,9 +123,8 @@ DEV void finish(shared<bf16> room, const float (&o)[D / 8][4], softmax rows, con
             lse[(size_t)head * c.rows + (size_t)(strip.row + row)] =
                 fmaf(rows.most[r], c.scale, math_log(sum));
     }
-    const size_t stride = (size_t)c.heads * D;
-    store_strip<D>(room, o, factor[0], factor[1],
-                   out + ((size_t)strip.row * stride + (size_t)(head * D)), stride, strip.rows);
+    store_strip<D>(room, o, factor[0], factor[1], out,
+                   offset(strip.row, c.heads * D) + (size_t)(head * D), c.heads * D, strip.rows);
 }
 
 /* A row of no sequence, where this warp has one: zeros, and infinity as its lse. */
@@ -142,6 +137,80 @@ DEV void clear_out(const call &c, const slack_rows &slack, global<bf16> out, glo
         lse[(size_t)head * c.rows + (size_t)row] = INFINITY;
 }
 
+/* A tile, of one sequence or of a GROUP, which is one block of keys. */
+template <int D, int M, bool DROP, bool LOCAL, bool GROUP>
+DEV void forward_tile(const call &c, global<const sr_tile> tile, int head, global<bf16> out,
+                      global<float> lse, global<const bf16> qkv) {
+    constexpr int TILE = BLOCK * D;
+    shared<bf16> q = shared_at<bf16>(0, TILE * M);
+    shared<bf16> keys = shared_at<bf16>(TILE * M * 2, 2 * TILE);
+    shared<bf16> values = shared_at<bf16>(TILE * (M + 2) * 2, 2 * TILE);
+    const row_map<GROUP> queries = queries_of<GROUP>(tile), columns = keys_of<GROUP>(tile);
+    const attention::columns at = columns_of<LOCAL>(c, head, D);
+    const block_range range =
+        blocks_seen < LOCAL && !GROUP > (queries.top.position, queries.count, c.before, c.after,
+                                         GROUP ? 1 : (columns.count + BLOCK - 1) / BLOCK);
+    const int begin = range.from, blocks = range.to;
+    sr_strip strip[M];
+    UNROLL
+    for (int m = 0; m < M; m++) strip[m] = strip_at(queries, (warp() * M + m) * STRIP);
+    const bool active = strip[0].rows > 0;
+
+    uint32_t a[M][D / 16][4], p[M][4][4];
+    float s[M][8][4], o[M][D / 8][4];
+    softmax rows[M];
+    UNROLL
+    for (int m = 0; m < M; m++) {
+        clear(o[m]);
+        rows[m] = softmax{{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
+    }
+    const int entry = (begin & 1) * TILE;
+    copy_rows<D, BLOCK * M, THREADS>(q, qkv + at.q, at.stride, queries, 0);
+    copy_rows<D, BLOCK, THREADS>(keys + entry, qkv + at.k, at.stride, columns, begin * BLOCK);
+    copy_rows<D, BLOCK, THREADS>(values + entry, qkv + at.v, at.stride, columns, begin * BLOCK);
+    cp_commit();
+    cp_wait<0>();
+    barrier();
+    UNROLL
+    for (int m = 0; m < M; m++) {
+        UNROLL
+        for (int k = 0; k < D / 16; k++)
+            ldmatrix4(a[m][k], q + (down<D>() + (warp() * M + m) * STRIP * D) + ahead<D>(k));
+    }
+    for (int j = begin; j < blocks; j++) {
+        const int first = j * BLOCK, stage = (j & 1) * TILE;
+        if (j + 1 < blocks) {
+            const int next = TILE - stage;
+            copy_rows<D, BLOCK, THREADS>(keys + next, qkv + at.k, at.stride, columns,
+                                         first + BLOCK);
+            copy_rows<D, BLOCK, THREADS>(values + next, qkv + at.v, at.stride, columns,
+                                         first + BLOCK);
+            cp_commit();
+        }
+        if (active) {
+            scores<D, M>(s, a, keys + stage);
+            UNROLL
+            for (int m = 0; m < M; m++) {
+                if (LOCAL)
+                    mask_unseen<4>(s[m], strip[m], c, first);
+                else
+                    mask_columns<4, GROUP>(s[m], strip[m], first);
+                exponentials<D, LOCAL>(s[m], rows[m], o[m], c.scale * LOG2E);
+                round_kept<DROP>(p[m], s[m], c.drop, strip[m], first, head);
+            }
+            add_values<D, M>(o, p, values + stage,
+                             strips_of<GROUP>(strip[0], columns.count - first));
+        }
+        cp_wait<0>();
+        barrier();
+    }
+    if (!active) return;
+    UNROLL
+    for (int m = 0; m < M; m++)
+        if (strip[m].rows > 0)
+            finish<D>(q + (warp() * M + m) * STRIP * D, o[m], rows[m], c, strip[m], head, out, lse);
+}
+
 /* M = 2 takes tiles of one sequence only. */
 template <int D, int M, bool DROP, bool LOCAL>
 KERNEL(THREADS, M == 2 || D > 64 ? 2 : 3)
@@ -151,81 +220,12 @@ void forward(call c, work w, slack_rows slack, global<bf16> out, global<float> l
         clear_out<D>(c, slack, out, lse);
         return;
     }
-    shared<bf16> q = shared_at<bf16>(0, BLOCK * M * D);
-    shared<bf16> keys = shared_at<bf16>(BLOCK * M * D * 2, 2 * BLOCK * D);
-    shared<bf16> values = shared_at<bf16>(BLOCK * (M + 2) * D * 2, 2 * BLOCK * D);
     const int head = block_x() % c.heads;
     global<const sr_tile> tile = tile_of(w, block_x() / c.heads);
-    const row_map queries = queries_of(tile), columns = keys_of(tile);
-    const size_t hidden = (size_t)c.heads * D;
-    const attention::columns at = LOCAL ? columns_of(c, head, D) : attention::columns{};
-    const size_t stride = LOCAL ? at.stride : 3 * hidden;
-    global<const bf16> from = qkv + (size_t)(head * D);
-    global<const bf16> from_k = LOCAL ? qkv + at.k : from + hidden;
-    global<const bf16> from_v = LOCAL ? qkv + at.v : from + 2 * hidden;
-    block_range range = {0, (columns.count + BLOCK - 1) / BLOCK};
-    if (LOCAL && !queries.group)
-        range = blocks_seen(tile[0].strip[0].position, queries.count, c.before, c.after, range.to);
-    const int begin = LOCAL ? range.from : 0, blocks = range.to;
-    sr_strip strip[M];
-    UNROLL
-    for (int m = 0; m < M; m++) strip[m] = strip_at(queries, (warp() * M + m) * STRIP);
-    const bool active = strip[0].rows > 0;
-
-    uint32_t a[M][D / 16][4];
-    float s[M][8][4], o[M][D / 8][4];
-    softmax rows[M];
-    UNROLL
-    for (int m = 0; m < M; m++) {
-        clear(o[m]);
-        rows[m] = softmax{{-INFINITY, -INFINITY}, {0.0f, 0.0f}};
-    }
-    copy_rows<D, BLOCK * M, THREADS>(q, from, stride, queries, 0);
-    const int entry = (begin & 1) * BLOCK * D;
-    copy_rows<D, BLOCK, THREADS>(keys + entry, from_k, stride, columns, begin * BLOCK);
-    copy_rows<D, BLOCK, THREADS>(values + entry, from_v, stride, columns, begin * BLOCK);
-    cp_commit();
-    for (int j = begin; j < blocks; j++) {
-        const int first = j * BLOCK, stage = (j & 1) * BLOCK * D;
-        if (j + 1 < blocks) {
-            const int next = ((j + 1) & 1) * BLOCK * D;
-            copy_rows<D, BLOCK, THREADS>(keys + next, from_k, stride, columns, first + BLOCK);
-            copy_rows<D, BLOCK, THREADS>(values + next, from_v, stride, columns, first + BLOCK);
-            cp_commit();
-            cp_wait<1>();
-        } else {
-            cp_wait<0>();
-        }
-        barrier();
-        if (active) {
-            if (j == begin) {
-                UNROLL
-                for (int m = 0; m < M; m++) {
-                    UNROLL
-                    for (int k = 0; k < D / 16; k++)
-                        load_a<D>(a[m][k], q, (warp() * M + m) * STRIP, k);
-                }
-            }
-            scores<D, M>(s, a, keys + stage);
-            UNROLL
-            for (int m = 0; m < M; m++) {
-                if (LOCAL)
-                    mask_unseen<4>(s[m], strip[m], c, first);
-                else
-                    mask_columns<4>(s[m], strip[m].key_begin - first, strip[m].key_end - first);
-                exponentials<D, LOCAL>(s[m], rows[m], o[m], c.scale * LOG2E);
-                if (DROP) drop(s[m], c.drop, strip[m], first, head);
-            }
-            add_values<D, M>(o, s, values + stage,
-                             strips_of(queries.group, strip[0], columns.count - first));
-        }
-        barrier();
-    }
-    if (!active) return;
-    UNROLL
-    for (int m = 0; m < M; m++)
-        if (strip[m].rows > 0)
-            finish<D>(q + (warp() * M + m) * STRIP * D, o[m], rows[m], c, strip[m], head, out, lse);
+    if (M == 1 && is_group(tile))
+        forward_tile<D, M, DROP, LOCAL, M == 1>(c, tile, head, out, lse, qkv);
+    else
+        forward_tile<D, M, DROP, LOCAL, false>(c, tile, head, out, lse, qkv);
 }
 
 } // namespace attention

@@ -110,7 +110,7 @@ void plain_forward(call c, int d, sequences l, global<T> out, global<float> lse,
     shared<float> sums = shared_at<float>((WARPS * 32 + warp() * d) * 4, d);
     const unit u = unit_of(c, l, c.heads);
     if (!u.exists) return;
-    const columns at = columns_of(c, u.head, d);
+    const columns at = columns_of<true>(c, u.head, d);
     out = out + (u.row * (size_t)c.heads * (size_t)d + at.q);
     lse = lse + ((size_t)u.head * c.rows + u.row);
     if (u.sequence < 0) {
@@ -172,7 +172,7 @@ struct pair {
 template <class T>
 DEV pair pair_of(const call &c, const unit &u, const plain_tensors<T> &t, int d, int head, int row,
                  int col) {
-    const columns at = columns_of(c, head, d);
+    const columns at = columns_of<true>(c, head, d);
     const size_t query = u.start + (size_t)row, key = u.start + (size_t)col;
     const size_t line = (size_t)head * c.rows + query, stride = (size_t)c.heads * (size_t)d;
     global<const T> from = t.qkv + key * at.stride;
@@ -189,7 +189,7 @@ void plain_queries(call c, int d, sequences l, plain_tensors<T> t) {
     shared<float> sums = shared_at<float>((WARPS * 32 + warp() * d) * 4, d);
     const unit u = unit_of(c, l, c.heads);
     if (!u.exists) return;
-    const columns at = columns_of(c, u.head, d);
+    const columns at = columns_of<true>(c, u.head, d);
     global<T> dq = t.dqkv + (u.row * at.stride + at.q);
     if (u.sequence < 0) {
         fill_row(dq, d, 0.0f);
@@ -220,7 +220,7 @@ void plain_keys(call c, int d, sequences l, plain_tensors<T> t) {
     const unit u = unit_of(c, l, c.kv_heads);
     if (!u.exists) return;
     const int members = members_of(c);
-    const columns own = columns_of(c, u.head * members, d);
+    const columns own = columns_of<true>(c, u.head * members, d);
     global<T> to = t.dqkv + u.row * own.stride;
     if (u.sequence < 0) {
         fill_row(to + own.k, d, 0.0f);
@@ -231,7 +231,7 @@ void plain_keys(call c, int d, sequences l, plain_tensors<T> t) {
     fill_shared(dv, d);
     const sight seers = sight_of(u, c.after, c.before);
     for (int head = u.head * members; head < (u.head + 1) * members; head++) {
-        const columns at = columns_of(c, head, d);
+        const columns at = columns_of<true>(c, head, d);
         for (int first = seers.first; first < seers.to; first += 32) {
             const int row = first + lane(), count = seers.to - first < 32 ? seers.to - first : 32;
             const bool here = row >= seers.from && row < seers.to;

@@ -13,6 +13,8 @@
  *   barrier() warp_barrier()          __syncthreads, __syncwarp
  *   shuffle() shuffle_xor()           __shfl_sync, __shfl_xor_sync,
  *   shuffle_down() vote()             __shfl_down_sync, __ballot_sync, of all lanes of a warp
+ *   again(), kept()                   the same value: what the compiler must compute where it stands,
+ *                                     and must not compute again (from its own lane, by __shfl_sync)
  *   global<T>, shared<T>              T *: g[i], g + n; T may be const
  *   readonly<T>                       const T *__restrict__, a kernel's parameter that nothing in
  *                                     the launch writes by another pointer: loads may be cached
@@ -24,7 +26,7 @@
  *   mma_bf16                          mma.m16n8k16 of bf16 with f32 accumulation
  *   mulhi, float_bits, bits_float     __umulhi, __float_as_uint, __uint_as_float
  *   pack2_bf16, exp2_fast, log2_fast  cvt.rn.bf16x2, ex2.approx, lg2.approx (ftz)
- *   rcp_fast                          rcp.approx (ftz)
+ *   rcp_fast, sign_halves             rcp.approx (ftz), prmt of sign bytes
  *   math_exp, math_erf ...            expf, erff ...: within an ulp
  *   exact_add, exact_mul              __dadd_rn, __dmul_rn: never fused into a multiply-add
  *   fault(at, code, row, value, limit)  reports bad data (gpu.h), by atomicCAS on a lock
@@ -89,42 +91,21 @@ template <class T> using shared = T *;
 
 /* ---- coordinates ----------------------------------------------------------------------------- */
 
-DEV int thread() {
-    return (int)threadIdx.x;
-}
-DEV int threads() {
-    return (int)blockDim.x;
-}
-DEV int lane() {
-    return (int)threadIdx.x & 31;
-}
-DEV int warp() {
-    return (int)threadIdx.x >> 5;
-}
-DEV int warps() {
-    return (int)blockDim.x >> 5;
-}
-DEV int block_x() {
-    return (int)blockIdx.x;
-}
-/* The same, read where it stands: what is computed from it is not kept in registers before. */
-DEV int block_x_again() {
-    int b;
-    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(b));
-    return b;
-}
-DEV int block_y() {
-    return (int)blockIdx.y;
-}
-DEV int block_z() {
-    return (int)blockIdx.z;
-}
-DEV int blocks_x() {
-    return (int)gridDim.x;
-}
-DEV int blocks_y() {
-    return (int)gridDim.y;
-}
+#define INDEX_OF(name, value)                                                                      \
+    DEV int name() {                                                                               \
+        return (int)(value);                                                                       \
+    }
+INDEX_OF(thread, threadIdx.x)
+INDEX_OF(threads, blockDim.x)
+INDEX_OF(lane, threadIdx.x & 31)
+INDEX_OF(warp, threadIdx.x >> 5)
+INDEX_OF(warps, blockDim.x >> 5)
+INDEX_OF(block_x, blockIdx.x)
+INDEX_OF(block_y, blockIdx.y)
+INDEX_OF(block_z, blockIdx.z)
+INDEX_OF(blocks_x, gridDim.x)
+INDEX_OF(blocks_y, gridDim.y)
+#undef INDEX_OF
 
 /* ---- block and warp -------------------------------------------------------------------------- */
 
@@ -142,6 +123,15 @@ template <class T> DEV T shuffle(T v, int from) {
 }
 template <class T> DEV T shuffle_down(T v, int n) {
     return __shfl_down_sync(~0u, v, n);
+}
+/* x, read where it stands: what is computed from it is not kept in registers before. */
+DEV int again(int x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+/* x, from here on in a register: what it is made of is not computed again. */
+DEV int kept(int x) {
+    return __shfl_sync(~0u, x, lane());
 }
 DEV uint32_t vote(bool x) {
     return __ballot_sync(~0u, x);
@@ -239,6 +229,13 @@ DEV float bits_float(uint32_t x) {
 DEV uint32_t pack2_bf16(float low, float high) {
     uint32_t r;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+}
+
+/* All ones in each half where the top bit of its byte is set: bytes 2 `pair` and 2 `pair` + 1. */
+DEV uint32_t sign_halves(uint32_t x, int pair) {
+    uint32_t r;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(r) : "r"(x), "r"(pair ? 0xBBAA : 0x9988));
     return r;
 }
 

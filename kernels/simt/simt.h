@@ -327,9 +327,6 @@ DEV int warps() {
 DEV int block_x() {
     return simt::mc->block[0];
 }
-DEV int block_x_again() {
-    return block_x();
-}
 DEV int block_y() {
     return simt::mc->block[1];
 }
@@ -445,6 +442,16 @@ DEV uint32_t round_bf16(float x) {
     uint32_t bits = float_bits(x);
     if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return 0x7FFFu;
     return (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
+}
+DEV int again(int x) {
+    return x;
+}
+DEV int kept(int x) {
+    return x;
+}
+DEV uint32_t sign_halves(uint32_t x, int pair) {
+    const uint32_t two = x >> 16 * pair;
+    return (two >> 7 & 1) * 0xFFFFu | (two >> 15 & 1) * 0xFFFF0000u;
 }
 DEV uint32_t pack2_bf16(float low, float high) {
     return round_bf16(low) | round_bf16(high) << 16;
