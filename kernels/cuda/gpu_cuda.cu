@@ -14,10 +14,10 @@
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-enum { PLAIN_SHARED = 48 << 10 };
+enum { PLAIN_SHARED = 16 << 10 }; /* several blocks of more need more than a GPU sets aside */
 
-/* More shared memory than every GPU has must be requested, once for a kernel: all that a block may
- * have, which costs nothing until it is used. */
+/* Much shared memory must be requested, once for a kernel: all that a block may have, and that none
+ * of it is a cache; which costs nothing until it is used. */
 static sr_status grant(const gpu *g, const char *op, const void *kernel, size_t bytes) {
     if (bytes <= PLAIN_SHARED) return SR_OK;
     if (bytes > g->shared_bytes)
@@ -28,6 +28,8 @@ static sr_status grant(const gpu *g, const char *op, const void *kernel, size_t 
     SR_TRY(cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                            (int)g->shared_bytes),
                       op));
+    SR_TRY(cuda_check(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 100), op));
     *place = kernel;
     return SR_OK;
 }

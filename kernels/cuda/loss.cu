@@ -14,7 +14,7 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gpu.h"
 
-enum { TOTAL_THREADS = 512, SCRATCH_LOGITS = 0, LOGIT_BYTES = 64 << 20, CHUNK_ROWS = 128 };
+enum { TOTAL_THREADS = 512, SCRATCH_LOGITS = 0, LOGIT_BYTES = 32 << 20, CHUNK_ROWS = 128 };
 
 namespace {
 

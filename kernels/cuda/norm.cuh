@@ -65,14 +65,14 @@ struct norm_shape {
     size_t words_bytes;        /* of the dropout words of a block's rows */
 };
 
-static inline sr_status norm_shape_of(norm_shape *s, const char *op, int64_t columns,
-                                      bool vectors) {
+static inline sr_status norm_shape_of(norm_shape *s, const char *op, int64_t columns, bool vectors,
+                                      int most = TEAM_WARPS) {
     if (columns > NORM_COLUMNS)
         return sr_fail(SR_EINVAL, "%s: rows have %lld columns; this device takes up to %d", op,
                        (long long)columns, (int)NORM_COLUMNS);
     s->fast = vectors && columns <= TEAM_THREADS * EIGHT;
     s->warps = team_warps(columns, s->fast ? 1 : NORM_RUNS);
-    s->threads = team_block(s->warps);
+    s->threads = team_block(s->warps, most);
     s->teams = s->threads / 32 / s->warps;
     s->words_bytes = (size_t)s->teams * DROP_WORDS((size_t)columns) * sizeof(uint32_t);
     return SR_OK;

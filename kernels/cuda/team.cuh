@@ -117,9 +117,9 @@ static inline int team_warps(int64_t columns, int runs) {
     return warps < 1 ? 1 : (int)warps;
 }
 
-/* Threads of a block: as many teams as fit. */
-static inline int team_block(int warps) {
-    return TEAM_WARPS / warps * warps * 32;
+/* Threads of a block: as many teams as fit in `most` warps, at least one. */
+static inline int team_block(int warps, int most = TEAM_WARPS) {
+    return (warps < most ? most / warps : 1) * warps * 32;
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
