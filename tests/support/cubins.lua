@@ -14,6 +14,7 @@ local FRAME, REGISTERS = 0x11, 0x2f -- attributes of .nv.info: a symbol and a nu
 ---@field registers integer
 ---@field frame integer bytes of local memory a thread: arrays and spilled registers
 ---@field opcodes table<integer, integer> how many instructions of each opcode
+---@field loops integer[] instructions of each innermost loop that has products of tensor cores
 
 local function sections(data, at)
   local offset = string.unpack("<I8", data, at + 40)
@@ -34,6 +35,36 @@ local function opcodes(data, section)
     local op = string.unpack("<I2", data, i) & 0xfff
     found[op] = (found[op] or 0) + 1
   end
+  return found
+end
+
+local BRANCH, EXIT, HMMA, ALWAYS = 0x947, 0x94d, 0x23c, 7
+
+---Where a branch goes, in instructions from the next one; the bits of its distance in words differ by architecture.
+local function distance(word, sm)
+  local words, bits = word >> 34, 30
+  if sm >= 90 then words, bits = words << 8 | word >> 16 & 0xff, 38 end
+  if words >> bits - 1 == 1 then words = words - (1 << bits) end
+  return words // 4
+end
+
+---Branches back over products, but not over the end of the kernel, behind which rare cases are.
+local function loops(data, section, sm)
+  local products, ends, found = { [0] = 0 }, { [0] = 0 }, {}
+  for i = 1, section.bytes // 16 do
+    local word = string.unpack("<i8", data, section.from + (i - 1) * 16)
+    local op = word & 0xfff
+    products[i] = products[i - 1] + (op == HMMA and 1 or 0)
+    ends[i] = ends[i - 1] + (op == EXIT and word >> 12 & 15 == ALWAYS and 1 or 0)
+    if op == BRANCH then
+      local first = i + 1 + distance(word, sm)
+      if first <= i and products[i] > products[first - 1] and ends[i] == ends[first - 1] then
+        local inner = #found > 0 and found[#found].first >= first
+        if not inner then found[#found + 1] = { first = first, size = i - first + 1 } end
+      end
+    end
+  end
+  for i, loop in ipairs(found) do found[i] = loop.size end
   return found
 end
 
@@ -86,8 +117,9 @@ function cubins.read(path)
       for _, s in pairs(list) do
         local name = s.name:match("^%.text%.(.+)$")
         if name then
+          local sm = string.unpack("<I4", data, at + 48) >> 8 & 0xff
           kernels[#kernels + 1] = {
-            name = name, sm = string.unpack("<I4", data, at + 48) >> 8 & 0xff,
+            name = name, sm = sm, loops = loops(data, s, sm),
             registers = assert(numbers[REGISTERS][index[name]], name .. " has no register count"),
             frame = numbers[FRAME][index[name]] or 0, opcodes = opcodes(data, s),
           }
