@@ -1,10 +1,11 @@
 -- roofline.lua - the time of a training step that a GPU's rates allow, op by op; needs no GPU.
 --
 --   build/seqrun recipes/bench/roofline.lua [device=h100|h200|a100|b200] [model=base|large] [tokens=16384]
---       [optimizer=lamb|adamw] [all=true] [measured=FILE.tsv label=DEVICE] [dump=FILE]
+--       [optimizer=lamb|adamw] [rates=expected|cautious] [all=true] [measured=FILE.tsv label=DEVICE] [dump=FILE]
 --
 -- Traffic and FLOP come from traffic.lua, which follows what the kernels do, the time of an op from the advisor
--- (lua/seqrun/advise/time.lua).  `bound` is its largest part.
+-- (lua/seqrun/advise/time.lua).  `bound` is its largest part.  rates=cautious: attention and norms as slow as their
+-- machine code allows, and a loss at the ends of kernels.
 -- Sequences have the lengths of Wikipedia at 512 tokens (hist=FILE for others), packed; precision is bf16.
 --
 -- measured=FILE adds measured times: lines of `label, model, tokens, op, us` with tabs between them, as
@@ -25,11 +26,17 @@ local MODELS = {
   tiny = { hidden = 64, layers = 1, heads = 1, inner = 128, vocabulary = 256, positions = 512 }, -- for rehearsals
   large = { hidden = 1024, layers = 24, heads = 16, inner = 4096, vocabulary = 30528, positions = 512 },
 }
+-- By op, shares of the rate that is expected of attention (247 TFLOP/s on an H100), and of a copy's that norms reach.
+-- `ends`: what computes takes longer, as its last blocks do not fill the device.
+local CAUTIOUS = {
+  attention = 215 / 247, ["attention backward"] = 160 / 247, residual_norm = 0.77,
+  ["residual_norm backward"] = 0.70, ends = 1.06,
+}
 local BUDGETS = { 4096, 8192, 16384, 24576, 65536 }
 
 local options = common.options({
-  device = "h100", model = "large", tokens = 16384, optimizer = "lamb", all = false, measured = "", label = "",
-  dump = "", seed = 1, hist = common.lengths,
+  device = "h100", model = "large", tokens = 16384, optimizer = "lamb", rates = "expected", all = false,
+  measured = "", label = "", dump = "", seed = 1, hist = common.lengths,
 }, arg)
 
 local function one_of(name, list)
@@ -38,8 +45,22 @@ local function one_of(name, list)
 end
 local device, model = one_of("device", sr.advise.devices), one_of("model", MODELS)
 one_of("optimizer", { lamb = true, adamw = true })
+one_of("rates", { expected = true, cautious = true })
 local constants = sr.advise.coefficients("packed").time
 local label = options.label ~= "" and options.label or options.device
+
+---Seconds of an op at the rates that were chosen, and what binds it.
+local function time_of(op)
+  local own = CAUTIOUS[op.name]
+  if options.rates == "expected" then return time.op(constants, device, op) end
+  if own and op.attention then
+    op = merged(op, { attention = op.attention / own })
+  elseif own then
+    op = merged(op, { share = own })
+  end
+  local seconds, bound = time.op(constants, device, op)
+  return bound == "compute" and seconds * CAUTIOUS.ends or seconds, bound
+end
 
 ---A step over packs that fill `tokens` rows.
 ---@return seqrun.Work
@@ -75,7 +96,7 @@ local function print_ops(work, tokens)
   local measured, total = read_measured(tokens), 0
   local ops = traffic.step(work)
   for _, op in ipairs(ops) do
-    op.seconds, op.bound = time.op(constants, device, op)
+    op.seconds, op.bound = time_of(op)
     total = total + op.seconds
   end
   table.sort(ops, function(a, b) return a.seconds > b.seconds end)
@@ -106,7 +127,7 @@ end
 local function summary_row(tokens)
   local work, total, share = work_of(tokens), 0, { product = 0, attention = 0, memory = 0 }
   for _, op in ipairs(traffic.step(work)) do
-    local seconds = time.op(constants, device, op)
+    local seconds = time_of(op)
     total, share[op.kind] = total + seconds, share[op.kind] + seconds
   end
   local real, measured = common.sum(work.lengths), read_measured(tokens).step

@@ -77,6 +77,14 @@ describe("the roofline of a step", function()
       assert.is_truthy(out:find("BERT%-base, " .. device:upper()))
       assert.equal(device == "h100", out:find("\nattention  [^\n]* 100 ") ~= nil)
     end
+    local function step(rates)
+      local out = works(program.run { folder .. "recipes/bench/roofline.lua", "model=base", "rates=" .. rates })
+      return tonumber(out:match("\nstep +(%d+) "))
+    end
+    local slower = step("cautious") / step("expected")
+    assert.is_true(slower > 1.06 and slower < 1.2, slower)
+    exits(2, "rates is 'hoped'; choose one of: cautious, expected",
+      program.run { folder .. "recipes/bench/roofline.lua", "rates=hoped" })
     exits(2, "device is 'b300'; choose one of: a100, a100%-40gb, b200, h100, h200",
       program.run { folder .. "recipes/bench/roofline.lua", "device=b300" })
   end)
