@@ -151,8 +151,8 @@ struct block_range {
     int from, to;
 };
 
-/* Those that any of the rows row .. row + count - 1 sees, of `blocks`: with a MASK `before` back and
- * `after` on. */
+/* Those that any of the rows row .. row + count - 1 sees, of `blocks`: with a MASK `before` back
+ * and `after` on. */
 template <bool MASK>
 DEV block_range blocks_seen(int row, int count, int before, int after, int blocks) {
     if (!MASK) return block_range{0, blocks};

@@ -13,8 +13,8 @@
  *   barrier() warp_barrier()          __syncthreads, __syncwarp
  *   shuffle() shuffle_xor()           __shfl_sync, __shfl_xor_sync,
  *   shuffle_down() vote()             __shfl_down_sync, __ballot_sync, of all lanes of a warp
- *   again(), kept()                   the same value: what the compiler must compute where it stands,
- *                                     and must not compute again (from its own lane, by __shfl_sync)
+ *   again(), kept()                   the same value: what must be computed where it stands,
+ *                                     and not again (by __shfl_sync)
  *   global<T>, shared<T>              T *: g[i], g + n; T may be const
  *   readonly<T>                       const T *__restrict__, a kernel's parameter that nothing in
  *                                     the launch writes by another pointer: loads may be cached
