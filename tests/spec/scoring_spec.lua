@@ -82,7 +82,8 @@ describe("an evaluation", function()
     given = nil
     assert.error_matches(run, "returned nil for 9 items")
     given = 9
-    assert.equal(9, run().predicted)
+    local line, order = run()
+    assert.same({ 9, { "predicted" } }, { line.predicted, order[1].scores })
   end)
 
   it("of classes has accuracy, F1 and Matthews", function()
@@ -207,28 +208,6 @@ describe("an evaluation", function()
     assert.near(hits / 12, line.accuracy, 1e-12)
   end)
 
-  it("of tags has F1 of spans", function()
-    local names, lines, gold, guess = { "O", "B-X", "I-X" }, {}, {}, {}
-    local bert = task_model.new(heads.tokens { labels = names })
-    for i = 1, 15 do
-      gold[i] = {}
-      for word in text(i % 9 + 1, i):gmatch("%S+") do
-        local tag = names[(i + #gold[i] * #gold[i]) % 3 + 1]
-        table.insert(gold[i], tag)
-        lines[#lines + 1] = word .. " " .. tag
-      end
-      lines[#lines + 1] = ""
-      guess[i] = predictor(bert):one(text(i % 9 + 1, i)).tags
-    end
-    local corpus = read("tokens", {}, {
-      files = { program.write(dir, "data.conll", table.concat(lines, "\n") .. "\n") }, labels = names, columns = {},
-    })
-    local line, _, scoring = metrics(bert, { data = corpus, sequences = 4, targets = { "tags" } })
-    local wanted = scores.spans(gold, guess)
-    assert.same({ wanted.f1, wanted.precision, wanted.recall }, { line.f1, line.precision, line.recall })
-    assert.equal(wanted.count, scoring.heads[1].details.spans.count)
-  end)
-
   it("of answers has exact match and F1, over the windows of a context", function()
     local bert, paragraphs, gold, guess = task_model.new(heads.squad {}), {}, {}, {}
     local answer = sr.predict.new(bert, { tokenizer = task_model.tokenizer(), max_len = 64, stride = 10 })
@@ -259,18 +238,5 @@ describe("an evaluation", function()
       100 * answers.answerable.exact_match, 100 * answers.answerable.f1), told)
     for i, item in ipairs(scoring.heads[1].items) do assert.same({ i, guess[i] }, { i, item.guess }) end
     assert.near(wanted.f1, line.f1, 1e-12)
-  end)
-
-  it("asks a user's head for its predictions and its score", function()
-    local records = {}
-    local bert = task_model.new(function(encoder)
-      local head = heads.classify { outputs = 2 }(encoder)
-      function head.predict(_, _, target) return target.labels:totable() end
-      function head.score(_, predictions, labels) return { sum = #predictions + #labels } end
-      return head
-    end)
-    for i = 1, 5 do records[i] = { text = text(i, i), label = i % 2 == 0 and "x" or "y" } end
-    local line, order = metrics(bert, { data = read("classify", records), sequences = 2, targets = { "label" } })
-    assert.same({ 10, { "sum" } }, { line.sum, order[1].scores })
   end)
 end)
