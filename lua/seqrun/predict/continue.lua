@@ -229,13 +229,8 @@ function Continuer:each(items)
 end
 
 ---How one text continues.
----@param text string
----@return seqrun.Continued
-function Continuer:one(text)
-  local found = self:each { text }()
-  if found.error then check.fail("continue: %s", found.error) end
-  return found
-end
+---@type fun(self: seqrun.Continuer, text: string): seqrun.Continued
+Continuer.one = masked_model.one "continue"
 
 function Continuer:__tostring()
   local how = self.temperature == 0 and "the most probable tokens"

@@ -11,7 +11,6 @@ local failure = require("seqrun.base.failure")
 local frames = require("seqrun.text.frames")
 local masked_model = require("seqrun.predict.masked_model")
 local opening = require("seqrun.predict.opening")
-local stream = require("seqrun.predict.stream")
 local tensor = require("seqrun.tensor")
 
 local fill = {}
@@ -239,26 +238,14 @@ end
 ---@param items (string|table)[]|fun(): (string|table)?
 ---@return fun(): seqrun.Filled?, table?
 function Filler:each(items)
-  local next_done = stream {
-    items = require("seqrun.predict.items")("fill", items, { keys = { "text" } }),
-    sequences = function(item) return sequences_of(self, item) end,
-    compute = function(batch) return compute(self, batch) end,
-    tokenizer = self.tokenizer.core, rows = self.rows or 2048,
-  }
-  return function()
-    local item = next_done()
-    if item then return result(self, item), item end
-  end
+  return masked_model.each("fill", self, items, {
+    fields = { keys = { "text" } }, sequences = sequences_of, compute = compute, result = result,
+  })
 end
 
 ---What fills one text.
----@param text string with a mask
----@return seqrun.Filled
-function Filler:one(text)
-  local found = self:each { text }()
-  if found.error then check.fail("fill: %s", found.error) end
-  return found
-end
+---@type fun(self: seqrun.Filler, text: string): seqrun.Filled
+Filler.one = masked_model.one "fill"
 
 function Filler:__tostring()
   return ("fills in %s: %d candidates, %s, at most %d tokens"):format(self.mask, self.top,

@@ -1,11 +1,13 @@
 -- masked_model.lua - a language model and its tokenizer: a masked one for filling in [MASK] and scoring texts, a causal
 -- one for scoring and continuing them.
 
+local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
 local failure = require("seqrun.base.failure")
 local history = require("seqrun.history.runs")
 local opening = require("seqrun.predict.opening")
 local pretrained = require("seqrun.checkpoint.bert")
+local stream = require("seqrun.predict.stream")
 
 local masked_model = {}
 
@@ -75,6 +77,37 @@ function masked_model.open(purpose, path, options)
   end
   model.training = false
   return self
+end
+
+---The results of texts, in their order, and each text as an item.
+---@param what string the function, for messages
+---@param self table model, tokenizer, rows
+---@param items (string|table)[]|fun(): (string|table)?
+---@param t { fields: seqrun.ItemFields, sequences: function, compute: function, result: function } each of self, and
+---  of an item or a batch
+---@return fun(): table?, table?
+function masked_model.each(what, self, items, t)
+  local next_done = stream {
+    items = require("seqrun.predict.items")(what, items, t.fields),
+    sequences = function(item) return t.sequences(self, item) end,
+    compute = function(batch) return t.compute(self, batch) end,
+    tokenizer = self.tokenizer.core, rows = self.rows or 2048,
+  }
+  return function()
+    local item = next_done()
+    if item then return t.result(self, item), item end
+  end
+end
+
+---A method for the result of one text, which fails where it has an error.
+---@param what string the function, for messages
+---@return fun(self: table, text: string|table): table
+function masked_model.one(what)
+  return function(self, text)
+    local found = self:each { text }()
+    if found.error then check.fail("%s: %s", what, found.error) end
+    return found
+  end
 end
 
 return masked_model

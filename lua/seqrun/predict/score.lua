@@ -18,7 +18,6 @@ local failure = require("seqrun.base.failure")
 local frames = require("seqrun.text.frames")
 local masked_model = require("seqrun.predict.masked_model")
 local opening = require("seqrun.predict.opening")
-local stream = require("seqrun.predict.stream")
 local tensor = require("seqrun.tensor")
 
 local score = {}
@@ -138,7 +137,7 @@ end
 local function tokens_of(sequence, count) return sequence.masked and count or #sequence.rows end
 
 ---@return seqrun.TextScore
-local function result(item)
+local function result(_, item)
   local list, sums, at = item.sequences, {}, 0
   if list.wrong then return { error = list.wrong } end
   for i, count in ipairs(list.counts) do
@@ -157,26 +156,14 @@ end
 ---@param items (string|table)[]|fun(): (string|table)? texts, { text = }, or { sentence_good =, sentence_bad = }
 ---@return fun(): seqrun.TextScore?, table?
 function Scorer:each(items)
-  local next_done = stream {
-    items = require("seqrun.predict.items")("score", items, score.FIELDS),
-    sequences = function(item) return sequences_of(self, item) end,
-    compute = function(batch) return compute(self, batch) end,
-    tokenizer = self.tokenizer.core, rows = self.rows,
-  }
-  return function()
-    local item = next_done()
-    if item then return result(item), item end
-  end
+  return masked_model.each("score", self, items, {
+    fields = score.FIELDS, sequences = sequences_of, compute = compute, result = result,
+  })
 end
 
 ---The score of one text, or of one pair.
----@param text string|table a text, or { sentence_good =, sentence_bad = }
----@return seqrun.TextScore
-function Scorer:one(text)
-  local found = self:each { text }()
-  if found.error then check.fail("score: %s", found.error) end
-  return found
-end
+---@type fun(self: seqrun.Scorer, text: string|table): seqrun.TextScore a text, or { sentence_good =, sentence_bad = }
+Scorer.one = masked_model.one "score"
 
 function Scorer:__tostring() return ("scores texts of at most %d tokens"):format(self.max_len) end
 
