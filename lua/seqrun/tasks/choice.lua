@@ -12,7 +12,6 @@ local json = require("seqrun.core.json")
 local labels = require("seqrun.data.readers.labels")
 local one_line = require("seqrun.base.one_line")
 local ops = require("seqrun.tensor.ops")
-local sr_data = require("seqrun.data")
 local together = require("seqrun.tasks.shared.together")
 
 -- ---- head -----------------------------------------------------------------------------------------
@@ -233,21 +232,10 @@ local task = {
 function task:targets() return { "answer", "group" } end
 
 function task:loader(cfg, data, part)
-  local dev = part == "dev"
   if cfg.batch.by == "packs" then
     failure.raise("config", "batch.by=packs would separate the choices of a question; leave it out")
   end
-  local options = self:loader_options(cfg, data, part)
-  local order, updates, _, mixed = sr_data.groups(data[part], {
-    groups = dev and math.max(1, cfg.batch.evaluation // 4) or cfg.batch.sequences, seed = not dev and cfg.seed or nil,
-    epochs = dev and 1 or nil, part = dev and data.dev_part or "train",
-    weights = options.weights, temperature = options.temperature,
-  })
-  options.by, options.sequences, options.epochs, options.order = nil, nil, nil, order
-  options.weights, options.temperature, options.mixed = nil, nil, mixed
-  local loader = failure.must(sr_data.loader(options))
-  together.check("has %d choices", loader, order, updates)
-  return loader, updates
+  return together.loader(self, cfg, data, part, { says = "has %d choices", size = 4 })
 end
 
 return task

@@ -4,7 +4,6 @@
 
 local failure = require("seqrun.base.failure")
 local ranking_files = require("seqrun.tasks.embed.ranking_files")
-local sr_data = require("seqrun.data")
 local text_order = require("seqrun.data.text_order")
 local texts = require("seqrun.tasks.embed.texts")
 local together = require("seqrun.tasks.shared.together")
@@ -18,18 +17,12 @@ local task = {
   reader = require("seqrun.tasks.embed.reader"),
   scores = require("seqrun.tasks.embed.scores"),
   prediction = require("seqrun.tasks.embed.prediction"),
-  whole = true, target = "embed", recipe = "recipes/embed.lua",
+  whole = true, target = "embed", recipe = "recipes/embed.lua", keys = "seqrun.tasks.embed.keys",
   refuses = { length = TOGETHER, metrics = TOGETHER, pieces = TOGETHER },
   settings = {
     batch = { sequences = 64 }, rate = { peak = 2e-5 }, epochs = 1, optimizer = { decay = 0.01 }, data = { held = 0 },
   },
 }
-
-setmetatable(task, { -- config keys are loaded on first use, as those of other tasks
-  __index = function(_, name)
-    if name == "keys" or name == "rules" then return require("seqrun.tasks.embed.keys")[name] end
-  end,
-})
 
 -- ---- data ----------------------------------------------------------------------------------------
 
@@ -206,7 +199,7 @@ end
 
 function task:targets() return { { name = "embed", column = texts.COLUMN } } end
 
----The texts of rows, side by side; those of training rows need not share a micro-batch.
+---The texts of rows, side by side.
 local function flat(order)
   return function(update, state)
     local groups = order(update, state)
@@ -218,20 +211,8 @@ local function flat(order)
 end
 
 function task:loader(cfg, data, part)
-  local dev = part == "dev"
-  if not dev then decide(cfg, data) end
-  local options = self:loader_options(cfg, data, part)
-  local order, updates, _, mixed = sr_data.groups(data[part], {
-    groups = dev and math.max(1, cfg.batch.evaluation // 2) or cfg.batch.sequences, seed = not dev and cfg.seed or nil,
-    epochs = dev and 1 or nil, part = dev and data.dev_part or "train",
-    weights = options.weights, temperature = options.temperature,
-  })
-  options.by, options.sequences, options.epochs = nil, nil, nil
-  options.weights, options.temperature, options.mixed = nil, nil, mixed
-  options.order = dev and order or flat(order)
-  local loader = failure.must(sr_data.loader(options))
-  if dev then together.check("has %d texts", loader, order, updates) end
-  return loader, updates
+  if part ~= "dev" then decide(cfg, data) end
+  return together.loader(self, cfg, data, part, { says = "has %d texts", size = 2, apart = flat })
 end
 
 -- ---- model ---------------------------------------------------------------------------------------

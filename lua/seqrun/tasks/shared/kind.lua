@@ -14,7 +14,7 @@
 --   column        of the data set that decides the number of outputs; classes: they are classes, numbered from 0
 --   target        of the loader; whole: examples belong together, so none are held out of the training data
 --   refuses       why its examples cannot follow a curriculum: { length =, pieces =, metrics = } of reasons
---   settings      defaults of config keys; keys, rules: config keys of its own
+--   settings      defaults of config keys; keys, rules: config keys of its own, or keys, the module that has both
 --
 -- Any method of tasks/shared/finetuning.lua may be a field, too.  What only models need (these methods, the class of
 -- the head, the config keys) is loaded on first use: reading files does without.
@@ -57,9 +57,10 @@ local function keys_of(spec)
   local keys = table.move(finetuning_keys.keys, 1, #finetuning_keys.keys, 1, {})
   local example = spec.example and ("; for example: task=%s %s"):format(spec.name, spec.example) or ""
   keys[#keys + 1] = { "task", config.string { default = spec.name, doc = "kind of task; " .. spec.doc .. example } }
-  keys = config.merge(config.map(keys), config.map(spec.keys or {})).fields
+  local own = type(spec.keys) == "string" and require(spec.keys) or spec
+  keys = config.merge(config.map(keys), config.map(own.keys or {})).fields
   local rules = table.move(finetuning_keys.rules, 1, #finetuning_keys.rules, 1, {})
-  table.move(spec.rules or {}, 1, #(spec.rules or {}), #rules + 1, rules)
+  table.move(own.rules or {}, 1, #(own.rules or {}), #rules + 1, rules)
   return { keys = keys, rules = rules, without = finetuning_keys.without }
 end
 

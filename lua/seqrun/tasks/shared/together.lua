@@ -1,8 +1,9 @@
--- together.lua - whether every group of sequences that shares a micro-batch, such as the choices of a question, fits
--- into one: judged before a run starts, not at the update that meets it.
+-- together.lua - loaders of groups of sequences that share a micro-batch, such as the choices of a question.  Whether
+-- each group fits into one is judged before a run starts, not at the update that meets it.
 
 local failure = require("seqrun.base.failure")
 local pack = require("seqrun.pack")
+local sr_data = require("seqrun.data")
 
 local together = {}
 
@@ -25,11 +26,11 @@ local function packs_of(lengths, options)
 end
 
 ---Fails if a group of the first epoch needs more packs than batch.micro_packs.
----@param what string what a group is, and of what: "question has %d choices"
+---@param what string what a group has: "has %d choices"
 ---@param loader seqrun.Loader
 ---@param order fun(update: integer): integer[][]? of sr.data.groups
 ---@param updates integer of an epoch
-function together.check(what, loader, order, updates)
+local function check(what, loader, order, updates)
   local options = loader.options
   local micro = options.micro_packs
   if not micro or options.arrange == "single" then return end
@@ -49,6 +50,32 @@ function together.check(what, loader, order, updates)
   local first = options.data:place(loader:origin(worst[1]).example)
   failure.raise("config", "batch.micro_packs=%d: %s " .. what .. " that need %d packs of data.max_len=%d tokens, and "
     .. "must share a micro-batch; set batch.micro_packs=%d", micro, first, #worst, most, options.max_len, most)
+end
+
+---The loader of a task whose updates are groups, and the updates of an epoch.
+---@param task seqrun.FinetuningTask
+---@param cfg table
+---@param data seqrun.FinetuningData
+---@param part "train"|"dev"
+---@param group { says: string, size: integer, apart?: function } says: what one has, "has %d choices"; size: its usual
+---  number of sequences; apart: makes an order of sequences of one of groups, which need not share a micro-batch in
+---  training
+---@return seqrun.Loader
+---@return integer updates
+function together.loader(task, cfg, data, part, group)
+  local dev = part == "dev"
+  local options = task:loader_options(cfg, data, part)
+  local order, updates, _, mixed = sr_data.groups(data[part], {
+    groups = dev and math.max(1, cfg.batch.evaluation // group.size) or cfg.batch.sequences,
+    seed = not dev and cfg.seed or nil, epochs = dev and 1 or nil, part = dev and data.dev_part or "train",
+    weights = options.weights, temperature = options.temperature,
+  })
+  local apart = not dev and group.apart
+  options.by, options.sequences, options.epochs, options.order = nil, nil, nil, apart and apart(order) or order
+  options.weights, options.temperature, options.mixed = nil, nil, mixed
+  local loader = failure.must(sr_data.loader(options))
+  if not apart then check(group.says, loader, order, updates) end
+  return loader, updates
 end
 
 return together
