@@ -119,20 +119,12 @@ local function names_beside(facts, encoder)
   return names
 end
 
----Takes the linear layer after the pooling from the tensors: sentence-transformers has it in a file of its own.
-local function take_dense(tensors)
-  local dense = {}
-  for _, name in ipairs { "linear.weight", "linear.bias", "residual.weight" } do
-    dense[name], tensors["2_Dense." .. name] = tensors["2_Dense." .. name], nil
-  end
-  return dense
-end
-
----Takes the transitions of a CRF from the tensors: no class of Transformers has them.
-local function take_crf(tensors)
+---Takes those whose names match from the tensors, by what the pattern captures of their names.
+local function take(tensors, pattern)
   local own = {}
   for name, tensor in pairs(tensors) do
-    if name:find("crf%.[%l_]*transitions$") then own[name], tensors[name] = tensor, nil end
+    local short = name:match(pattern)
+    if short then own[short], tensors[name] = tensor, nil end
   end
   return own
 end
@@ -187,10 +179,10 @@ local function export(path, out, options)
   tensors, config = choose_network(tensors, foreign.config(facts), options.network)
   if next(facts.decide) then config.seqrun_decide = not options.average and facts.decide or nil end
   local dtype = options.dtype or "f32"
-  local dense = take_dense(tensors)
+  local dense = take(tensors, "^2_Dense%.(.+)$") -- sentence-transformers has this layer in a file of its own
   if options.encoder or facts.kind == "embed" then tensors = strip(tensors, config, facts.family) end
   config.dtype, config.torch_dtype = DTYPES[dtype], DTYPES[dtype]
-  local crf = take_crf(tensors)
+  local crf = take(tensors, "^(.*crf%.[%l_]*transitions)$") -- no class of Transformers has them
   local files, weights = texts_of(facts, config), { ["model.safetensors"] = convert(tensors, dtype) }
   if next(dense) then
     weights[(facts.sentences.dense or { path = "2_Dense" }).path .. "/model.safetensors"] = convert(dense, dtype)
