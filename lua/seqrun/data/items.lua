@@ -27,12 +27,24 @@ function items.logits(head, hidden, target, batch)
   return head:logits(hidden, target, batch):to("f32"):totable()
 end
 
----The document that an example is a window of, `source`, and its number, `example`; empty where none are cut.
----@param loader seqrun.Loader
----@param uid integer
----@return { source?: integer, example?: integer }
-function items.document(loader, uid)
-  return loader.data:known("window_share") and loader:origin(uid) or {}
+---The items of a micro-batch, with uid, position, gold and logits; of a window of a document also that: `source`.
+---@return table[]
+function items.of(head, hidden, target, batch, loader)
+  local gold, list, uids, positions = target.labels:totable(), {}, items.uids(target, batch)
+  for i, logits in ipairs(items.logits(head, hidden, target, batch)) do
+    local source = loader.data:known("window_share") and loader:origin(uids[i]).source or nil
+    list[i] = { uid = uids[i], position = positions[i], gold = gold[i], logits = logits, source = source }
+  end
+  return list
+end
+
+---A field of all items.
+---@param list table[]
+---@param key string|integer
+function items.column(list, key)
+  local values = {}
+  for i, item in ipairs(list) do values[i] = item[key] end
+  return values
 end
 
 ---The number of the example in its data set, from 1.

@@ -31,7 +31,6 @@ local FEW = 10
 ---@return number[]
 function decisions.probabilities(logits, decide, each)
   local temperature, scaled = decide and decide.temperature or 1, {}
-  if temperature == 1 and not each then return decode.softmax(logits) end
   for k, x in ipairs(logits) do scaled[k] = each and decode.sigmoid(x / temperature) or x / temperature end
   return each and scaled or decode.softmax(scaled)
 end
@@ -57,10 +56,10 @@ function decisions.has(p, k, decide)
 end
 
 ---How far probabilities are right, and with a temperature also how far those without it were: `without`.
----@param plain number[] without temperature; {} where there is none
+---@param plain (number|false)[] without temperature; false, or {}, where there is none
 function decisions.calibration(p, correct, plain)
   local result = calibration(p, correct)
-  result.without = #plain > 0 and calibration(plain, correct).error or nil
+  result.without = plain[1] and calibration(plain, correct).error or nil
   return result
 end
 
@@ -92,12 +91,12 @@ function decisions.pooled(list, rule, each)
 end
 
 ---Makes one item of the windows of each document.
----@param items table[] logits, source, example
+---@param items table[] uid, logits, source
 ---@param rule? "mean"|"max"|"first"
 ---@param each? boolean
 function decisions.join(items, rule, each)
   if not (items[1] and items[1].source) then return end
-  table.sort(items, function(a, b) return a.example < b.example end)
+  table.sort(items, function(a, b) return a.uid < b.uid end)
   local documents, last = {}, nil
   for i, item in ipairs(items) do
     if not last or last.source ~= item.source then
@@ -204,15 +203,14 @@ end
 
 -- ---- fitting --------------------------------------------------------------------------------------
 
----Whether an item has label k, of two classes the second.
-local function is(item, k, each) return each and item.gold[k] or (item.gold == k - 1 and 1 or 0) end
-
----Labels and probabilities of all items for label k.
+---For label k, of all items: 1 where they have it, else 0, and its probability.
 ---@return integer[] gold
 ---@return number[] p
 function decisions.column(items, k, each)
   local gold, p = {}, {}
-  for i, item in ipairs(items) do gold[i], p[i] = is(item, k, each), item.all[k] end
+  for i, item in ipairs(items) do
+    gold[i], p[i] = each and item.gold[k] or item.gold == k - 1 and 1 or 0, item.all[k]
+  end
   return gold, p
 end
 

@@ -25,9 +25,9 @@ local function parse(name, labels)
   for i, label in ipairs(labels) do
     local letter, kind = label:match("^(%u)%-(.+)$")
     letter, kind = letter or label:match("^%u$"), kind or ""
-    local role = letters and label ~= "O" and letter and letters:find(letter, 1, true)
+    local role = letters and label ~= "O" and letter and letters:find(letter, 1, true) or nil
     if letters and label ~= "O" and not role then return nil, label end
-    list[i] = { role = role or nil, kind = role and kind or nil }
+    list[i] = { role = role, kind = role and kind }
   end
   return list
 end
@@ -62,6 +62,16 @@ function schemes.of_labels(labels)
   end
 end
 
+---The number of the first sequence of tags that does not follow a scheme; nil if all do.
+local function first_bad(scheme, sequences)
+  for i, sequence in ipairs(sequences) do
+    for k = 0, #sequence do
+      local tag, following = scheme.tags[(sequence[k] or -1) + 1], scheme.tags[(sequence[k + 1] or -1) + 1]
+      if not may_follow(scheme.name, tag or {}, following or {}) then return i end
+    end
+  end
+end
+
 ---The scheme that all sequences of tags follow; nil with the number of the first that does not.
 ---@param labels string[]
 ---@param sequences integer[][] of numbers of labels, from 0
@@ -70,16 +80,7 @@ end
 function schemes.of_sequences(labels, sequences)
   local wrong
   for _, one in ipairs(candidates(labels)) do
-    local bad
-    for i, sequence in ipairs(sequences) do
-      local before = {}
-      for k = 1, #sequence + 1 do
-        local tag = one.tags[(sequence[k] or -1) + 1] or {}
-        if not may_follow(one.name, before, tag) then bad = i end
-        before = tag
-      end
-      if bad then break end
-    end
+    local bad = first_bad(one, sequences)
     if not bad then return one.name end
     wrong = wrong or bad
   end
@@ -87,12 +88,10 @@ function schemes.of_sequences(labels, sequences)
 end
 
 ---@class seqrun.TagChain
----@field starts boolean[] whether a label may be the first
----@field ends boolean[] whether it may be the last
+---@field first number[] score of a label as the first, which a CRF trains; -inf where it may not be
+---@field last number[] and as the last
 ---@field before integer[][] the labels that may be before each; labels with the same ones share a list
 ---@field into? number[][] of a CRF: scores of the transitions to a label, from each
----@field first? number[] and of a label as the first
----@field last? number[] and as the last
 
 ---The chain of a scheme, or of "none", in which any label may follow any; nil with the label that is not of the scheme.
 ---@param name string
@@ -102,7 +101,8 @@ end
 function schemes.chain(name, labels)
   local tags, problem = parse(name, labels)
   if not tags then return nil, problem end
-  local chain, lists = { starts = {}, ends = {}, before = {} }, {}
+  local chain, lists = { first = {}, last = {}, before = {} }, {}
+  local function score(a, b) return may_follow(name, a, b) and 0 or -math.huge end
   for j, tag in ipairs(tags) do
     local key = continues(tag) and tag.kind or false
     if not lists[key] then
@@ -111,7 +111,7 @@ function schemes.chain(name, labels)
         if may_follow(name, other, tag) then table.insert(lists[key], i) end
       end
     end
-    chain.starts[j], chain.ends[j], chain.before[j] = may_follow(name, {}, tag), may_follow(name, tag, {}), lists[key]
+    chain.first[j], chain.last[j], chain.before[j] = score({}, tag), score(tag, {}), lists[key]
   end
   return chain
 end
@@ -120,8 +120,10 @@ end
 local function add_transitions(chain, head)
   local quiet <close> = tensor.no_grad()
   local transitions, first, last = crf.parameters(head)
-  local function list(x) return x:to("f32"):totable() end
-  chain.into, chain.first, chain.last = list(transitions:transpose(1, 2):contiguous()), list(first), list(last)
+  chain.into = transitions:transpose(1, 2):to("f32"):contiguous():totable()
+  for name, added in pairs { first = first, last = last } do
+    for j, x in ipairs(added:to("f32"):totable()) do chain[name][j] = chain[name][j] + x end
+  end
   return chain
 end
 
@@ -155,14 +157,15 @@ end
 ---@param chain seqrun.TagChain
 ---@return integer|nil
 function schemes.inside(label, chain)
-  for _, i in ipairs(not chain.starts[label] and chain.before[label] or {}) do
-    if not chain.starts[i] then return i end
+  local function continues_one(i) return chain.first[i] == -math.huge end
+  for _, i in ipairs(continues_one(label) and chain.before[label] or {}) do
+    if continues_one(i) then return i end
   end
 end
 
----The label of a list with the largest value, and that value; the first of equal ones, nil if all are -inf.
+---The label of a list with the largest value, and that value; the first of equal ones, 0 if all are -inf.
 local function largest(values, list, added)
-  local best, most = nil, -math.huge
+  local best, most = 0, -math.huge
   for _, i in ipairs(list) do
     local value = values[i] + (added and added[i] or 0)
     if value > most then best, most = i, value end
@@ -175,23 +178,21 @@ end
 ---@param chain seqrun.TagChain
 ---@return integer[]|nil
 function schemes.viterbi(logits, chain)
-  local sums, from, all = {}, {}, {}
-  for j, x in ipairs(logits[1] or {}) do
-    sums[j], all[j] = chain.starts[j] and x + (chain.first and chain.first[j] or 0) or -math.huge, j
-  end
+  local sums, from = {}, {}
+  for j, x in ipairs(logits[1] or {}) do sums[j] = x + chain.first[j] end
   for i = 2, #logits do
     local before, next_sums, known = {}, {}, {}
     for j, list in ipairs(chain.before) do
       local best = known[list]
       if not best then best = { largest(sums, list, chain.into and chain.into[j]) } end
       known[list] = not chain.into and best or nil
-      before[j], next_sums[j] = best[1] or 0, best[2] + logits[i][j]
+      before[j], next_sums[j] = best[1], best[2] + logits[i][j]
     end
     sums, from[i] = next_sums, before
   end
-  for j, sum in ipairs(sums) do sums[j] = chain.ends[j] and sum + (chain.last and chain.last[j] or 0) or -math.huge end
-  local tags, last = {}, largest(sums, all)
-  if not last and #logits > 0 then return nil end
+  for j, sum in ipairs(sums) do sums[j] = sum + chain.last[j] end
+  local tags, last = {}, decode.argmax(sums)
+  if #logits > 0 and not (sums[last] > -math.huge) then return nil end
   for i = #logits, 1, -1 do tags[i], last = last, from[i] and from[i][last] end
   return tags
 end
@@ -224,9 +225,7 @@ end
 function schemes.marginals(logits, chain)
   local factors, first, after, p, from = {}, {}, {}, {}, {}
   for j, list in ipairs(chain.before) do
-    first[j] = chain.starts[j] and math.exp(chain.first[j]) or 0
-    after[j] = chain.ends[j] and math.exp(chain.last[j]) or 0
-    factors[j] = {}
+    first[j], after[j], factors[j] = math.exp(chain.first[j]), math.exp(chain.last[j]), {}
     for k = 1, #chain.before do factors[j][k] = 0 end
     for _, k in ipairs(list) do factors[j][k] = math.exp(chain.into[j][k]) end
   end

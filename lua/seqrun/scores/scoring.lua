@@ -8,6 +8,7 @@ local Bert = require("seqrun.nn.bert")
 local check = require("seqrun.base.check")
 local counted = require("seqrun.base.format").counted
 local decisions = require("seqrun.scores.decisions")
+local items = require("seqrun.data.items")
 local kinds = require("seqrun.base.kinds")
 
 ---A head with methods of its own.
@@ -27,9 +28,7 @@ end
 
 ---The metrics of a head's own method.
 function own.score(found, head)
-  local gold, guess = {}, {}
-  for i, item in ipairs(found) do gold[i], guess[i] = item.gold, item.guess end
-  local metrics = head:score(guess, gold)
+  local metrics = head:score(items.column(found, "guess"), items.column(found, "gold"))
   for name, value in pairs(type(metrics) == "table" and metrics or { metrics or false }) do
     if type(name) ~= "string" or not math.type(value) then
       local given = type(name) == "string" and name .. " = " .. check.show(value) or check.show(metrics)

@@ -69,11 +69,8 @@ local function settle(item, head)
   item.p, item.wrong, item.logits = item.all[item.guess + 1], item.guess ~= item.gold, nil
 end
 
-function scores.take(found, head, hidden, target, batch, loader)
-  local uids, gold = origin.uids(target, batch), target.labels:totable()
-  for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
-    local from = origin.document(loader, uids[i])
-    local item = { uid = uids[i], gold = gold[i], logits = logits, source = from.source, example = from.example }
+function scores.take(found, head, ...)
+  for _, item in ipairs(origin.of(head, ...)) do
     if head.outputs > ranked.MOST and not head.deciding and not item.source then
       settle(item, head)
       item.all = nil
@@ -82,16 +79,10 @@ function scores.take(found, head, hidden, target, batch, loader)
   end
 end
 
-local function column(found, key)
-  local list = {}
-  for i, item in ipairs(found) do list[i] = item[key] end
-  return list
-end
-
 ---Accuracy and F1 of one class for each item, by a field of the items.
 local function of_guesses(found, key, outputs)
   local metrics = require("seqrun.scores")
-  local gold, guess = column(found, "gold"), column(found, key)
+  local gold, guess = origin.column(found, "gold"), origin.column(found, key)
   local confusion = metrics.confusion(gold, guess, outputs)
   local macro = confusion:macro_f1()
   return confusion, macro, outputs == 2 and metrics.f1(gold, guess) or macro
@@ -112,8 +103,7 @@ function scores.score(found, head)
   local by_class = ranked.add(result, found, head)
   return result, {
     f1_class = head.outputs == 2 and (head.labels or { "0", "1" })[2] or nil, confusion = confusion, ranked = by_class,
-    calibration = decisions.calibration(column(found, "p"), correct, decide and decide.temperature
-      and column(found, "plain") or {}),
+    calibration = decisions.calibration(origin.column(found, "p"), correct, origin.column(found, "plain")),
   }
 end
 

@@ -169,29 +169,27 @@ local scores = {
   shown = { "accuracy", "f1", "f1_macro", "roc_auc", "average_precision" }, sets = true, decides = "labels",
 }
 
-function scores.take(found, head, hidden, target, batch, loader)
-  local uids, gold = origin.uids(target, batch), target.labels:totable()
-  for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
-    local wanted, from = origin.list(gold[i]), origin.document(loader, uids[i])
-    local item = { uid = uids[i], gold = {}, logits = logits, source = from.source, example = from.example }
-    for k in ipairs(logits) do item.gold[k] = wanted[k] >= 0.5 and 1 or 0 end
+function scores.take(found, ...)
+  for _, item in ipairs(origin.of(...)) do
+    local wanted = origin.list(item.gold)
+    item.gold = {}
+    for k in ipairs(item.logits) do item.gold[k] = wanted[k] >= 0.5 and 1 or 0 end
     found[#found + 1] = item
   end
 end
 
 ---Adds the metrics of what is predicted with some thresholds; an item keeps what the last of them say.
 local function add(result, found, decide, ending)
-  local metrics, gold = require("seqrun.scores"), {}
-  local guess = {}
-  for i, item in ipairs(found) do
+  local metrics = require("seqrun.scores")
+  for _, item in ipairs(found) do
     item.guess, item.wrong, item.error = {}, false, 0
     for k, p in ipairs(item.all) do
       item.guess[k] = decisions.has(item.all, k, decide) and 1 or 0
       item.wrong = item.wrong or item.gold[k] ~= item.guess[k]
       item.error = math.max(item.error, math.abs(p - item.gold[k]))
     end
-    gold[i], guess[i] = item.gold, item.guess
   end
+  local gold, guess = origin.column(found, "gold"), origin.column(found, "guess")
   result["accuracy" .. ending] = metrics.multilabel_accuracy(gold, guess)
   result["f1" .. ending] = metrics.multilabel_f1(gold, guess)
   result["f1_macro" .. ending] = metrics.multilabel_f1(gold, guess, "macro")

@@ -117,12 +117,11 @@ end
 ---Pearson and Spearman correlation, the mean over the values if there are several.
 local scores = { shown = { "pearson", "spearman" } }
 
-function scores.take(found, head, hidden, target, batch)
-  local uids, gold = origin.uids(target, batch), target.labels:totable()
-  for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
-    local values, wanted, error = predicted(head, logits), origin.list(gold[i]), 0
-    for k, value in ipairs(values) do error = math.max(error, math.abs(value - wanted[k])) end
-    found[#found + 1] = { uid = uids[i], gold = wanted, guess = values, error = error }
+function scores.take(found, head, ...)
+  for _, item in ipairs(origin.of(head, ...)) do
+    item.gold, item.guess, item.error = origin.list(item.gold), predicted(head, item.logits), 0
+    for k, value in ipairs(item.guess) do item.error = math.max(item.error, math.abs(value - item.gold[k])) end
+    found[#found + 1] = item
   end
 end
 
@@ -130,9 +129,8 @@ end
 local function mean_of(found, count, correlation)
   local sum, defined = 0, 0
   for k = 1, count do
-    local gold, guess = {}, {}
-    for i, item in ipairs(found) do gold[i], guess[i] = item.gold[k], item.guess[k] end
-    local value = #found > 1 and correlation(gold, guess)
+    local function values(key) return origin.column(origin.column(found, key), k) end
+    local value = #found > 1 and correlation(values "gold", values "guess")
     if value then sum, defined = sum + value, defined + 1 end
   end
   return defined > 0 and sum / defined or nil

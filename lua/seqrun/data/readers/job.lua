@@ -23,7 +23,7 @@ local function new(options, tokenizer)
     options = options, keep_text = options.keep_text ~= false, unlabelled = options.unlabelled == true,
     labels = options.labels and require("seqrun.data.readers.labels").map(options.labels) or nil,
     tokenizer = tokenizer, predicting = options.predicting,
-    wants_pair = options.reader.pairs or options.columns.pair ~= nil, documents = 0, cut = 0, windows_of_cut = 0,
+    wants_pair = options.reader.pairs or options.columns.pair ~= nil, texts = 0, cut = 0, windows = 0,
   }, Job)
 end
 
@@ -81,24 +81,31 @@ function Job:whole(example)
   local room = frames.of(self.tokenizer):room(options.max_len)
   local cuts, list = windows.cut(#example.a, room, math.min(options.stride, math.max(1, room // 2))), {}
   for w, cut in ipairs(cuts) do
-    list[w] = { a = table.move(example.a, cut[1] + 1, cut[2], 1, {}) }
-    list[w].source, list[w].window_share = self.documents, 1 / #cuts
-    for key, value in pairs(example) do
-      if list[w][key] == nil then list[w][key] = value end
-    end
+    local one = {}
+    for key, value in pairs(example) do one[key] = value end
+    one.a = table.move(example.a, cut[1] + 1, cut[2], 1, {})
+    one.source, one.window_share = self.texts, 1 / #cuts
+    list[w] = one
   end
-  self.documents = self.documents + 1
-  if #cuts > 1 then self.cut, self.windows_of_cut = self.cut + 1, self.windows_of_cut + #cuts end
+  self:count(#cuts > 1 and #cuts or 0)
   return list
+end
+
+---Counts a text, or a sentence, that was cut in so many windows, or not cut: 0.
+---@param count integer
+function Job:count(count)
+  self.texts = self.texts + 1
+  if count > 0 then self.cut, self.windows = self.cut + 1, self.windows + count end
 end
 
 ---Adds how many texts were cut in windows to some notes.
 ---@param notes string[]
+---@param what? string "text"
 ---@return string[]
-function Job:add_windows(notes)
+function Job:add_windows(notes, what)
   if self.cut > 0 then
     notes[#notes + 1] = ("longer than %d tokens: %s, read in %s that overlap instead of truncated"):format(
-      self.options.max_len, counted(self.cut, "text"), counted(self.windows_of_cut, "window"))
+      self.options.max_len, counted(self.cut, what or "text"), counted(self.windows, "window"))
   end
   return notes
 end

@@ -1,6 +1,5 @@
 -- tokens.lua - a class for each word, such as names in a text: softmax over the hidden state of its first piece.
 
-local counted = require("seqrun.base.format").counted
 local conll = require("seqrun.tasks.tokens.conll")
 local decode = require("seqrun.scores.decode")
 local failure = require("seqrun.base.failure")
@@ -24,7 +23,7 @@ local function reader(job)
   local columns = { tags = { type = "i32", per = "token" }, text = job.keep_text and { type = "bytes" } or nil }
   if job.options.too_long == "windows" then columns.source, columns.offset = { type = "i32" }, { type = "i32" } end
   return setmetatable({
-    job = job, map = job.labels, columns = columns, labelled = "tags", dropped = 0, sentences = 0, cut = 0, windows = 0,
+    job = job, map = job.labels, columns = columns, labelled = "tags", dropped = 0,
   }, Words)
 end
 
@@ -94,11 +93,10 @@ local function examples_of(self, record, ids, tags, numbers)
       one.a[#one.a + 1], one.tags[#one.tags + 1], used = ids[k], tag, used or tag ~= -100
       if predicting and tag ~= -100 then one.rows[#one.rows + 1], one.words[#one.words + 1] = #one.a, tag end
     end
-    if self.columns.source then one.source, one.offset = self.sentences, part[1] end
+    if self.columns.source then one.source, one.offset = self.job.texts, part[1] end
     if used then list[#list + 1] = self.job:stamp(one, record) end
   end
-  self.sentences = self.sentences + 1
-  if #parts > 1 then self.cut, self.windows = self.cut + 1, self.windows + #list end
+  self.job:count(#parts > 1 and #list or 0)
   return list
 end
 
@@ -126,11 +124,7 @@ function Words:notes()
     notes[#notes + 1] = self.dropped == 1 and "1 word has no tokens, so its label is not used"
       or ("%d words have no tokens, so their labels are not used"):format(self.dropped)
   end
-  if self.cut > 0 then
-    notes[#notes + 1] = ("longer than %d tokens: %s, read in %s that overlap instead of truncated"):format(
-      self.job.options.max_len, counted(self.cut, "sentence"), counted(self.windows, "window"))
-  end
-  return notes
+  return self.job:add_windows(notes, "sentence")
 end
 
 -- ---- scores ---------------------------------------------------------------------------------------
@@ -146,18 +140,15 @@ local function first_of(corpus, example)
 end
 
 function scores.take(found, head, hidden, target, batch, loader)
-  local uids, positions = origin.uids(target, batch)
-  local gold, from = target.labels:totable(), {}
-  for i, logits in ipairs(origin.logits(head, hidden, target, batch)) do
-    local uid = uids[i]
+  local from = {}
+  for _, item in ipairs(origin.of(head, hidden, target, batch, loader)) do
+    local uid = item.uid
     if not from[uid] then
       local part = loader:origin(uid)
       from[uid] = { sentence = part.offset and first_of(loader.data, part.example) or uid, offset = part.offset or 0 }
     end
-    found[#found + 1] = {
-      uid = uid, position = positions[i], gold = gold[i], logits = logits,
-      sentence = from[uid].sentence, place = from[uid].offset + positions[i],
-    }
+    item.sentence, item.place = from[uid].sentence, from[uid].offset + item.position
+    found[#found + 1] = item
   end
 end
 
@@ -185,11 +176,9 @@ end
 
 ---Predicts the tags of a sentence.
 local function decode_all(items, chain)
-  local logits = {}
-  for i, item in ipairs(items) do logits[i], item.logits = item.logits, nil end
-  local tags = schemes.decode(logits, chain)
+  local tags = schemes.decode(origin.column(items, "logits"), chain)
   for i, item in ipairs(items) do
-    item.guess, item.greedy = tags[i] - 1, decode.argmax(logits[i]) - 1
+    item.guess, item.greedy, item.logits = tags[i] - 1, decode.argmax(item.logits) - 1, nil
     item.wrong = item.guess ~= item.gold
   end
 end
@@ -398,7 +387,7 @@ local function head_options(self, data, cfg)
   return options
 end
 
-local task = {
+return {
   doc = "a class for each word of CoNLL files: names, parts of speech",
   example = "data.train=train.conll",
   head = {
@@ -413,10 +402,5 @@ local task = {
   column = "tags", classes = true, target = "tags",
   head_options = head_options, settings = { data = { too_long = "windows" } },
   refuses = {}, -- each piece has the tags of its tokens
+  keys = "seqrun.tasks.tokens.keys",
 }
-
-return setmetatable(task, { -- config keys are loaded on first use, as those of other tasks
-  __index = function(_, name)
-    if name == "keys" or name == "rules" then return require("seqrun.tasks.tokens.keys")[name] end
-  end,
-})
