@@ -11,7 +11,6 @@ local c = require("seqrun.config")
 local configs = require("seqrun.nn.config")
 local experts = require("seqrun.tasks.shared.experts")
 local failure = require("seqrun.base.failure")
-local families = require("seqrun.nn.families")
 local model_keys = require("seqrun.tasks.shared.model_keys")
 local models = require("seqrun.tasks.shared.models")
 local mlm = require("seqrun.nn.heads.mlm")
@@ -45,14 +44,8 @@ causal.keys = {
 
 causal.rules = {
   experts.rules[1],
-  {
-    keys = { "model.family" },
-    check = function(family)
-      if families.find(family).causal then return nil end
-      return ("the family %s is bidirectional, so each token would see the one it predicts; train it with "
-        .. "recipes/pretrain.lua, or choose gpt2"):format(family)
-    end,
-  },
+  models.family_rule(true, "the family %s is bidirectional, so each token would see the one it predicts; train it with "
+    .. "recipes/pretrain.lua, or choose gpt2"),
 }
 
 ---The ids of the tokens of fill-in-the-middle.

@@ -5,7 +5,6 @@ local configs = require("seqrun.nn.config")
 local distill = require("seqrun.tasks.shared.distill")
 local experts = require("seqrun.tasks.shared.experts")
 local failure = require("seqrun.base.failure")
-local families = require("seqrun.nn.families")
 local model_keys = require("seqrun.tasks.shared.model_keys")
 local models = require("seqrun.tasks.shared.models")
 local token_drop = require("seqrun.curriculum.token_drop")
@@ -64,13 +63,7 @@ pretraining.keys = {
 
 pretraining.rules = {
   token_drop.rule, experts.rules[1], experts.rules[2], distill.rule,
-  {
-    keys = { "model.family" },
-    check = function(family)
-      if not families.find(family).causal then return nil end
-      return ("the family %s is causal: train it with recipes/causal.lua"):format(family)
-    end,
-  },
+  models.family_rule(false, "the family %s is causal: train it with recipes/causal.lua"),
   {
     keys = { "model.num_attention_heads", "model.hidden_size" },
     check = function(heads, hidden)

@@ -10,7 +10,6 @@ local budget = require("seqrun.tasks.cramming.budget")
 local c = require("seqrun.config")
 local configs = require("seqrun.nn.config")
 local experts = require("seqrun.tasks.shared.experts")
-local families = require("seqrun.nn.families")
 local model_keys = require("seqrun.tasks.shared.model_keys")
 local models = require("seqrun.tasks.shared.models")
 local nn = require("seqrun.nn")
@@ -61,14 +60,8 @@ cramming.settings = {
 
 cramming.rules = {
   experts.rules[1],
-  {
-    keys = { "model.family" },
-    check = function(family)
-      if not families.find(family).causal then return nil end
-      return ("the family %s is causal, and cramming masks tokens; choose modernbert, or train it with "
-        .. "recipes/causal.lua"):format(family)
-    end,
-  },
+  models.family_rule(false, "the family %s is causal, and cramming masks tokens; choose modernbert, or train it with "
+    .. "recipes/causal.lua"),
   {
     keys = { "batch.sequences", "batch.micro_packs" },
     check = function(sequences, packs)

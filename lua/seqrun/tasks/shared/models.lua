@@ -2,6 +2,7 @@
 
 local configs = require("seqrun.nn.config")
 local failure = require("seqrun.base.failure")
+local families = require("seqrun.nn.families")
 
 local models = {}
 
@@ -31,6 +32,16 @@ function models.options(cfg, corpus)
       .. "model.max_position_embeddings", cfg.data.max_len, longest)
   end
   return options
+end
+
+---The rule of a config that the family of its model is causal, or that it is not.
+---@param causal boolean
+---@param why string it must be so, with %s for the family
+---@return table
+function models.family_rule(causal, why)
+  return { keys = { "model.family" }, check = function(family)
+    return (families.find(family).causal or false) ~= causal and why:format(family) or nil
+  end }
 end
 
 return models
