@@ -130,6 +130,24 @@ static sr_status fill_sequence(sr_batch *b, const sr_site *site, const sr_collat
     return SR_OK;
 }
 
+/* The place of a sequence, with scratch of `longest` tokens, flags and roles. */
+static sr_site site_of(const sr_dataset *d, const sr_pick *pick, int32_t *ids, int32_t *scratch,
+                       int64_t longest) {
+    uint8_t *flags = (uint8_t *)(scratch + longest);
+    return (sr_site){.data = d,
+                     .examples = pick->examples,
+                     .example = sr_pick_example(pick),
+                     .uid = pick->uid,
+                     .epoch = pick->epoch,
+                     .mask = pick->mask,
+                     .stage = pick->stage,
+                     .len = sr_pick_length(pick),
+                     .ids = ids,
+                     .scratch = scratch,
+                     .flags = flags,
+                     .roles = flags + longest};
+}
+
 static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_pick *pick, const shape *s) {
     const sr_layout *l = b->layout;
     int32_t *scratch, pad = sr_tokenizer_special(d->tokenizer, SR_TOKEN_PAD);
@@ -139,19 +157,8 @@ static sr_status collate(sr_batch *b, const sr_dataset *d, const sr_pick *pick, 
     for (int64_t i = 0; i < s->rows; i++) b->ids[i] = pad;
     for (int64_t i = 0; b->original_ids != NULL && i < s->rows; i++) b->original_ids[i] = pad;
     for (int32_t i = 0; st == SR_OK && i < s->n; i++) {
-        sr_site site = {.data = d,
-                        .examples = pick[i].examples,
-                        .example = sr_pick_example(&pick[i]),
-                        .uid = pick[i].uid,
-                        .epoch = pick[i].epoch,
-                        .mask = pick[i].mask,
-                        .stage = pick[i].stage,
-                        .start = l->start[i],
-                        .len = l->len[i],
-                        .ids = b->ids + l->start[i],
-                        .scratch = scratch,
-                        .flags = (uint8_t *)(scratch + l->longest),
-                        .roles = (uint8_t *)(scratch + l->longest) + l->longest};
+        sr_site site = site_of(d, &pick[i], b->ids + l->start[i], scratch, l->longest);
+        site.start = l->start[i];
         if (s->sources) b->source[i] = sr_dataset_source(d, sr_example_a(&site.example));
         st = fill_sequence(b, &site, s->all);
     }
@@ -374,18 +381,7 @@ sr_status sr_batch_count_targets(sr_target_count *count, int64_t *masked, const 
     counter k = {0};
     sr_status st = open_counter(&k, collators, pick, n);
     for (int64_t i = 0; st == SR_OK && i < n; i++) {
-        sr_site site = {.data = d,
-                        .examples = pick[i].examples,
-                        .example = sr_pick_example(&pick[i]),
-                        .uid = pick[i].uid,
-                        .epoch = pick[i].epoch,
-                        .mask = pick[i].mask,
-                        .stage = pick[i].stage,
-                        .len = sr_pick_length(&pick[i]),
-                        .ids = k.ids,
-                        .scratch = k.ids + 2 * (int64_t)k.longest,
-                        .flags = (uint8_t *)(k.ids + 3 * (int64_t)k.longest),
-                        .roles = (uint8_t *)(k.ids + 3 * (int64_t)k.longest) + k.longest};
+        sr_site site = site_of(d, &pick[i], k.ids, k.ids + 2 * (int64_t)k.longest, k.longest);
         st = count_sequence(count, masked, &k, collators, &site);
     }
     sr_free(k.ids);

@@ -210,17 +210,14 @@ static int64_t words_of_unit(const sr_dataset *d, int64_t unit) {
 
 /* Puts the units into the parts. */
 static void fill_parts(sr_dataset *d, const bool *held) {
-    int s = 0;
-    for (int64_t i = 0; i <= d->units; i++) {
-        while (s <= d->sources && d->source_unit[s] == i) {
-            for (int p = 0; p < SR_PARTS; p++) d->part[p].source[s] = d->part[p].count;
-            s++;
+    for (int64_t i = 0, s = 0; s <= d->sources; s++) {
+        for (int p = 0; p < SR_PARTS; p++) d->part[p].source[s] = d->part[p].count;
+        for (; s < d->sources && i < d->source_unit[s + 1]; i++) {
+            sr_portion *p = &d->part[held[i] ? SR_PART_HELD : SR_PART_TRAIN];
+            p->unit[p->count++] = (uint32_t)i;
+            p->tokens += (int64_t)(d->unit_token[i + 1] - d->unit_token[i]);
+            p->words += words_of_unit(d, i);
         }
-        if (i == d->units) break;
-        sr_portion *p = &d->part[held[i] ? SR_PART_HELD : SR_PART_TRAIN];
-        p->unit[p->count++] = (uint32_t)i;
-        p->tokens += (int64_t)(d->unit_token[i + 1] - d->unit_token[i]);
-        p->words += words_of_unit(d, i);
     }
 }
 

@@ -75,21 +75,26 @@ static sr_status check_unique(const sr_given *g) {
                    again);
 }
 
+sr_status sr_order_check(const sr_examples *x, const uint32_t *uid, int64_t n, int32_t max_len) {
+    for (int64_t i = 0; i < n; i++)
+        if (uid[i] >= x->count)
+            return sr_fail(SR_EINVAL,
+                           "order: uid %" PRIu32 " is out of range; there are %" PRId64
+                           " examples, from 0",
+                           uid[i], x->count);
+    if (max_len != 0 && (max_len < x->least || max_len > x->opts.max_len))
+        return sr_fail(SR_EINVAL, "order: max_len is %d; must be %d..%d", max_len, x->least,
+                       x->opts.max_len);
+    return SR_OK;
+}
+
 static sr_status check_given(const sr_given *g, const sr_examples *x) {
     if (g->sequences < 1 || g->groups < 1)
         return sr_fail(SR_EINVAL, "order: an update needs at least one sequence");
     for (int64_t k = 0; k < g->groups; k++)
         if (g->group_end[k] <= (k == 0 ? 0 : g->group_end[k - 1]))
             return sr_fail(SR_EINVAL, "order: group %" PRId64 " is empty", k + 1);
-    for (int64_t i = 0; i < g->sequences; i++)
-        if (g->uid[i] >= x->count)
-            return sr_fail(SR_EINVAL,
-                           "order: uid %" PRIu32 " is out of range; there are %" PRId64
-                           " examples, from 0",
-                           g->uid[i], x->count);
-    if (g->max_len != 0 && (g->max_len < x->least || g->max_len > x->opts.max_len))
-        return sr_fail(SR_EINVAL, "order: max_len is %d; must be %d..%d", g->max_len, x->least,
-                       x->opts.max_len);
+    SR_TRY(sr_order_check(x, g->uid, g->sequences, g->max_len));
     return check_unique(g);
 }
 

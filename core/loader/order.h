@@ -35,6 +35,9 @@ sr_status sr_order_keep(sr_order *order, sr_epoch *e);
 /* Adds an order's update, sequences and tokens to the totals. */
 void sr_order_count(const sr_order *order, sr_counters *drawn);
 
+/* SR_EINVAL: a uid that the examples do not have, or a max_len that is neither 0 nor theirs. */
+sr_status sr_order_check(const sr_examples *x, const uint32_t *uid, int64_t n, int32_t max_len);
+
 /* An order from outside, such as a sampler: uids of one epoch's examples. */
 typedef struct sr_given {
     const uint32_t *uid;      /* (sequences) */

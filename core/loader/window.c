@@ -221,16 +221,7 @@ static sr_status check(const sr_examples *x, const sr_window_opts *o) {
                        "order: %" PRId64 " sequences for %" PRId64
                        " updates; each needs at least one",
                        o->sequences, o->updates);
-    if (o->max_len != 0 && (o->max_len < x->least || o->max_len > x->opts.max_len))
-        return sr_fail(SR_EINVAL, "order: max_len is %d; must be %d..%d", o->max_len, x->least,
-                       x->opts.max_len);
-    for (int64_t i = 0; i < o->sequences; i++)
-        if (o->uid[i] >= x->count)
-            return sr_fail(SR_EINVAL,
-                           "order: uid %" PRIu32 " is out of range; there are %" PRId64
-                           " examples, from 0",
-                           o->uid[i], x->count);
-    return SR_OK;
+    return sr_order_check(x, o->uid, o->sequences, o->max_len);
 }
 
 static sr_status check_pieces(const sr_examples *x, const sr_window_opts *o) {

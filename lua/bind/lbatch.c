@@ -192,17 +192,18 @@ static int update_host(lua_State *L) {
     return all[what] != NULL ? push_rows(L, all[what], b->slots) : 0;
 }
 
+static const sr_target *find_target(const sr_batch *b, const char *name) {
+    for (int k = 0; k < b->targets; k++)
+        if (strcmp(b->target[k].name, name) == 0) return &b->target[k];
+    return NULL;
+}
+
 /* update:host_rows(i: integer, target: string) -> integer[]?
  * Rows that a target reads, without a device; nil without such a target. */
 static int update_host_rows(lua_State *L) {
     const sr_batch *b = check_batch(L);
-    const char *name = luaL_checkstring(L, 3);
-    for (int k = 0; k < b->targets; k++) {
-        const sr_target *t = &b->target[k];
-        if (strcmp(t->name, name) == 0)
-            return push_rows(L, t->rows, t->count * sr_rows_each(t->reads));
-    }
-    return 0;
+    const sr_target *t = find_target(b, luaL_checkstring(L, 3));
+    return t != NULL ? push_rows(L, t->rows, t->count * sr_rows_each(t->reads)) : 0;
 }
 
 /* update:of_source(i: integer, source: integer, target?: string) -> string? mask, integer? count
@@ -213,9 +214,7 @@ static int update_of_source(lua_State *L) {
     const sr_batch *b = check_batch(L);
     int32_t source = (int32_t)luaL_checkinteger(L, 3) - 1;
     const char *name = luaL_optstring(L, 4, NULL);
-    const sr_target *t = NULL;
-    for (int k = 0; name != NULL && k < b->targets; k++)
-        if (strcmp(b->target[k].name, name) == 0) t = &b->target[k];
+    const sr_target *t = name != NULL ? find_target(b, name) : NULL;
     if (b->source == NULL || (name != NULL && t == NULL)) return 0;
     int64_t count = 0, n = t != NULL ? t->count : b->sequences;
     float *mask = lsr_scratch(L, n + 1, sizeof *mask);

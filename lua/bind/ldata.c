@@ -31,39 +31,29 @@ static const int64_t *read_hold(lua_State *L, int64_t *count) {
     return list;
 }
 
-/* The further files of a data set, which the list in the options keeps. */
-static const char *const *read_more(lua_State *L, int *count) {
-    if (lua_getfield(L, 2, "more") == LUA_TNIL) return NULL;
-    *count = (int)lua_rawlen(L, -1);
-    const char **path = lua_newuserdatauv(L, (size_t)(*count + 1) * sizeof *path, 0);
-    for (int i = 0; i < *count; i++) {
-        lua_rawgeti(L, -2, i + 1);
-        path[i] = luaL_checkstring(L, -1);
-        lua_pop(L, 1);
-    }
-    return path;
-}
-
-/* open(path: string, options: { held?: number, split?: "tail"|"keyed", seed?: integer, folds?:
- *     integer, fold?: integer, hold?: integer[], vocab?: Vocab, cache?: integer, more?: string[] })
- *     -> Dataset dataset | nil, message, code
- * Opens a data set, of further files if there are `more`, and splits off the held-out part. */
+/* open(path: string|string[], options: { held?: number, split?: "tail"|"keyed", seed?: integer,
+ *     folds?: integer, fold?: integer, hold?: integer[], vocab?: Vocab, cache?: integer }) ->
+ *     Dataset dataset | nil, message, code
+ * Opens a data set, of one or more files, and splits off the held-out part. */
 static int data_open(lua_State *L) {
     static const char *const splits[] = {"tail", "keyed", NULL};
-    const char *path = luaL_checkstring(L, 1);
+    size_t files;
     luaL_checktype(L, 2, LUA_TTABLE);
-    sr_dataset_opts opts = {.held = lsr_field_number(L, 2, "held", SR_HELD_USUAL),
+    const char *const *path = lsr_checkpaths(L, 1, &files);
+    if (files == 0) lsr_argerror(L, 1, "expected a path or a list of paths");
+    sr_dataset_opts opts = {.more = path + 1,
+                            .files = (int)files - 1,
+                            .held = lsr_field_number(L, 2, "held", SR_HELD_USUAL),
                             .keyed = lsr_field_choice(L, 2, "split", splits) == 1,
                             .seed = (uint64_t)lsr_field_integer(L, 2, "seed", 0),
                             .folds = lsr_field_range(L, 2, "folds", 0, 0, 1 << 20),
                             .fold = lsr_field_range(L, 2, "fold", 1, 1, 1 << 20) - 1,
                             .cache = (size_t)lsr_field_integer(L, 2, "cache", 0)};
-    opts.more = read_more(L, &opts.files);
     opts.hold = read_hold(L, &opts.hold_count);
     if (lua_getfield(L, 2, "vocab") != LUA_TNIL) opts.vocab = lsr_checkvocab(L, -1);
     if (lua_getfield(L, 2, "tokenizer") != LUA_TNIL) opts.tokenizer = lsr_checktokenizer(L, -1);
     sr_dataset **box = lsr_newbox(L, sizeof *box, LSR_DATASET);
-    return lsr_give(L, sr_dataset_open(box, path, &opts));
+    return lsr_give(L, sr_dataset_open(box, path[0], &opts));
 }
 
 void lsr_readexamples(lua_State *L, int table, sr_examples_opts *t) {

@@ -55,8 +55,7 @@ function Corpus.open(path, options)
     if not tokenizer then return nil, problem, why end
     if is_vocabulary(options.vocab) then vocab, tokenizer = tokenizer:vocab(), nil end
   end
-  local opened, message, code = core.open(files[1], {
-    more = table.move(files, 2, #files, 1, {}),
+  local opened, message, code = core.open(files, {
     held = options.held, split = options.split, seed = options.seed, folds = options.folds, fold = options.fold,
     hold = options.hold, cache = options.cache, vocab = vocab, tokenizer = tokenizer,
   })
