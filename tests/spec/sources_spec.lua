@@ -1,6 +1,6 @@
 -- Several data sets as one, and draws from them by weight.
 
-local fails = require("tests.support.fails").raising
+local fails = require("tests.support.fails")
 local mixed = require("seqrun.data.loader.mixed")
 local mpi = require("tests.support.mpi")
 local numbers = require("tests.support.numbers")
@@ -91,35 +91,33 @@ describe("a list of data sets", function()
 
   it("refuses files that do not fit, by name", function()
     local cased = prepare(folder .. "/other.sqr", text(5, "cats"), { size = 150 })
-    fails("news.sqr and .*other.sqr were not made alike: .*vocab.*prepare both with one tokenizer", function()
-      open { news, cased }
-    end)
+    fails.raising("news.sqr and .*other.sqr were not made alike: .*vocab.*prepare both with one tokenizer", open,
+      { news, cased })
     local fixed = folder .. "/fixed.sqr"
     sr.must(sr.data.write { out = fixed, vocab = VOCAB, examples = { { a = { 7, 8 } }, { a = { 9 } } } })
-    fails("not made alike: kind is text in one, examples in the other", function() open { news, fixed } end)
+    fails.raising("not made alike: kind is text in one, examples in the other", open, { news, fixed })
     local labelled = folder .. "/labelled.sqr"
     sr.must(sr.data.write { out = labelled, vocab = VOCAB, columns = { next_sentence = { type = "i32" } }, examples = {
       { a = { 7 }, next_sentence = 1 },
     } })
-    fails("column.next_sentence is example in one, not there in the other", function() open { fixed, labelled } end)
+    fails.raising("column.next_sentence is example in one, not there in the other", open, { fixed, labelled })
     local lone = prepare(folder .. "/lone.sqr", "one sentence here\nand another one")
-    fails("file 2 is one document, of which nothing can be held out", function() open({ news, lone }, 0.1) end)
+    fails.raising("file 2 is one document, of which nothing can be held out", open, { news, lone }, 0.1)
   end)
 end)
 
 describe("an order by weight", function()
-  ---The draws of each source after every draw, and the items drawn.
+  ---The items drawn by each update, and the sources.
   local function draws(counts, t, updates)
-    local names, state, list = {}, {}, {}
-    for i in ipairs(counts) do names[i] = "s" .. i end
-    local order, sources = mixed(names, counts, t, function(item) return item end)
+    local state, list = {}, {}
+    local order, sources = mixed({ "s1", "s2", "s3", "s4", "s5" }, counts, t, function(item) return item end)
     for update = 1, updates do list[update] = order(update - 1, state) end
-    return list, sources, state
+    return list, sources
   end
 
   local function source_of(counts, item)
     for i, count in ipairs(counts) do
-      if item < count then return i, item end
+      if item < count then return i end
       item = item - count
     end
   end
@@ -172,29 +170,27 @@ describe("an order by weight", function()
   end)
 
   it("refuses a source without anything, and one that an update would exhaust", function()
-    fails("source s2 has nothing to draw", function() draws({ 5, 0 }, { weights = { 1, 1 }, each = 1 }, 1) end)
-    fails("s2 has less than one draw an epoch", function() draws({ 50, 50 }, { weights = { 1e9, 1 }, each = 1 }, 1) end)
-    fails("draws up to 9 of the 8 sequences of s2.*lower its weight", function()
-      draws({ 50, 8 }, { weights = { 1, 1 }, each = 16 }, 1)
-    end)
+    fails.raising("source s2 has nothing to draw", draws, { 5, 0 }, { weights = { 1, 1 }, each = 1 }, 1)
+    fails.raising("s2 has less than one draw an epoch", draws, { 50, 50 },
+      { weights = { 1e9, 1 }, each = 1 }, 1)
+    fails.raising("draws up to 9 of the 8 sequences of s2.*lower its weight", draws, { 50, 8 },
+      { weights = { 1, 1 }, each = 16 }, 1)
   end)
 end)
 
 describe("a run on sources by weight", function()
-  local function run(out, ...)
-    local words = small.words(("[%s,%s]"):format(news, tales), "batch.sequences=12", "--out", folder .. "/" .. out)
-    return program.run(table.move({ ... }, 1, select("#", ...), #words + 1, words))
+  local function words(out, ...)
+    return small.words(("[%s,%s]"):format(news, tales), "batch.sequences=12", "--out", folder .. "/" .. out, ...)
   end
 
   it("says what it draws, measures each source, and resumes and replays to the bit", function()
-    local keys = { "data.weights=[3,1]", "eval.every=4", "verify.every=3", "save.every=5", "--max-steps" }
-    local function part(name, steps, ...)
-      local words = table.move({ steps, ... }, 1, 1 + select("#", ...), #keys + 1, { table.unpack(keys) })
-      return works(run(name, table.unpack(words)))
+    local function run(out, steps, ...)
+      return program.run(words(out, "data.weights=[3,1]", "eval.every=4", "verify.every=3", "save.every=5",
+        "--max-steps", steps, ...))
     end
-    local out = part("a", "8")
+    works(run("a", "8"))
     assert.matches("source  tales: 25.0%% of what is drawn; %d+ in a pass, [%d.]+ passes in an epoch",
-      assert(sys.read_file(folder .. "/a/run.log")) .. out)
+      assert(sys.read_file(folder .. "/a/run.log")))
     local lines, evals = small.metrics(folder .. "/a"), small.metrics(folder .. "/a", "eval")
     for _, line in ipairs(lines) do
       assert.equal(0.75, line.share_news)
@@ -204,12 +200,11 @@ describe("a run on sources by weight", function()
     assert.near(0.75 * last.news_mlm_loss + 0.25 * last.tales_mlm_loss, last.weighted_mlm_loss, 1e-12)
     assert.is_true(math.min(last.news_mlm_loss, last.tales_mlm_loss) <= last.mlm_loss)
     assert.is_true(math.max(last.news_mlm_loss, last.tales_mlm_loss) >= last.mlm_loss)
-    part("b", "3")
-    local resume = "--resume=" .. folder .. "/b"
-    part("b", "8", resume)
+    works(run("b", "3"))
+    works(run("b", "8", "--resume"))
     assert.same(small.weights(folder .. "/a", 8), small.weights(folder .. "/b", 8))
     assert.same(lines, small.metrics(folder .. "/b"))
-    exits(2, "may not change on resume", run("b", "data.weights=[4,1]", "--max-steps", "9", resume))
+    exits(2, "may not change on resume", run("b", "9", "--resume", "data.weights=[4,1]"))
     assert.matches("all bit%-identical", works(program.run { "verify", folder .. "/a" }))
     assert.matches("tales.sqr, its held%-out part", works(program.run { "eval", folder .. "/a", tales }))
     assert.matches("mlm loss [%d.]+ %(news [%d.]+, tales [%d.]+%)",
@@ -217,32 +212,29 @@ describe("a run on sources by weight", function()
   end)
 
   mpi.tests(it, pending)("has the same bits and metrics on two ranks", function()
-    local words = small.words(("[%s,%s]"):format(news, tales), "batch.sequences=12", "data.temperature=0.5",
-      "--max-steps", "4", "batch.micro_packs=1", "batch.shares=2", "--out", folder .. "/one")
-    works(program.run(words))
-    words[#words] = folder .. "/two"
-    works(mpi.run(2, words))
+    local keys = { "data.temperature=0.5", "--max-steps", "4", "batch.micro_packs=1", "batch.shares=2" }
+    program.ok(words("one", table.unpack(keys)))
+    works(mpi.run(2, words("two", table.unpack(keys))))
     assert.same(small.weights(folder .. "/one", 4), small.weights(folder .. "/two", 4))
     assert.same(small.metrics(folder .. "/one"), small.metrics(folder .. "/two"))
   end)
 
   it("refuses what does not go with it", function()
-    for words, key in pairs {
+    for message, key in pairs {
       ["exclude each other"] = { "data.weights=[1,1]", "data.temperature=1" },
       ["has 3 numbers for the 2 sources"] = { "data.weights=[1,1,1]" },
       ["batch.adjust must be batch"] = { "data.weights=[1,1]", "batch.adjust=betas" },
       ["more than 0"] = { "data.weights=[1,0]" },
+      ["for several sources; list them, as in data.file=%[a,b%]"] = { "data.weights=[3,1]", "data.file=" .. news },
     } do
-      exits(2, words, run("none", table.unpack(key)))
+      fails.exiting(2, message, words("none", table.unpack(key)))
     end
-    local words = small.words(news, "data.weights=[3,1]", "--out", folder .. "/none")
-    exits(2, "for several sources; list them, as in data.file=%[a,b%]", program.run(words))
-    words = small.recipe("curriculum", news, ("data.file=[%s,%s]"):format(news, tales), "rate.total=9",
+    local curriculum = small.recipe("curriculum", news, ("data.file=[%s,%s]"):format(news, tales), "rate.total=9",
       "rate.warmup=1", "--dry-run", "batch.sequences=12", "model.hidden_size=16", "model.num_attention_heads=2",
       "curriculum.rarity.min=50", "curriculum.rarity.max=100", "curriculum.rarity.total=5")
-    exits(2, "a metric belongs to one data set, not to the list", program.run(words))
-    words[#words + 1] = "data.weights=[3,1]"
-    exits(2, "but a curriculum, .* decides here which sequences an update has", program.run(words))
+    fails.exiting(2, "a metric belongs to one data set, not to the list", curriculum)
+    curriculum[#curriculum + 1] = "data.weights=[3,1]"
+    fails.exiting(2, "but a curriculum, .* decides here which sequences an update has", curriculum)
   end)
 end)
 

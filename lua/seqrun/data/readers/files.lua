@@ -63,11 +63,11 @@ local function list_of(files) return type(files) == "table" and files or { files
 local function read_options(options, files, labels)
   local given = { task = options.task, files = files, vocab = options.vocab, labels = labels }
   for _, key in ipairs(PASSED) do given[key] = options[key] end
-  if options.reader.windows then
-    given.max_len, given.stride, given.query = options.max_len, options.stride, options.query
-  elseif options.windows or options.too_long == "windows" then
-    given.max_len, given.stride, given.windows = options.max_len, options.stride, options.windows and true
-    given.too_long = options.too_long == "windows" and options.too_long or nil
+  given.windows = options.windows and true
+  given.too_long = options.too_long == "windows" and options.too_long or nil
+  given.query = options.reader.windows and options.query or nil
+  if options.reader.windows or given.windows or given.too_long then
+    given.max_len, given.stride = options.max_len, options.stride
   end
   return given
 end
@@ -375,8 +375,6 @@ local function complete(given)
   if not given.train or not given.vocab or not given.task then check.fail("data.files: give task, train and vocab") end
   local reader, problem = readers.of(given.task)
   if not reader then check.fail("data.files: %s", problem) end
-  problem = readers.uncut_documents(given.task, given.windows)
-  if problem then return nil, problem, "config" end
   local options = { max_len = reader.windows and 384 or 128, reader = reader }
   for key, value in pairs(given) do options[key] = value end
   local message, code

@@ -88,16 +88,6 @@ function readers.of(task)
   return kind and kind.reader, problem
 end
 
----Why texts of a task are not cut in windows, where that is wanted.
----@param task string
----@param wanted? string|boolean
----@return string|nil
-function readers.uncut_documents(task, wanted)
-  if not wanted or readers.of(task).documents then return nil end
-  return ("data.windows is for texts with labels (task=classify, multilabel), not for task=%s; leave it out"):format(
-    task)
-end
-
 -- ---- options ---------------------------------------------------------------------------------
 
 local USUAL = { separator = ",", bad = "error", max_len = 384, stride = 128, query = 64 }
@@ -114,19 +104,27 @@ local function columns_of(options)
   return columns
 end
 
+---Why a task has no windows of the kind that is wanted.
+local function no_windows(given, reader)
+  if given.windows and not reader.documents then
+    return ("data.windows is for texts with labels (task=classify, multilabel), not for task=%s; leave it out"):format(
+      given.task)
+  end
+  if given.too_long == "windows" and not reader.cuts then
+    return ("data.too_long=windows is for sentences whose words have tags (task=tokens), not for task=%s; choose "
+      .. "truncate or error"):format(given.task)
+  end
+end
+
 ---The options with their defaults.
 local function complete(given)
   check.options("data.read", given, OPTIONS)
   check.options("data.read: columns", given.columns, COLUMNS)
   local reader, problem = readers.of(given.task)
   if not reader then check.fail("data.read: %s", problem) end
-  problem = readers.uncut_documents(given.task, given.windows)
+  problem = no_windows(given, reader)
   if problem then return nil, problem, "config" end
   check.choice("data.read: bad", given.bad or "error", { "error", "skip" })
-  if given.too_long == "windows" and not reader.cuts then
-    return nil, ("data.too_long=windows is for sentences whose words have tags (task=tokens), not for task=%s; choose "
-      .. "truncate or error"):format(given.task), "config"
-  end
   for _, key in ipairs { "max_len", "stride", "query" } do
     if given[key] ~= nil then check.integer("data.read: " .. key, given[key], 1, 65535) end
   end
