@@ -4,6 +4,7 @@ local draws = require("tests.support.draws")
 local fails = require("tests.support.fails")
 local files = require("tests.support.task_files")
 local json = require("seqrun.core.json")
+local predicted = require("tests.support.predicted")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
@@ -49,15 +50,6 @@ local function eval(dir, file, ...)
   return program.json { "eval", folder .. "/" .. dir, file, "data.folder=" .. folder, "--json", ... }
 end
 
----Lists of what predict says and what is in the file.
-local function predicted(dir, file)
-  local said, gold = {}, {}
-  local out, err = program.ok { "predict", folder .. "/" .. dir, file }
-  for line in out:gmatch("[^\n]+") do said[#said + 1] = json.decode(line) end
-  for line in sr.must(sys.read_file(file)):gmatch("[^\n]+") do gold[#gold + 1] = json.decode(line).label end
-  return said, gold, err
-end
-
 describe("temperature and threshold of two classes", function()
   local dev = data.classify.dev
   it("are fitted by the run, kept with the last and the best weights, and used by eval and predict alike", function()
@@ -75,15 +67,12 @@ describe("temperature and threshold of two classes", function()
           assert.near(last[name], found.metrics[name], 1e-12)
         end
       end
-      local said, gold, err = predicted(dir, dev)
-      local hits, either = 0, 0
-      for i, one in ipairs(said) do
-        local yes, wanted = one.label == "yes", gold[i] == "yes"
-        assert.equal(yes, one.probabilities.yes >= decide.thresholds[1])
-        hits, either = hits + (yes and wanted and 2 or 0), either + (yes and 1 or 0) + (wanted and 1 or 0)
+      local predictions = predicted(folder .. "/" .. dir, dev)
+      for _, one in ipairs(predictions.said) do
+        assert.equal(one.label == "yes", one.probabilities.yes >= decide.thresholds[1])
       end
-      assert.equal(hits / either, found.metrics.f1)
-      assert.matches("decided by temperature", err)
+      assert.equal(predictions.f1, found.metrics.f1)
+      assert.matches("decided by temperature", predictions.told)
     end
   end)
 
@@ -173,13 +162,7 @@ it("the thresholds of labels are those of each, and few positive items a warning
     (out:gsub("%s+", " ")))
   local found = eval("labels", dev)
   assert.is_true(found.metrics.f1_macro >= found.metrics.f1_macro_at_half)
-  local said, gold = predicted("labels", dev)
-  local right = 0
-  for i, one in ipairs(said) do
-    table.sort(gold[i])
-    right = right + (table.concat(one.labels, ",") == table.concat(gold[i], ",") and 1 or 0)
-  end
-  assert.equal(right / #said, found.metrics.accuracy)
+  assert.equal(predicted(folder .. "/labels", dev).accuracy, found.metrics.accuracy)
   local rare = program.write(folder, "rare.jsonl", '{"text":"w30 w31","label":["hot"]}\n{"text":"w32","label":[]}\n')
   local told = program.ok { "eval", folder .. "/labels", rare, "data.folder=" .. folder, "--fit" }
   assert.matches("warning: only 1 of 2 items is 'hot', too few to trust its threshold\n", told)

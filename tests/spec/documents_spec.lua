@@ -3,13 +3,14 @@
 local decisions = require("seqrun.scores.decisions")
 local fails = require("tests.support.fails")
 local json = require("seqrun.core.json")
+local predicted = require("tests.support.predicted")
 local program = require("tests.support.program")
 local small = require("tests.support.small")
 local sr = require("seqrun")
 local task_model = require("tests.support.task_model")
 local with = require("tests.support.with")
 
-local heads, scores, text = sr.nn.heads, sr.scores, task_model.text
+local heads, text = sr.nn.heads, task_model.text
 local folder, MAX = program.folder(), 12
 
 ---A file of texts of 1 to 41 words, some of them longer than the model reads.
@@ -116,45 +117,33 @@ describe("the windows of a text", function()
     assert.same({ 1, math.log(3) }, decisions.pooled(list, "max", true))
   end)
 
-  ---Scores of what predict says of a file, and those of eval.
-  local function both(task, model, file, rule)
-    local path = task_model.save(folder .. "/" .. task .. (rule or "none"), model, { files = {
-      ["trainer/config.yaml"] = ("data: {max_len: %d, stride: 4, windows: %s}\n"):format(MAX, rule or "none"),
-    } })
+  ---What eval finds, which predict says too.
+  local function both(path, file)
     local found = program.json { "eval", path, file, "data.folder=" .. folder, "--json", "--mistakes", "100" }
-    local said, gold = {}, {}
-    for line in program.ok { "predict", path, file }:gmatch("[^\n]+") do said[#said + 1] = json.decode(line) end
-    for line in io.lines(file) do gold[#gold + 1] = json.decode(line).label end
-    return said, gold, found
+    local predictions = predicted(path, file)
+    assert.equal(40, #predictions.said)
+    assert.equal(predictions.accuracy, found.metrics.accuracy)
+    assert.equal(predictions.f1, predictions.f1 and found.metrics.f1)
+    assert.near(predictions.roc_auc or 0, predictions.roc_auc and found.metrics.roc_auc or 0, 1e-9)
+    return found, predictions.p
   end
 
   it("are one prediction, the same in eval and predict, and the first is what truncation leaves", function()
-    local bert, all = task_model.new(heads.classify { labels = { "no", "yes" } }), {}
+    local function saved(task, labels, rule)
+      return task_model.save(folder .. "/" .. task .. rule, task_model.new(heads[task] { labels = labels }), { files = {
+        ["trainer/config.yaml"] = ("data: {max_len: %d, stride: 4, windows: %s}\n"):format(MAX, rule),
+      } })
+    end
+    local all = {}
     for _, rule in ipairs { "none", "first", "mean", "max" } do
-      local said, gold, found = both("classify", bert, CLASSES, rule ~= "none" and rule or nil)
-      local labels, guesses, p = {}, {}, {}
-      for i, one in ipairs(said) do
-        labels[i], guesses[i] = gold[i] == "yes" and 1 or 0, one.label == "yes" and 1 or 0
-        p[i] = one.probabilities.yes
-      end
-      assert.same({ 40, 40 }, { #said, found.heads[1].classes[1].count + found.heads[1].classes[2].count })
-      assert.equal(scores.accuracy(labels, guesses), found.metrics.accuracy)
-      assert.equal(scores.f1(labels, guesses), found.metrics.f1)
-      assert.near(scores.roc_auc(labels, p), found.metrics.roc_auc, 1e-9)
+      local found, p = both(saved("classify", { "no", "yes" }, rule), CLASSES)
+      assert.equal(40, found.heads[1].classes[1].count + found.heads[1].classes[2].count)
       all[rule] = p
     end
     assert.same(all.none, all.first)
     assert.not_same(all.none, all.mean)
     assert.not_same(all.max, all.mean)
-    bert = task_model.new(heads.multilabel { labels = { "a", "b" } })
-    for _, rule in ipairs { "mean", "max" } do
-      local said, gold, found = both("multilabel", bert, SETS, rule)
-      local right = 0
-      for i, one in ipairs(said) do
-        right = right + (table.concat(one.labels, ",") == table.concat(gold[i], ",") and 1 or 0)
-      end
-      assert.equal(right / 40, found.metrics.accuracy)
-    end
+    for _, rule in ipairs { "mean", "max" } do both(saved("multilabel", { "a", "b" }, rule), SETS) end
   end)
 
   it("are read by a run, its predictions, and by eval --fit", function()
@@ -163,17 +152,8 @@ describe("the windows of a text", function()
       "data.train=" .. CLASSES, "data.dev=" .. CLASSES, "data.folder=" .. folder, "data.max_len=12", "data.stride=4",
       "data.windows=max", "decide.threshold=f1", "epochs=1", "--out", out }
     assert.matches("train: longer than 12 tokens: %d+ texts, read in %d+ windows", told)
-    local lines = small.metrics(out, "eval")
-    local found = program.json { "eval", out, CLASSES, "data.folder=" .. folder, "--json" }
+    local lines, found = small.metrics(out, "eval"), both(out, CLASSES)
     assert.same({ lines[#lines].f1, 40 }, { found.metrics.f1, found.heads[1].decide.items })
-    local said, hits, either = 0, 0, 0
-    local gold = io.lines(CLASSES)
-    for line in program.ok { "predict", out, CLASSES }:gmatch("[^\n]+") do
-      local yes, wanted = json.decode(line).label == "yes", json.decode(gold()).label == "yes"
-      said, hits = said + 1, hits + (yes and wanted and 2 or 0)
-      either = either + (yes and 1 or 0) + (wanted and 1 or 0)
-    end
-    assert.same({ 40, hits / either }, { said, found.metrics.f1 })
     local open = sr.must(sr.predict.open(out))
     assert.equal("max", open.windows)
     fails.returning("config", "nbest is for question answering (task=squad), but the model is for task=classify; leave",
