@@ -172,10 +172,10 @@ describe("JSONL", function()
   end)
 
   it("refuses a condition that is none, and one without records", function()
-    fails.raising("^where: expected a value after lang=, got the end: lang ==$", prepare,
-      { inputs = path, where = "lang ==" })
-    fails.raising("^where: more than 1000 comparisons: ", prepare,
-      { inputs = path, where = ("a and "):rep(1000) .. "a" })
+    fails.returning("config", "^where: expected a value after lang=, got the end: lang ==$",
+      prepare { inputs = path, where = "lang ==" })
+    fails.returning("config", "^where: more than 1000 comparisons: ",
+      prepare { inputs = path, where = ("a and "):rep(1000) .. "a" })
     local deep = { "has", "lang" }
     for _ = 1, 5000 do deep = { "not", deep } end
     assert.error_matches(function()

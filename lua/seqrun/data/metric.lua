@@ -122,8 +122,7 @@ end
 ---@return seqrun.Metric self
 function Metric:check(loader, epoch)
   local options = setmetatable({ epoch = epoch }, { __index = loader.options })
-  local done, message, code = self:is_of(loader.data, options, loader:examples(epoch))
-  if not done then failure.raise(code, "%s", message) end
+  failure.must(self:is_of(loader.data, options, loader:examples(epoch)))
   return self
 end
 

@@ -43,13 +43,9 @@ local function entropy(counts, total)
 end
 
 local function token_stats(report, corpus)
-  local counts, message, code = corpus:counts("train")
-  if not counts then return nil, message, code end
+  local counts = failure.must(corpus:counts("train"))
   if corpus:info().held.units > 0 then
-    local held
-    held, message, code = corpus:counts("held")
-    if not held then return nil, message, code end
-    for i, count in ipairs(held) do counts[i] = counts[i] + count end
+    for i, count in ipairs(failure.must(corpus:counts("held"))) do counts[i] = counts[i] + count end
   end
   local total = report.tokens
   report.unknown = counts[(corpus:tokenizer():special("unk") or -1) + 1] or 0
@@ -57,7 +53,6 @@ local function token_stats(report, corpus)
   report.vocab_used, report.coverage = coverage(counts, total)
   report.vocab_coverage = report.vocab_used / report.vocab_size
   report.unigram_entropy = entropy(counts, total)
-  return true
 end
 
 ---Examples by length, in at most 16 classes.
@@ -76,9 +71,8 @@ local TEXT_LENGTH, MOST = 128, 65535
 
 local function histogram_of(corpus, max_len, single)
   local text = corpus:info().kind == "text"
-  local lengths, message, code = corpus:lengths("train", 0, max_len or text and TEXT_LENGTH or MOST,
-    { nsp = text and not single, too_long = "truncate" })
-  if not lengths then return nil, message, code end
+  local lengths = failure.must(corpus:lengths("train", 0, max_len or text and TEXT_LENGTH or MOST,
+    { nsp = text and not single, too_long = "truncate" }))
   local longest = 1
   for _, length in ipairs(lengths) do longest = math.max(longest, length) end
   max_len = max_len or text and TEXT_LENGTH or longest
@@ -98,10 +92,9 @@ local function depths_of(histogram)
 end
 
 local function length_stats(report, corpus, max_len, single)
-  local histogram, message, code = histogram_of(corpus, max_len, single)
-  report.pairs = corpus:info().kind == "text" and not single
-  if not histogram then return nil, message, code end
+  local histogram = histogram_of(corpus, max_len, single)
   local facts = histogram:info()
+  report.pairs = corpus:info().kind == "text" and not single
   report.max_len, report.train_examples, report.train_tokens = facts.max_len, facts.sequences, facts.tokens
   report.mean_length = facts.tokens / math.max(1, facts.sequences)
   report.filled_when_padded = facts.tokens / math.max(1, facts.sequences * facts.max_len)
@@ -112,7 +105,6 @@ local function length_stats(report, corpus, max_len, single)
       data = corpus, nsp = true, by = "sequences", sequences = 1, max_len = facts.max_len, too_long = "truncate",
     }):used_share()
   end
-  return true
 end
 
 ---The columns of values as words: "score (f32)", "tags (i32 per token)".
@@ -143,6 +135,17 @@ local function add_classes(report, corpus)
   end
 end
 
+local function examine(path, max_len, single)
+  local corpus = failure.must(data.open(path))
+  local report = corpus:info()
+  report.columns = array(column_names(corpus))
+  token_stats(report, corpus)
+  length_stats(report, corpus, max_len, single)
+  report.repeated_sentences, report.repeated_documents = failure.must(corpus.core:repeats())
+  add_classes(report, corpus)
+  return report
+end
+
 ---Figures of a data set.
 ---@param path string
 ---@param max_len? integer of the examples whose lengths are counted; default: 128 for text, else the longest
@@ -150,21 +153,7 @@ end
 ---@return table? report
 ---@return string? message
 ---@return string? code
-function stats.examine(path, max_len, single)
-  local corpus, done, message, code, documents
-  corpus, message, code = data.open(path)
-  if not corpus then return nil, message, code end
-  local report = corpus:info()
-  report.columns = array(column_names(corpus))
-  done, message, code = token_stats(report, corpus)
-  if done then done, message, code = length_stats(report, corpus, max_len, single) end
-  if not done then return nil, message, code end
-  done, documents, code = corpus.core:repeats()
-  if not done then return nil, documents, code end
-  add_classes(report, corpus)
-  report.repeated_sentences, report.repeated_documents = done, documents
-  return report
-end
+function stats.examine(path, max_len, single) return failure.returned(examine, path, max_len, single) end
 
 ---The lengths, drawn.
 local function add_lengths(say, r)

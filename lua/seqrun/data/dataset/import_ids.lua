@@ -3,6 +3,7 @@
 local commas = require("seqrun.base.format").commas
 local core = require("seqrun.core.data")
 local counted = require("seqrun.base.format").counted
+local failure = require("seqrun.base.failure")
 local packed = require("seqrun.base.packed")
 local replace = require("seqrun.data.dataset.replace")
 local stored = require("seqrun.text.stored")
@@ -11,7 +12,7 @@ local sys = require("seqrun.core.sys")
 ---Options that are about text.
 local TEXT = { "document_start", "where", "columns" }
 
-local function refuse(format, ...) return nil, ("prepare: " .. format):format(...), "config" end
+local must = failure.must
 
 ---Why ids cannot be read with these options; nil if they can.
 local function problem_of(options, found)
@@ -48,18 +49,13 @@ end
 
 ---Writes the file.
 local function write(options, found, tokenizer, source)
-  local writer, message, code = core.writer(options.out)
-  if not writer then return nil, message, code end
-  local guard <close> = writer
+  local writer <close> = must(core.writer(options.out))
   local began = sys.now()
-  local counts, problem, why = writer:import(indexes(found.files), tokenizer)
-  if not counts then return nil, problem, why end
-  local done
-  done, message, code = writer:meta("kind", "text")
-  if done then done, message, code = writer:tokenizer(tokenizer) end
-  if done then done, message, code = writer:meta("source", source) end
-  if done then done, message, code = writer:commit() end
-  if not done then return nil, message, code end
+  local counts = must(writer:import(indexes(found.files), tokenizer))
+  must(writer:meta("kind", "text"))
+  must(writer:tokenizer(tokenizer))
+  must(writer:meta("source", source))
+  must(writer:commit())
   counts.seconds = sys.now() - began
   return counts
 end
@@ -76,21 +72,15 @@ end
 ---@param options seqrun.PrepareOptions
 ---@param found seqrun.PrepareInputs
 ---@param source string for the metadata
----@return table<string, number>? counts
----@return string? message
----@return string? code
+---@return table<string, number> counts
 return function(options, found, source)
   local problem = problem_of(options, found)
-  if problem then return refuse("%s", problem) end
-  local tokenizer, message, code = stored.tokenizer(options.vocab, {
+  if problem then failure.raise("config", "prepare: %s", problem) end
+  local tokenizer = must(stored.tokenizer(options.vocab, {
     lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
-  })
-  if not tokenizer then return nil, message, code end
-  local done, counts
-  done, message, code = replace.make_place(options.out)
-  if not done then return nil, message, code end
-  counts, message, code = write(options, found, tokenizer, source)
-  if not counts then return nil, message, code end
+  }))
+  replace.make_place(options.out)
+  local counts = write(options, found, tokenizer, source)
   report(options, counts)
   return counts
 end

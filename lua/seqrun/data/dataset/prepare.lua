@@ -3,6 +3,7 @@
 local check = require("seqrun.base.check")
 local format = require("seqrun.base.format")
 local core = require("seqrun.core.data")
+local failure = require("seqrun.base.failure")
 local import_ids = require("seqrun.data.dataset.import_ids")
 local inputs = require("seqrun.text.inputs")
 local replace = require("seqrun.data.dataset.replace")
@@ -12,7 +13,7 @@ local sys = require("seqrun.core.sys")
 local stored = require("seqrun.text.stored")
 local text = require("seqrun.core.text")
 
-local commas = format.commas
+local commas, must = format.commas, failure.must
 
 ---@class seqrun.PrepareOptions
 ---@field inputs string|string[] files, directories, patterns such as "texts/*.txt", "-"; .gz and .zst too
@@ -55,27 +56,26 @@ local function with_tokens(trained, tokens)
     local good = type(token) == "string" and token:find("^%S+$")
     local wrong = not good and "is not a token: it needs characters, and no spaces"
       or trained:id(token) and "is in the trained vocabulary already"
-    if wrong then return nil, ("prepare: vocab.tokens: '%s' %s"):format(tostring(token), wrong), "config" end
+    if wrong then failure.raise("config", "prepare: vocab.tokens: '%s' %s", tostring(token), wrong) end
     lines[#lines + 1] = token
   end
-  return text.parse_vocab(table.concat(lines, "\n") .. "\n", "the trained vocabulary")
+  return must(text.parse_vocab(table.concat(lines, "\n") .. "\n", "the trained vocabulary"))
 end
 
 ---Trains a vocabulary on the text.
 local function train(options, given, records)
   for _, path in ipairs(given) do
     if path == "-" then
-      return nil, "prepare: standard input is read once; give a vocabulary (vocab: FILE), or files to train one from",
-        "config"
+      failure.raise("config", "prepare: standard input is read once; give a vocabulary (vocab: FILE), or files to "
+        .. "train one from")
     end
   end
   local size = options.vocab.size or 30522
   say(options, "vocabulary: training %s tokens", commas(size))
-  local trained, counts, code = text.train(given, {
+  local trained, counts = must(text.train(given, {
     size = size, min_frequency = options.vocab.min_frequency, lowercase = options.lowercase ~= false,
     keep_accents = options.keep_accents, threads = options.threads, records = records,
-  })
-  if not trained then return nil, counts, code end
+  }))
   say(options, "vocabulary: %s tokens from %s words (%s distinct)", commas(#trained), commas(counts.words),
     commas(counts.distinct))
   if #(options.vocab.tokens or {}) > 0 then return with_tokens(trained, options.vocab.tokens) end
@@ -84,16 +84,10 @@ end
 
 ---The tokenizer to use, and the vocabulary if it was trained.
 local function tokenizer_of(options, given, records)
-  local trained
-  if is_recipe(options.vocab) then
-    local problem, why
-    trained, problem, why = train(options, given, records)
-    if not trained then return nil, problem, why end
-  end
-  local tokenizer, message, code = stored.tokenizer(trained or options.vocab, {
+  local trained = is_recipe(options.vocab) and train(options, given, records) or nil
+  local tokenizer = must(stored.tokenizer(trained or options.vocab, {
     lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
-  })
-  if not tokenizer then return nil, message, code end
+  }))
   return tokenizer, trained
 end
 
@@ -110,10 +104,7 @@ local function work(ingest, options)
   local progress <close> = live.work("tokenizing", {
     unit = "bytes", print = options.progress, quiet = not options.progress,
   })
-  while true do
-    local done, message, code = ingest:step()
-    if done == nil then return nil, message, code end
-    if done then break end
+  while not must(ingest:step()) do
     if progress:due() then tell_progress(progress, ingest:counts(), began) end
   end
   local counts = ingest:counts()
@@ -157,16 +148,6 @@ end
 ---Where a vocabulary goes that is trained.
 local function vocab_path(options) return options.vocab_out or options.out:gsub("%.sqr$", "") .. ".vocab.txt" end
 
----Puts the data set in its place, and beside it the vocabulary when it was trained.
-local function commit(options, ingest, vocab)
-  local done, message, code = true, nil, nil
-  if vocab then
-    done, message, code = vocab:save(vocab_path(options))
-  end
-  if done then done, message, code = ingest:commit() end
-  return done, message, code
-end
-
 ---What the lines of a text are.
 local function lines_of(options)
   local given = options.format
@@ -193,65 +174,48 @@ end
 ---The tokenizer, the vocabulary if it was trained, and the existing data set at `out`, if any, which looks like the new
 ---one.
 local function begin(options, given, source, records)
-  local done, message, code = replace.make_place(options.out)
-  if not done then return nil, message, code end
+  replace.make_place(options.out)
   tell_leftovers(options)
-  local before, tokenizer, trained
-  before, message, code = replace.before(options.out, options.overwrite)
-  if message then return nil, message, code end
-  if before then done, message, code = replace.check_settings(before, options.out, settings_of(options, source)) end
-  if not done then return nil, message, code end
+  local before = replace.before(options.out, options.overwrite)
+  if before then replace.check_settings(before, options.out, settings_of(options, source)) end
   if is_recipe(options.vocab) and not before and not options.overwrite and sys.exists(vocab_path(options)) then
-    return nil, ("prepare: %s exists; take it with vocab=%s, or replace it with overwrite=true"):format(
-      vocab_path(options), vocab_path(options)), "config"
+    failure.raise("config", "prepare: %s exists; take it with vocab=%s, or replace it with overwrite=true",
+      vocab_path(options), vocab_path(options))
   end
-  tokenizer, trained, code = tokenizer_of(options, given, records)
-  if not tokenizer then return nil, trained, code end
-  if before then
-    done, message, code = replace.check_settings(before, options.out, tokenizer_settings(tokenizer))
-    if not done then return nil, message, code end
-  end
+  local tokenizer, trained = tokenizer_of(options, given, records)
+  if before then replace.check_settings(before, options.out, tokenizer_settings(tokenizer)) end
   return tokenizer, trained, before
-end
-
----Nothing is left to write.
-local function none_wanted(counts)
-  if counts.records == 0 or counts.left_out < counts.records then return nil end
-  return ("prepare: where leaves out all of the %s records; no data set was written"):format(commas(counts.records))
 end
 
 ---Makes the data set of text.
 local function prepare(options, given, records)
-  local done, message, code, ingest, counts
   local source = table.concat(given, " ") .. (options.where and " where " .. options.where or "")
   source = source:sub(1, 4096)
   local tokenizer, trained, before = begin(options, given, source, records)
-  if not tokenizer then return nil, trained, before end
-  ingest, message, code = core.ingest(options.out, given, tokenizer, {
+  local ingest <close> = must(core.ingest(options.out, given, tokenizer, {
     format = lines_of(options), records = records,
     document_start = options.document_start, threads = options.threads, source = source,
-  })
-  if not ingest then return nil, message, code end
-  local guard <close> = ingest
-  counts, message, code = work(ingest, options)
-  local none = counts and none_wanted(counts)
-  if none then return nil, none, "data" end
-  if counts and before then done, message, code = replace.check_text(before, options.out, ingest) end
-  if not counts or done == nil and before then return nil, message, code end
-  done, message, code = commit(options, ingest, trained)
-  if not done then return nil, message, code end
+  }))
+  local counts = work(ingest, options)
+  if counts.records > 0 and counts.left_out >= counts.records then
+    failure.raise("data", "prepare: where leaves out all of the %s records; no data set was written",
+      commas(counts.records))
+  end
+  if before then replace.check_text(before, options.out, ingest) end
+  if trained then must(trained:save(vocab_path(options))) end
+  must(ingest:commit())
   return counts
 end
 
 ---Looks at what the inputs are, and makes the data set.
 local function prepare_inputs(options, given)
-  if #given == 0 then return nil, "prepare: inputs is empty; give files or directories, or - for stdin", "config" end
-  local found, message, code = inputs.find(given)
-  if not found then return nil, message, code end
+  if #given == 0 then
+    failure.raise("config", "prepare: inputs is empty; give files or directories, or - for stdin")
+  end
+  local found = must(inputs.find(given))
   if found.kind ~= "text" then return import_ids(options, found, table.concat(given, " "):sub(1, 4096)) end
-  local records
-  records, message, code = inputs.records(found, options, "prepare")
-  if message then return nil, message, code end
+  local records, message, code = inputs.records(found, options, "prepare")
+  if message then failure.raise(code, "%s", message) end
   return prepare(options, given, records)
 end
 
@@ -270,7 +234,7 @@ return function(options)
   local given = type(options.inputs) == "table" and options.inputs or { options.inputs }
   local own, problem = same_file(options.out, given, "out")
   if not own then return nil, "prepare: " .. problem, "config" end
-  local counts, message, code = prepare_inputs(options, given)
+  local counts, message, code = failure.returned(prepare_inputs, options, given)
   if code == "stopped" then message = "prepare: stopped on request; no data set was written" end
   if not counts then return nil, message, code end
   if counts.stored then close_report(options, counts) end

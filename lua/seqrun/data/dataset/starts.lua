@@ -1,5 +1,7 @@
 -- starts.lua - the column word_starts of a data set that is written: a bit for each token, eight a byte.
 
+local must = require("seqrun.base.failure").must
+
 local Starts = {}
 Starts.__index = Starts
 
@@ -10,9 +12,6 @@ end
 
 ---Appends whether each token of a segment begins a word.
 ---@param starts boolean[]
----@return true? done
----@return string? message
----@return string? code
 function Starts:add(starts)
   local bytes = {}
   for _, start in ipairs(starts) do
@@ -23,16 +22,12 @@ function Starts:add(starts)
       self.bits, self.count = 0, 0
     end
   end
-  return self.writer:append(self.column, table.concat(bytes))
+  must(self.writer:append(self.column, table.concat(bytes)))
 end
 
 ---Writes the bits that are left.
----@return true? done
----@return string? message
----@return string? code
 function Starts:finish()
-  if self.count == 0 then return true end
-  return self.writer:append(self.column, string.char(self.bits))
+  if self.count > 0 then must(self.writer:append(self.column, string.char(self.bits))) end
 end
 
 return new

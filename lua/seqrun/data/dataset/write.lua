@@ -12,6 +12,7 @@
 local check = require("seqrun.base.check")
 local core = require("seqrun.core.data")
 local counted = require("seqrun.base.format").counted
+local failure = require("seqrun.base.failure")
 local guess = require("seqrun.base.guess")
 local new_starts = require("seqrun.data.dataset.starts")
 local output = require("seqrun.base.output")
@@ -19,6 +20,8 @@ local replace = require("seqrun.data.dataset.replace")
 local sorted = require("seqrun.base.sorted")
 local stored = require("seqrun.text.stored")
 local strings = require("seqrun.data.dataset.strings")
+
+local must = failure.must
 
 ---@class seqrun.ColumnOptions
 ---@field type "i32"|"i64"|"f32"|"bytes" bytes: UTF-8 text
@@ -57,10 +60,10 @@ local function new_queue(column, name) return { column = column, name = name, li
 
 ---Writes what has gathered.
 local function flush(writer, queue)
-  if queue.count == 0 then return true end
+  if queue.count == 0 then return end
   local list = queue.list
   queue.list, queue.count = {}, 0
-  return writer:values(queue.column, list, queue.name, queue.first, nil, true)
+  must(writer:values(queue.column, list, queue.name, queue.first, nil, true))
 end
 
 ---Adds the value of an example.
@@ -68,8 +71,7 @@ local function put(writer, queue, value, number)
   local count = queue.count + 1
   if count == 1 then queue.first = number end
   queue.list[count], queue.count = value, count
-  if count < TOGETHER then return true end
-  return flush(writer, queue)
+  if count == TOGETHER then flush(writer, queue) end
 end
 
 ---One column as it is written: numbers of its columns in the file, and how many values an example must have.
@@ -159,9 +161,8 @@ local function append_text(writer, column, value, number)
     bad(number, "'%s' must be a string of UTF-8, got %s", column.name,
       type(value) == "string" and "invalid bytes" or type(value))
   end
-  local done, message, code = writer:append(column.values, value)
-  if done then done, message, code = put(writer, column.lengths, #value, number) end
-  return done, message, code
+  must(writer:append(column.values, value))
+  put(writer, column.lengths, #value, number)
 end
 
 ---Appends the value of one column.
@@ -176,9 +177,8 @@ local function append_value(writer, column, value, tokens, number)
     local what = column.per_token and (" for its %d tokens (A, then B)"):format(tokens) or ""
     bad(number, "'%s' has %d values, but needs %d%s", column.name, #value, count, what)
   end
-  local done, message, code = writer:values(column.values, value, column.name, number)
-  if done and column.lengths then done, message, code = put(writer, column.lengths, #value, number) end
-  return done, message, code
+  must(writer:values(column.values, value, column.name, number))
+  if column.lengths then put(writer, column.lengths, #value, number) end
 end
 
 local function check_segment(columns, name, ids, number)
@@ -201,12 +201,12 @@ end
 ---Appends the ids of a segment; how many there are.
 local function append_segment(writer, columns, name, ids, number)
   if type(ids) == "string" then -- from tokenizer:packed()
-    local done, message, code = writer:append(columns.ids, ids)
-    return done and #ids // columns.width, message, code
+    must(writer:append(columns.ids, ids))
+    return #ids // columns.width
   end
   check_segment(columns, name, ids, number)
-  local done, message, code = writer:values(columns.ids, ids, name, number, columns.last_id)
-  return done and #ids, message, code
+  must(writer:values(columns.ids, ids, name, number, columns.last_id))
+  return #ids
 end
 
 ---Appends one example: A, then B, then the columns.
@@ -215,54 +215,41 @@ local function append(writer, columns, example, number)
     bad(number, "give { a = ids }, a list of at least one token id, or { text = string }")
   end
   check_keys(columns, example, number)
-  local a, b, done, message, code
-  a, message, code = append_segment(writer, columns, "a", example.a, number)
-  if not a then return nil, message, code end
-  b = 0
-  if example.b ~= nil then b, message, code = append_segment(writer, columns, "b", example.b, number) end
-  if not b then return nil, message, code end
-  done, message, code = put(writer, columns.a, a, number)
-  if done then done, message, code = put(writer, columns.b, b, number) end
-  for _, column in ipairs(columns) do
-    if done then done, message, code = append_value(writer, column, example[column.name], a + b, number) end
-  end
-  return done, message, code
+  local a = append_segment(writer, columns, "a", example.a, number)
+  local b = example.b ~= nil and append_segment(writer, columns, "b", example.b, number) or 0
+  put(writer, columns.a, a, number)
+  put(writer, columns.b, b, number)
+  for _, column in ipairs(columns) do append_value(writer, column, example[column.name], a + b, number) end
 end
 
 ---Appends which tokens of an example begin a word, where ids do not show it.
 local function append_starts(columns, starts, number)
-  if not columns.starts then return true end
+  if not columns.starts then return end
   if not starts then bad(number, "give { text = string }, as the first example does, or ids for all") end
-  local done, message, code = columns.starts:add(starts.a)
-  if done and starts.b then done, message, code = columns.starts:add(starts.b) end
-  return done, message, code
+  columns.starts:add(starts.a)
+  if starts.b then columns.starts:add(starts.b) end
 end
 
 ---Writes what has gathered in all columns.
 local function flush_all(writer, columns)
-  local done, message, code = flush(writer, columns.a)
-  if done then done, message, code = flush(writer, columns.b) end
+  flush(writer, columns.a)
+  flush(writer, columns.b)
   for _, column in ipairs(columns) do
-    if done and column.queue then done, message, code = flush(writer, column.queue) end
-    if done and column.lengths then done, message, code = flush(writer, column.lengths) end
+    if column.queue then flush(writer, column.queue) end
+    if column.lengths then flush(writer, column.lengths) end
   end
-  return done, message, code
 end
 
 local function finish(writer, options)
   local labels = options.labels and require("seqrun.core.json").encode(options.labels)
-  local done, message, code = writer:meta("kind", "examples")
-  if done then done, message, code = writer:tokenizer(options.vocab) end
-  if done and options.source then done, message, code = writer:meta("source", options.source) end
-  if done and labels then done, message, code = writer:meta("labels.label", labels) end
-  if not done then return nil, message, code end
+  must(writer:meta("kind", "examples"))
+  must(writer:tokenizer(options.vocab))
+  if options.source then must(writer:meta("source", options.source)) end
+  if labels then must(writer:meta("labels.label", labels)) end
   local meta = options.meta or {}
   if type(meta) == "function" then meta = meta() end
-  for _, key in ipairs(sorted(meta)) do -- the same file every time
-    done, message, code = writer:meta(key, meta[key])
-    if not done then return nil, message, code end
-  end
-  return writer:commit()
+  for _, key in ipairs(sorted(meta)) do must(writer:meta(key, meta[key])) end -- the same file every time
+  must(writer:commit())
 end
 
 ---Fails if a list of examples goes on after its first nil.
@@ -287,22 +274,36 @@ local function write_all(writer, options)
   end
   while true do
     local example, message, code = next_example()
-    if message then return nil, message, code end
+    if message then failure.raise(code, "%s", message) end
     if not example then break end
     columns = columns or add_columns(writer, options, example)
-    local done
     local made, starts = encode(example, count + 1)
-    done, message, code = append(writer, columns, made, count + 1)
-    if done then done, message, code = append_starts(columns, starts, count + 1) end
-    if not done then return nil, message, code end
+    append(writer, columns, made, count + 1)
+    append_starts(columns, starts, count + 1)
     count = count + 1
   end
   if type(options.examples) == "table" then check_holes(options.examples, count) end
-  if count == 0 then return nil, "data.write: no examples; nothing was written", "data" end
-  local done, message, code = flush_all(writer, columns)
-  if done and columns.starts then done, message, code = columns.starts:finish() end
-  if not done then return nil, message, code end
+  if count == 0 then failure.raise("data", "data.write: no examples; nothing was written") end
+  flush_all(writer, columns)
+  if columns.starts then columns.starts:finish() end
   tell_lacking(columns)
+  return count
+end
+
+local function write(options)
+  check.options("data.write", options, OPTIONS)
+  if not options.out or not options.vocab or not options.examples then
+    check.fail("data.write: give out, vocab and examples, a list or an iterator of { a =, b =, label = }")
+  end
+  local o = {}
+  for key, value in pairs(options) do o[key] = value end
+  o.vocab = must(stored.tokenizer(options.vocab, {
+    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
+  }))
+  replace.make_place(o.out)
+  local writer <close> = must(core.writer(o.out))
+  local count = write_all(writer, o)
+  finish(writer, o)
   return count
 end
 
@@ -311,27 +312,4 @@ end
 ---@return integer? count
 ---@return string? message
 ---@return string? code
-return function(options)
-  check.options("data.write", options, OPTIONS)
-  if not options.out or not options.vocab or not options.examples then
-    check.fail("data.write: give out, vocab and examples, a list or an iterator of { a =, b =, label = }")
-  end
-  local count, done, message, code
-  local o = {}
-  for key, value in pairs(options) do o[key] = value end
-  o.vocab, message, code = stored.tokenizer(options.vocab, {
-    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
-  })
-  if not o.vocab then return nil, message, code end
-  done, message, code = replace.make_place(o.out)
-  if not done then return nil, message, code end
-  local writer
-  writer, message, code = core.writer(o.out)
-  if not writer then return nil, message, code end
-  local guard <close> = writer
-  count, message, code = write_all(writer, o)
-  if not count then return nil, message, code end
-  done, message, code = finish(writer, o)
-  if not done then return nil, message, code end
-  return count
-end
+return function(options) return failure.returned(write, options) end

@@ -289,8 +289,7 @@ function Loader:seek(cursor)
     failure.raise("config", "loader:seek: the cursor is of a loader by %s, but this one draws by %s; open it with "
       .. "the options that the cursor was saved with", cursor.by, self:draws_by())
   end
-  local done, message, code = self.core:seek(cursor)
-  if not done then failure.raise(code, "%s", message) end
+  failure.must(self.core:seek(cursor))
   if self.orders then self.orders:load(cursor) end
 end
 

@@ -75,10 +75,12 @@ end
 ---The digest of a file; if it is missing, a similar name in its directory is suggested.
 local function digest_of(path)
   local digest, message, code = sys.hash_file(path)
-  if digest or code ~= "missing" then return digest, message, code end
-  local folder, name = path:match("^(.*/)([^/]*)$")
-  local hint = guess.nearest(name or path, sys.list(folder or ".") or {})
-  return nil, ("%s%s"):format(message, hint and ("; did you mean '%s%s'?"):format(folder or "", hint) or ""), code
+  if code == "missing" then
+    local folder, name = path:match("^(.*/)([^/]*)$")
+    local hint = guess.nearest(name or path, sys.list(folder or ".") or {})
+    message = message .. (hint and ("; did you mean '%s%s'?"):format(folder or "", hint) or "")
+  end
+  return failure.must(digest, message, code)
 end
 
 ---What identifies a tokenizer.
@@ -95,11 +97,7 @@ local function path_of(options, given)
     if name ~= "files" and name ~= "vocab" and name ~= "progress" then key[name] = value end
   end
   add_tokenizer(key, options.vocab)
-  for i, path in ipairs(given.files) do
-    local digest, message, code = digest_of(path)
-    if not digest then return nil, message, code end
-    key.files[i] = { path, digest }
-  end
+  for i, path in ipairs(given.files) do key.files[i] = { path, digest_of(path) } end
   local name = packed.bare(given.files[1]:match("([^/]*)$")):gsub("%.%w+$", ""):gsub("[^%w_.-]", "_")
   return ("%s/%s-%s.sqr"):format(options.folder or "runs/data", name, sys.hash(json.encode(key)):sub(1, 12))
 end
@@ -107,27 +105,20 @@ end
 ---The path of the data set of these files, which is made if it is not there.
 local function from_files(options, files, labels)
   local given = read_options(options, files, labels)
-  local path, message, code = path_of(options, given)
-  if not path then return nil, message, code end
+  local path = path_of(options, given)
   if sys.exists(path) then
     local found = failure.valid(corpus.open(path, { held = 0, vocab = options.vocab }))
     if found then return path end -- else it is damaged, and made again
   end
   given.out = options.scratch and ("%s/%s"):format(options.scratch.path, path:match("[^/]+$")) or path
-  local report
-  report, message, code = readers.read(given)
-  if not report then return nil, message, code end
+  failure.must(readers.read(given))
   return given.out
 end
 
 ---The data sets of some files: of all together, or of each where it is a source.
 local function made_of(options, files, labels)
   local paths, apart = {}, files == options.train and (options.weights or options.temperature)
-  for i, list in ipairs(apart and files or { files }) do
-    local path, message, code = from_files(options, list_of(list), labels)
-    if not path then return nil, message, code end
-    paths[i] = path
-  end
+  for i, list in ipairs(apart and files or { files }) do paths[i] = from_files(options, list_of(list), labels) end
   return paths
 end
 
@@ -168,11 +159,8 @@ local NEEDED = { choice = "group", squad = "span" }
 ---Why a data set that does not say its task lacks the column of this one.
 local function check_needed(set, options)
   local wanted = NEEDED[options.task] or (kinds.get(options.task) or {}).column
-  for _, known in ipairs(set:columns()) do
-    if known.name == wanted then return nil end
-  end
-  return wanted and ("%s: it has no column '%s', which task=%s reads; write it with the columns of that task, or "
-    .. "choose the task that it was made for"):format(set:info().path, wanted, options.task)
+  return wanted and not set:known(wanted) and ("%s: it has no column '%s', which task=%s reads; write it with the "
+    .. "columns of that task, or choose the task that it was made for"):format(set:info().path, wanted, options.task)
 end
 
 ---Why a data set cannot be read as examples of a task.
@@ -199,22 +187,20 @@ end
 
 ---Opens the data set of some files, or a .sqr.
 local function open_set(options, files, labels)
-  local list, message, code = list_of(files), nil, nil
+  local list = list_of(files)
   local ready = list[1]:find("%.sqr$")
   for _, path in ipairs(list) do
     if (path:find("%.sqr$") == nil) ~= (ready == nil) then
-      return nil, ("%s and %s: give data sets (.sqr), or text files"):format(list[1], path), "config"
+      failure.raise("config", "%s and %s: give data sets (.sqr), or text files", list[1], path)
     end
   end
-  if not ready then list, message, code = made_of(options, list, labels) end
-  if not list then return nil, message, code end
-  local set
-  set, message, code = corpus.open(list, { held = 0, vocab = options.vocab })
+  if not ready then list = made_of(options, list, labels) end
+  local set, message, code = corpus.open(list, { held = 0, vocab = options.vocab })
   if not set and message:find("alike: labels.", 1, true) then message = message .. " (data.labels)" end
-  local wrong = set and ready
-    and (check_examples(set, options) or check_labels(set, labels) or check_windows(set, options))
-  if wrong then return nil, wrong, "data" end
-  return set, message, code
+  failure.must(set, message, code)
+  local wrong = ready and (check_examples(set, options) or check_labels(set, labels) or check_windows(set, options))
+  if wrong then failure.raise("data", "%s", wrong) end
+  return set
 end
 
 -- ---- what there is to say about them -------------------------------------------------------------
@@ -241,10 +227,10 @@ end
 local function check_length(notes, set, name, options)
   local max_len = options.max_len
   local count, first, longest = set.core:longer(max_len)
-  if count == 0 then return nil end
+  if count == 0 then return end
   if options.too_long == "error" then
-    return ("%s: longer than data.max_len, %d tokens with special ones (%s of %s examples of %s are, up to %s "
-      .. "tokens); raise data.max_len, or set data.too_long=truncate"):format(set:place(first), max_len, commas(count),
+    failure.raise("data", "%s: longer than data.max_len, %d tokens with special ones (%s of %s examples of %s are, up "
+      .. "to %s tokens); raise data.max_len, or set data.too_long=truncate", set:place(first), max_len, commas(count),
       commas(set:info().examples), name, commas(longest))
   end
   say(notes, "%s%s: %s of %s examples are longer than %d tokens and are truncated; the first is %s, the longest has %s",
@@ -253,8 +239,7 @@ local function check_length(notes, set, name, options)
 end
 
 local function tell_overlap(notes, train, dev)
-  local count, first, twin = train.core:overlap(dev.core)
-  if not count then return first end
+  local count, first, twin = failure.must(train.core:overlap(dev.core))
   if count > 0 then
     say(notes, "warning: %s of %s dev examples are in train too, the first at %s (as %s): scores will be too high",
       commas(count), commas(dev:info().examples), dev:place(first), train:place(twin))
@@ -307,36 +292,32 @@ end
 local function hold_out(options, train)
   local whole = options.reader.whole or is_cut(options, train)
   local hold = whole and whole_groups(options, train, 0, options.held) or nil
-  local set, message, code = corpus.open(train.files, {
+  local set = failure.must(corpus.open(train.files, {
     held = options.held, split = "keyed", seed = options.seed, hold = hold,
-  })
-  if set and set:info().held.units > 0 and set:info().train.units > 0 then return set end
-  if not set then return nil, message, code end
-  local few = "%s: data.held=%g of %d examples is too little to evaluate on; give data.dev, or raise data.held"
-  return nil, few:format(train:meta().source or train:info().path, options.held, train:info().examples), "data"
+  }))
+  if set:info().held.units > 0 and set:info().train.units > 0 then return set end
+  failure.raise("data", "%s: data.held=%g of %d examples is too little to evaluate on; give data.dev, or raise "
+    .. "data.held", train:meta().source or train:info().path, options.held, train:info().examples)
 end
 
 ---Holds out a fold of train, and says how large it is.
 local function fold_out(options, sets)
   local path, fold = sets.train:info().path, options.fold or 1
   if options.reader.whole or options.reader.windows then
-    return nil, ("%s: its examples belong together, so they cannot be in folds; leave out data.folds"):format(path),
-      "config"
+    failure.raise("config", "%s: its examples belong together, so they cannot be in folds; leave out data.folds", path)
   end
   local split = is_cut(options, sets.train) and { -- the windows of a sentence are in one fold, too
     split = "keyed", hold = whole_groups(options, sets.train, (fold - 1) / options.folds, fold / options.folds),
   } or { folds = options.folds, fold = fold, seed = options.seed }
-  local set, message, code = corpus.open(sets.train.files, split)
-  if not set then return nil, message, code end
+  local set = failure.must(corpus.open(sets.train.files, split))
   local held, left = set:info().held.units, set:info().train.units
   if held == 0 or left == 0 then
-    return nil, ("%s: data.folds=%d of %d examples leaves fold %d %s; use fewer folds"):format(path, options.folds,
-      set:info().examples, fold, held == 0 and "empty" or "with all of them"), "data"
+    failure.raise("data", "%s: data.folds=%d of %d examples leaves fold %d %s; use fewer folds", path, options.folds,
+      set:info().examples, fold, held == 0 and "empty" or "with all of them")
   end
   sets.train, sets.dev, sets.dev_part = set, set, "held"
   say(sets.notes, "dev: %s of them, fold %d of %d of train; equal texts are in one fold", commas(held), fold,
     options.folds)
-  return sets
 end
 
 ---Warns of a file that is read twice.
@@ -350,23 +331,11 @@ end
 
 ---Opens one of the sets, checks it and reports on it.
 local function add_set(sets, name, options, labels)
-  local set, message, code = open_set(options, options[name], labels)
-  if not set then return nil, message, code end
+  local set = open_set(options, options[name], labels)
   tell_set(sets.notes, set, name, options)
   tell_twice(sets.notes, name, list_of(options[name]))
-  local wrong = check_length(sets.notes, set, name, options)
-  if wrong then return nil, wrong, "data" end
+  check_length(sets.notes, set, name, options)
   sets[name] = set
-  return true
-end
-
-local function add_dev(sets, options)
-  local done, message, code = add_set(sets, "dev", options, sets.labels)
-  if not done then return nil, message, code end
-  sets.dev_part = "train"
-  message = tell_overlap(sets.notes, sets.train, sets.dev)
-  if message then return nil, message, "data" end
-  return sets
 end
 
 ---The options with the tokenizer as an object.
@@ -377,12 +346,32 @@ local function complete(given)
   if not reader then check.fail("data.files: %s", problem) end
   local options = { max_len = reader.windows and 384 or 128, reader = reader }
   for key, value in pairs(given) do options[key] = value end
-  local message, code
-  options.vocab, message, code = stored.tokenizer(given.vocab, {
+  options.vocab = failure.must(stored.tokenizer(given.vocab, {
     lowercase = given.lowercase, keep_accents = given.keep_accents, literal = true,
-  })
-  if not options.vocab then return nil, message, code end
+  }))
   return options
+end
+
+local function data_sets(given)
+  local options, sets = complete(given), { notes = {} }
+  local scratch <close> = training.scratch()
+  options.scratch = scratch
+  add_set(sets, "train", options, options.labels)
+  sets.labels = sets.train:labels()
+  if options.folds then
+    fold_out(options, sets)
+  elseif options.dev then
+    add_set(sets, "dev", options, sets.labels)
+    sets.dev_part = "train"
+    tell_overlap(sets.notes, sets.train, sets.dev)
+  elseif (options.held or 0) > 0 then
+    sets.train = hold_out(options, sets.train)
+    sets.dev, sets.dev_part = sets.train, "held"
+    say(sets.notes, "dev: %s of them, held out of train (data.held=%g, as data.dev is not set)",
+      commas(sets.train:info().held.units), options.held)
+    tell_repeats(sets.notes, sets.train)
+  end
+  return sets
 end
 
 ---The data sets of a run.  `dev` may be the held-out part of `train`: then `dev_part` is "held".
@@ -390,24 +379,4 @@ end
 ---@return { train: seqrun.Corpus, dev?: seqrun.Corpus, dev_part?: "train"|"held", labels?: string[], notes: string[] }?
 ---@return string? message
 ---@return string? code
-return function(given)
-  local options, message, code = complete(given)
-  if not options then return nil, message, code end
-  local scratch <close> = training.scratch()
-  options.scratch = scratch
-  local sets = { notes = {} }
-  local done
-  done, message, code = add_set(sets, "train", options, options.labels)
-  if not done then return nil, message, code end
-  sets.labels = sets.train:labels()
-  if options.folds then return fold_out(options, sets) end
-  if options.dev then return add_dev(sets, options) end
-  if (options.held or 0) == 0 then return sets end
-  sets.train, message, code = hold_out(options, sets.train)
-  if not sets.train then return nil, message, code end
-  sets.dev, sets.dev_part = sets.train, "held"
-  say(sets.notes, "dev: %s of them, held out of train (data.held=%g, as data.dev is not set)",
-    commas(sets.train:info().held.units), options.held)
-  tell_repeats(sets.notes, sets.train)
-  return sets
-end
+return function(given) return failure.returned(data_sets, given) end

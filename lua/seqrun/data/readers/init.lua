@@ -9,6 +9,7 @@
 -- read twice where the labels have no numbers yet.  Either the whole data set appears or none.
 
 local check = require("seqrun.base.check")
+local failure = require("seqrun.base.failure")
 local frames = require("seqrun.text.frames")
 local json = require("seqrun.core.json")
 local kinds = require("seqrun.base.kinds")
@@ -20,6 +21,8 @@ local same_file = require("seqrun.base.same_file")
 local shown = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
 local stored = require("seqrun.text.stored")
+
+local must = failure.must
 
 ---@class seqrun.ReadOptions
 ---@field task string name of a task, or "none": rows without labels
@@ -104,15 +107,15 @@ local function columns_of(options)
   return columns
 end
 
----Why a task has no windows of the kind that is wanted.
-local function no_windows(given, reader)
+---Refuses windows of a kind that a task does not have.
+local function check_windows(given, reader)
   if given.windows and not reader.documents then
-    return ("data.windows is for texts with labels (task=classify, multilabel), not for task=%s; leave it out"):format(
-      given.task)
+    failure.raise("config", "data.windows is for texts with labels (task=classify, multilabel), not for task=%s; leave "
+      .. "it out", given.task)
   end
   if given.too_long == "windows" and not reader.cuts then
-    return ("data.too_long=windows is for sentences whose words have tags (task=tokens), not for task=%s; choose "
-      .. "truncate or error"):format(given.task)
+    failure.raise("config", "data.too_long=windows is for sentences whose words have tags (task=tokens), not for "
+      .. "task=%s; choose truncate or error", given.task)
   end
 end
 
@@ -122,8 +125,7 @@ local function complete(given)
   check.options("data.read: columns", given.columns, COLUMNS)
   local reader, problem = readers.of(given.task)
   if not reader then check.fail("data.read: %s", problem) end
-  problem = no_windows(given, reader)
-  if problem then return nil, problem, "config" end
+  check_windows(given, reader)
   check.choice("data.read: bad", given.bad or "error", { "error", "skip" })
   for _, key in ipairs { "max_len", "stride", "query" } do
     if given[key] ~= nil then check.integer("data.read: " .. key, given[key], 1, 65535) end
@@ -136,7 +138,7 @@ local function complete(given)
   for key, value in pairs(given) do options[key] = value end
   options.reader = reader
   if type(given.files) ~= "table" then options.files = { given.files } end
-  if #options.files == 0 then return nil, "data: no files are given", "config" end
+  if #options.files == 0 then failure.raise("config", "data: no files are given") end
   options.columns = columns_of(options)
   options.optional = { label = options.unlabelled, id = false }
   return options
@@ -145,36 +147,24 @@ end
 ---Bytes of a list in the metadata of a data set.
 local META = 64 << 10
 
----Why a list does not fit into the metadata.
-local function too_large(what, list)
-  if not list or #json.encode(list) <= META then return nil end
-  return ("data.read: the %d %s have more than %d bytes, too many to keep with the data set"):format(#list, what, META)
+---Refuses a list that does not fit into the metadata.
+local function check_size(what, list)
+  if not list or #json.encode(list) <= META then return end
+  failure.raise("data", "data.read: the %d %s have more than %d bytes, too many to keep with the data set", #list, what,
+    META)
 end
 
 -- ---- sources and makers ------------------------------------------------------------------------
 
----Opens the files as records, and makes what turns records into examples.
-local function source_of(options)
-  return (options.reader.open or records.open)(options)
-end
-
----Why the labels make no sense, or the first row that cannot be read, which may be the reason.
-local function survey_failed(options, found, message)
-  local verdict = options.bad == "error" and found:verdict(0)
-  local placed = message:find("^[^%s]+:%d+: ") and message
-  return nil, verdict or placed or ("%s: %s"):format(options.files[1], message), "data"
-end
+---Opens the files as records.
+local function source_of(options) return must((options.reader.open or records.open)(options)) end
 
 ---Reads all files once to number the labels.
 local function survey(options, maker)
-  local source, message, code = source_of(options)
-  if not source then return nil, message, code end
-  local guard <close> = source
-  local found = problems.new("error")
+  local source <close>, found = source_of(options), problems.new("error")
   while true do
-    local record
-    record, message, code = source:next()
-    if message then return nil, message, code end
+    local record, message, code = source:next()
+    if message then failure.raise(code, "%s", message) end
     if not record then break end
     if record.wrong then
       found:add(record.wrong, ("%s:%d"):format(record.file, record.line), "%s", record.why)
@@ -182,10 +172,11 @@ local function survey(options, maker)
       maker:survey(record)
     end
   end
-  local done
-  done, message = maker:surveyed()
-  if done then return true end
-  return survey_failed(options, found, message)
+  local done, message = maker:surveyed()
+  if done then return end
+  local verdict = options.bad == "error" and found:verdict(0) -- the first row that cannot be read may be the reason
+  local placed = message:find("^[^%s]+:%d+: ") and message
+  failure.raise("data", "%s", verdict or placed or ("%s: %s"):format(options.files[1], message))
 end
 
 -- ---- the stream of examples --------------------------------------------------------------------
@@ -284,39 +275,27 @@ end
 
 ---Progress, and the wish to stop.
 local function look_around(self)
-  if sys.caught() then return "data: stopped on request; no data set was written", "stopped" end
+  if sys.caught() then failure.raise("stopped", "data: stopped on request; no data set was written") end
   self.working:at(self.rows, self.source.files[#self.source.files])
-end
-
----What the end of the files says about the rows.
-local function at_end(self)
-  local verdict = self.problems:verdict(self.rows)
-  if verdict then return nil, verdict, "data" end
-  if self.rows == 0 then return nil, ("%s: no rows"):format(self.source.files[1]), "data" end
-  return nil
 end
 
 ---The next example; nil at the end.
 function Stream:next()
-  while true do
-    local one = self.queue[self.at]
-    if one then
-      self.at = self.at + 1
-      return one
-    end
+  while not self.queue[self.at] do
     local record, message, code = self.source:next()
-    if message then return nil, message, code end
+    if message then failure.raise(code, "%s", message) end
     if not record then
       self.working:finish()
-      return at_end(self)
+      message = self.problems:verdict(self.rows) or self.rows == 0 and ("%s: no rows"):format(self.source.files[1])
+      if message then failure.raise("data", "%s", message) end
+      return nil
     end
     self.read = self.read + 1
-    if self.read % ROWS == 0 then
-      message, code = look_around(self)
-      if message then return nil, message, code end
-    end
+    if self.read % ROWS == 0 then look_around(self) end
     self.queue, self.at = examples_of(self, record) or {}, 1
   end
+  self.at = self.at + 1
+  return self.queue[self.at - 1]
 end
 
 local function stream_of(options, source, maker)
@@ -360,17 +339,13 @@ local function meta_of(options, stream, maker)
 end
 
 local function write(options, job, maker)
-  local source, message, code = source_of(options)
-  if not source then return nil, message, code end
-  local guard <close> = source
+  local source <close> = source_of(options)
   local stream = stream_of(options, source, maker)
-  local count
-  count, message, code = require("seqrun.data.dataset.write") {
+  local count = must(require("seqrun.data.dataset.write") {
     out = options.out, vocab = job.tokenizer, columns = columns_to_write(job, maker),
     examples = function() return stream:next() end, meta = meta_of(options, stream, maker),
     source = table.concat(options.files, " "):sub(1, 4096),
-  }
-  if not count then return nil, message, code end
+  })
   local notes, advice = notes_of(stream, maker)
   return {
     path = options.out, examples = count, rows = stream.rows, labels = maker.map and maker.map.names,
@@ -378,38 +353,32 @@ local function write(options, job, maker)
   }
 end
 
+local function read(given)
+  local options = complete(given)
+  local own, problem = same_file(options.out, options.files, "out")
+  if not own then failure.raise("config", "data.read: %s", problem) end
+  local tokenizer = must(stored.tokenizer(options.vocab, {
+    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
+  }))
+  if options.reader.windows and frames.of(tokenizer):room(options.max_len, true) <= options.query then
+    failure.raise("config", "data.read: windows of %d tokens (data.max_len) have no room for questions of %d "
+      .. "(data.query); raise data.max_len or lower data.query", options.max_len, options.query)
+  end
+  local job = jobs.new(options, tokenizer)
+  local maker = options.reader.new(job)
+  if maker.survey and not maker.map then survey(options, maker) end
+  check_size("labels", maker.map and maker.map.names)
+  check_size("names of files", options.files)
+  if maker.shape then maker:shape() end
+  return write(options, job, maker)
+end
+
 ---Makes a data set from labelled files.  The report says how many examples it has, which labels, and what was left out.
 ---@param given seqrun.ReadOptions
 ---@return seqrun.ReadReport? report
 ---@return string? message
 ---@return string? code
-function readers.read(given)
-  local options, message, code = complete(given)
-  if not options then return nil, message, code end
-  local own, problem = same_file(options.out, options.files, "out")
-  if not own then return nil, "data.read: " .. problem, "config" end
-  local tokenizer
-  tokenizer, message, code = stored.tokenizer(options.vocab, {
-    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
-  })
-  if not tokenizer then return nil, message, code end
-  if options.reader.windows and frames.of(tokenizer):room(options.max_len, true) <= options.query then
-    return nil, ("data.read: windows of %d tokens (data.max_len) have no room for questions of "
-      .. "%d (data.query); raise data.max_len or lower data.query"):format(
-      options.max_len, options.query), "config"
-  end
-  local job = jobs.new(options, tokenizer)
-  local maker = options.reader.new(job)
-  if maker.survey and not maker.map then
-    local done
-    done, message, code = survey(options, maker)
-    if not done then return nil, message, code end
-  end
-  message = too_large("labels", maker.map and maker.map.names) or too_large("names of files", options.files)
-  if message then return nil, message, "data" end
-  if maker.shape then maker:shape() end
-  return write(options, job, maker)
-end
+function readers.read(given) return failure.returned(read, given) end
 
 ---What makes the examples of a record as the reader of a task does, without its labels.  Ids are lists.
 ---@param reader table of a task
