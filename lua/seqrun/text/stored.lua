@@ -219,4 +219,13 @@ end
 ---@return string? code
 function stored.tokenizer(given, options) return failure.returned(tokenizer_of, given, options) end
 
+---The tokenizer of options that have vocab, lowercase and keep_accents; special tokens in texts are plain text.
+---@param options table
+---@return seqrun.core.text.tokenizer
+function stored.literal(options)
+  return tokenizer_of(options.vocab, {
+    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
+  })
+end
+
 return stored

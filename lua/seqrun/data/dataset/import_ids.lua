@@ -76,9 +76,7 @@ end
 return function(options, found, source)
   local problem = problem_of(options, found)
   if problem then failure.raise("config", "prepare: %s", problem) end
-  local tokenizer = must(stored.tokenizer(options.vocab, {
-    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
-  }))
+  local tokenizer = stored.literal(options)
   replace.make_place(options.out)
   local counts = write(options, found, tokenizer, source)
   report(options, counts)

@@ -85,9 +85,9 @@ end
 ---The tokenizer to use, and the vocabulary if it was trained.
 local function tokenizer_of(options, given, records)
   local trained = is_recipe(options.vocab) and train(options, given, records) or nil
-  local tokenizer = must(stored.tokenizer(trained or options.vocab, {
-    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
-  }))
+  local tokenizer = stored.literal {
+    vocab = trained or options.vocab, lowercase = options.lowercase, keep_accents = options.keep_accents,
+  }
   return tokenizer, trained
 end
 

@@ -297,9 +297,7 @@ local function write(options)
   end
   local o = {}
   for key, value in pairs(options) do o[key] = value end
-  o.vocab = must(stored.tokenizer(options.vocab, {
-    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
-  }))
+  o.vocab = stored.literal(options)
   replace.make_place(o.out)
   local writer <close> = must(core.writer(o.out))
   local count = write_all(writer, o)

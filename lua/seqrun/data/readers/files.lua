@@ -346,9 +346,7 @@ local function complete(given)
   if not reader then check.fail("data.files: %s", problem) end
   local options = { max_len = reader.windows and 384 or 128, reader = reader }
   for key, value in pairs(given) do options[key] = value end
-  options.vocab = failure.must(stored.tokenizer(given.vocab, {
-    lowercase = given.lowercase, keep_accents = given.keep_accents, literal = true,
-  }))
+  options.vocab = stored.literal(given)
   return options
 end
 

@@ -357,9 +357,7 @@ local function read(given)
   local options = complete(given)
   local own, problem = same_file(options.out, options.files, "out")
   if not own then failure.raise("config", "data.read: %s", problem) end
-  local tokenizer = must(stored.tokenizer(options.vocab, {
-    lowercase = options.lowercase, keep_accents = options.keep_accents, literal = true,
-  }))
+  local tokenizer = stored.literal(options)
   if options.reader.windows and frames.of(tokenizer):room(options.max_len, true) <= options.query then
     failure.raise("config", "data.read: windows of %d tokens (data.max_len) have no room for questions of %d "
       .. "(data.query); raise data.max_len or lower data.query", options.max_len, options.query)
