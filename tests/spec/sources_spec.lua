@@ -110,7 +110,7 @@ describe("an order by weight", function()
   ---The items drawn by each update, and the sources.
   local function draws(counts, t, updates)
     local state, list = {}, {}
-    local order, sources = mixed({ "s1", "s2", "s3", "s4", "s5" }, counts, t, function(item) return item end)
+    local order, sources = mixed({ "s1", "s2", "s3", "s4", "s5" }, counts, t.each, t)
     for update = 1, updates do list[update] = order(update - 1, state) end
     return list, sources
   end

@@ -196,7 +196,7 @@ function command.run(args)
   local opened = verb.open(args)
   choose_head(args, opened.facts)
   verb.check_decode(args, kinds.get(opened.facts.kind))
-  local head = args.decode and (opened.model:head(opened.facts.target) or opened.model.heads[1])
+  local head = args.decode and head_of(opened)
   if head then head.decode = schemes.of_head(head, args.decode) and args.decode or "greedy" end
   local loader, baselines, what = loader_of(args, opened)
   local guard <close> = loader

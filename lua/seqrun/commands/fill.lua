@@ -9,7 +9,6 @@ local json = require("seqrun.core.json")
 local live = require("seqrun.draw.live")
 local plain = require("seqrun.base.one_line")
 local sys = require("seqrun.core.sys")
-local text = require("seqrun.base.format")
 local verb = require("seqrun.predict.verb")
 
 local command = { summary = "fill in [MASK] in lines of text, or continue them with --causal" }
@@ -197,10 +196,7 @@ function command.run(args)
   local items, rows = open_input(args)
   local guard <close> = rows
   local wrong, first = write_all(filler, items, args.json and as_json or as_text)
-  if wrong and wrong > 0 then
-    return nil, ("%s could not be used%s %s"):format(text.counted(wrong, "line"),
-      wrong > 1 and ", the first is" or ":", first), "data"
-  end
+  if wrong and wrong > 0 then verb.fail_wrong(wrong, first) end
   return 0
 end
 

@@ -127,21 +127,20 @@ end
 function command.run(args)
   local opened = verb.open(args)
   if not opened.facts.kind then
-    return nil, ("%s has no task head; fine-tune it first, or use seqrun encode"):format(opened.facts.path), "data"
+    failure.raise("data", "%s has no task head; fine-tune it first, or use seqrun encode", opened.facts.path)
   end
   local writer = SUBMISSION[kinds.get(opened.facts.kind).prediction.submission]
   if args.submission and not writer then
-    local text = "--submission needs one label, value or answer per row, which %s does not have"
-    return nil, text:format(opened.facts.kind), "config"
+    failure.raise("config", "--submission needs one label, value or answer per row, which %s does not have",
+      opened.facts.kind)
   end
   local files, arguments = run_config.split(args.files)
   local usual = run_config.reading(opened.facts, arguments)
   if not args.max_len and usual.max_len then opened.max_len = math.min(usual.max_len, opened.max_len) end
   local predictor = predict.new(opened.model, {
-    tokenizer = opened.tokenizer, head = head_of(args, opened.model),
-    max_len = opened.max_len, rows = args.batch_tokens, stride = args.stride or usual.stride, query = usual.query,
-    null_threshold = args.null_threshold, nbest = args.nbest,
-    split = args.split, decode = args.decode, windows = usual.windows,
+    tokenizer = opened.tokenizer, head = head_of(args, opened.model), max_len = opened.max_len,
+    rows = args.batch_tokens, stride = args.stride or usual.stride, query = usual.query, nbest = args.nbest,
+    null_threshold = args.null_threshold, split = args.split, decode = args.decode, windows = usual.windows,
     too_long = args.stride and "windows" or usual.too_long,
   })
   local kind = kinds.get(predictor.head.kind)
@@ -157,13 +156,9 @@ function command.run(args)
   local out <close> = args.submission and failure.must(writer.open(args.submission)) or nil
   local wrong, first, count = write_all(args, predictor, items, predictor.kind.input.keys, out, #files > 1)
   if not wrong then return 0 end
-  if count == 0 and files[1] and files[1] ~= "-" then
-    return nil, ("%s: no rows"):format(files[1]), "data"
-  end
+  if count == 0 and files[1] and files[1] ~= "-" then failure.raise("data", "%s: no rows", files[1]) end
   verb.tell_cut(predictor.counts, opened.max_len)
-  if wrong > 0 then
-    verb.fail_wrong(wrong, first, out and "nothing is written" or "see `error` in the output")
-  end
+  if wrong > 0 then verb.fail_wrong(wrong, first, out and "nothing is written" or "see `error` in the output") end
   if out then failure.must(out:commit()) end
   return 0
 end

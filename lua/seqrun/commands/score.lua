@@ -222,8 +222,7 @@ function command.run(args)
   end
   files = verb.files(files)
   local scorer = failure.must(score.open(args.dir, {
-    max_len = args.max_len, rows = args.batch_tokens, precision = args.precision,
-    average = args.average,
+    max_len = args.max_len, rows = args.batch_tokens, precision = args.precision, average = args.average,
   }))
   sys.signals("stream")
   local items, rows = open_input(args, files, format, columns)

@@ -60,9 +60,7 @@ return function(corpus, options)
   local list, counts = groups_of(corpus, options.column or "group", options.part)
   local updates = (#list + each - 1) // each
   if options.weights or options.temperature then
-    local weighted, sources = mixed(corpus:sources(), counts, {
-      weights = options.weights, temperature = options.temperature, each = each, seed = options.seed,
-    }, function(number) return list[number + 1] end)
+    local weighted, sources = mixed(corpus:sources(), counts, each, options, list)
     return weighted, updates, #list, sources
   end
   local function order(update)

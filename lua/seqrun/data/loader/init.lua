@@ -176,13 +176,6 @@ local function check_order(t)
   end
 end
 
----An order that draws by weight: the uids of a source follow those of the one before it.
-local function order_of(object, t)
-  return mixed(t.data:sources(), failure.must(object:sources()), {
-    weights = t.weights, temperature = t.temperature, each = t.sequences, seed = t.seed,
-  }, function(uid) return uid end)
-end
-
 ---@param t seqrun.LoaderOptions
 ---@return seqrun.Loader? loader
 ---@return string? message
@@ -214,7 +207,7 @@ function Loader.open(t)
     self.orders = Windows.new(self, t.order, math.max(1, t.prefetch or 2))
   elseif is_weighted(t) then
     local order
-    order, self.mixed = order_of(object, t)
+    order, self.mixed = mixed(t.data:sources(), failure.must(object:sources()), t.sequences, t)
     self.orders = Orders.new(object, order, nil, math.max(1, t.prefetch or 2))
   elseif t.order or t.by == "order" then
     self.orders = Orders.new(object, t.order, t.order_state, math.max(1, t.prefetch or 2))

@@ -8,12 +8,6 @@
 local core = require("seqrun.core.batch")
 local failure = require("seqrun.base.failure")
 
----@class seqrun.MixedOptions
----@field weights? number[] relative weight of each source
----@field temperature? number instead: the number of items of a source to this power
----@field each integer draws of an update
----@field seed? integer
-
 ---@class seqrun.Source
 ---@field name string
 ---@field items integer sequences, or groups of them, in a pass
@@ -23,9 +17,10 @@ local failure = require("seqrun.base.failure")
 ---The sources of an order.
 ---@param names string[]
 ---@param counts integer[] items of each
----@param t seqrun.MixedOptions
+---@param each integer draws of an update
+---@param t { weights?: number[], temperature?: number }
 ---@return seqrun.Source[]
-local function sources_of(names, counts, t)
+local function sources_of(names, counts, each, t)
   local list, sum, items = {}, 0, 0
   for i, count in ipairs(counts) do
     if count == 0 then failure.raise("data", "the source %s has nothing to draw; leave it out", names[i]) end
@@ -39,7 +34,7 @@ local function sources_of(names, counts, t)
       failure.raise("config", "data.weights, data.temperature: %s has less than one draw an epoch; raise its weight, "
         .. "or leave it out", source.name)
     end
-    local most = math.ceil(source.share * t.each) + 1
+    local most = math.ceil(source.share * each) + 1
     if most > source.items then
       failure.raise("config", "data.weights, data.temperature: an update draws up to %d of the %d sequences of %s, and "
         .. "none may come twice in it; lower its weight, or batch.sequences", most, source.items, source.name)
@@ -75,12 +70,14 @@ end
 
 ---@param names string[] of the sources
 ---@param counts integer[] items of each
----@param t seqrun.MixedOptions
----@param item fun(number: integer): any what an update gets for an item; numbered from 0, source by source
+---@param each integer draws of an update
+---@param t { weights?: number[], temperature?: number, seed?: integer } relative shares of the sources, or the power of
+---their numbers of items
+---@param groups? any[] what an update gets for each item; nil: its number, from 0, source by source
 ---@return fun(update: integer, state: table): any[] order
 ---@return seqrun.Source[] sources
-return function(names, counts, t, item)
-  local sources, first = sources_of(names, counts, t), { 0 }
+return function(names, counts, each, t, groups)
+  local sources, first = sources_of(names, counts, each, t), { 0 }
   for i, count in ipairs(counts) do first[i + 1] = first[i] + count end
   return function(_, state)
     local chosen, taken = {}, {}
@@ -88,13 +85,14 @@ return function(names, counts, t, item)
     for i = 1, #sources do
       state.sources[i], taken[i] = state.sources[i] or { drawn = 0, at = 0, later = {} }, {}
     end
-    for k = 1, t.each do
+    for k = 1, each do
       local i = next_source(sources, state)
       local own = state.sources[i]
       local number = next_item(sources[i], own, taken[i], (t.seed or 0) + i)
       taken[i][number] = true
       own.drawn, state.draws = own.drawn + 1, state.draws + 1
-      chosen[k] = item(first[i] + number)
+      number = first[i] + number
+      chosen[k] = groups and groups[number + 1] or number
     end
     return chosen
   end, sources
