@@ -88,8 +88,7 @@ function vocab.run(args)
   failure.must(sys.make_dirs(args.out:match("^(.*)/") or "."))
   failure.must(sys.check_writable(args.out))
   local how = { columns = { text = args.column }, where = args.where }
-  local records = failure.must(inputs.texts(args.files, how, "vocab"))
-  return (args.model == "bpe" and train_bpe or train_wordpiece)(args, records or nil)
+  return (args.model == "bpe" and train_bpe or train_wordpiece)(args, inputs.texts(args.files, how, "vocab"))
 end
 
 return vocab

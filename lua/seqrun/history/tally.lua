@@ -48,6 +48,12 @@ local function queue(self, sums, key, value)
   self.pending[#self.pending + 1] = { sums, key, value:detach():keep() }
 end
 
+---Adds to a mean: a sum, and of how many items it is.
+local function take_metric(self, sums, metric, sum, count)
+  queue(self, sums, "sum " .. metric, sum)
+  add(sums, "items " .. metric, count)
+end
+
 ---Adds one loss.
 local function take_loss(self, sums, loss, by_items)
   local name, entry = loss.name, shown(self, loss.name)
@@ -66,27 +72,26 @@ local function take_loss(self, sums, loss, by_items)
   end
   for metric, pair in pairs(loss.sums or {}) do
     show_metric(entry, metric)
-    queue(self, sums, "sum " .. metric, pair[1])
-    add(sums, "items " .. metric, pair[2])
+    take_metric(self, sums, metric, pair[1], pair[2])
   end
 end
 
 ---Adds the sum of a loss over the items of a source, where the loss has a value for each item of its target.
 local function take_source(self, sums, loss, batch, i)
   local mask, count = batch.core:of_source(batch.number, i, loss.name)
-  local items, name = loss.items, batch.sources[i]
+  local items = loss.items
   if not mask or count == 0 or not items or #mask ~= 4 * items:numel() then return end
   local own = tensor.from_string(mask, { items:numel() }, "f32"):to(items:dtype())
   shown(self, loss.name).sources = batch.sources
-  queue(self, sums, ("value %s_%s"):format(name, loss.name), (items:detach():reshape(items:numel()) * own):sum())
-  add(sums, ("of %s_%s"):format(name, loss.name), count)
+  take_metric(self, sums, ("%s_%s_loss"):format(batch.sources[i], loss.name),
+    (items:detach():reshape(items:numel()) * own):sum(), count)
 end
 
 ---Adds what each source of the data has of a micro-batch: sequences, and losses.
 local function take_sources(self, sums, losses, batch)
   for i, name in ipairs(batch.sources) do
     local _, count = batch.core:of_source(batch.number, i)
-    add(sums, "drawn " .. name, count)
+    take_metric(self, sums, "share_" .. name, count, sums.sequences or 0)
     for _, loss in ipairs(losses) do take_source(self, sums, loss, batch, i) end
   end
 end
@@ -147,15 +152,10 @@ function Tally:metrics(sums, line)
       line[name .. "_accuracy"] = ratio(sums["correct " .. name], sums["count " .. name])
       line[name .. "_perplexity"] = entry.perplexity and math.exp(line[name .. "_loss"]) or nil
     end
-    for _, metric in ipairs(entry.metrics) do line[metric] = ratio(sums["sum " .. metric], sums["items " .. metric]) end
-    for _, source in ipairs(entry.sources or {}) do
-      local key = source .. "_" .. name
-      line[key .. "_loss"] = ratio(sums["value " .. key], sums["of " .. key])
-    end
   end
-  for key, count in pairs(sums) do
-    local source = key:match("^drawn (.*)")
-    if source then line["share_" .. source] = ratio(count, sums.sequences) end
+  for key, sum in pairs(sums) do
+    local metric = key:match("^sum (.*)")
+    if metric then line[metric] = ratio(sum, sums["items " .. metric]) end
   end
 end
 

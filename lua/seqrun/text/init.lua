@@ -152,9 +152,9 @@ function text.train(t)
   for key in pairs(TRAIN) do options[key] = t[key] end
   options.files, options.columns, options.where = nil, nil, nil
   options.lowercase = t.lowercase ~= false
-  local records, message, code = inputs.texts(t.files, t, "text.train")
-  if records == nil then return nil, message, code end
-  options.records = records or nil
+  local records, message, code = failure.returned(inputs.texts, t.files, t, "text.train")
+  if message then return nil, message, code end
+  options.records = records
   return core.train(t.files, options)
 end
 

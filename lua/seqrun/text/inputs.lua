@@ -65,36 +65,30 @@ local function check_once(files)
   end
 end
 
-local function find(given)
+---Takes the inputs apart; raises a failure, as the functions below.
+---@param given string[] files, directories, patterns, "-"
+---@return seqrun.PrepareInputs
+function inputs.find(given)
   local found = { files = {}, records = false }
   for _, path in ipairs(given) do add(found, path) end
   check_once(found.files)
   return found
 end
 
----Takes the inputs apart.
----@param given string[] files, directories, patterns, "-"
----@return seqrun.PrepareInputs?
----@return string? message
----@return string? code
-function inputs.find(given) return failure.returned(find, given) end
-
 ---How records are read, for the core; nil if none of the inputs has any.
 ---@param found seqrun.PrepareInputs
 ---@param options { format?: string, where?: string, columns?: { text?: string }, document_start?: string }
 ---@param what string that messages begin with
 ---@return table|nil records
----@return string? message
----@return string? code
 function inputs.records(found, options, what)
   local all = options.format == "jsonl"
   if not all and not found.records then
     if not options.where then return nil end
-    return nil, what .. ": where chooses among records, but no input is a .jsonl; leave it out"
-      .. (what == "prepare" and ", or set text.format=jsonl" or ", or name the file .jsonl"), "config"
+    failure.raise("config", "%s: where chooses among records, but no input is a .jsonl; leave it out%s", what,
+      what == "prepare" and ", or set text.format=jsonl" or ", or name the file .jsonl")
   end
   if options.document_start then
-    return nil, what .. ": a record of JSONL is a document; leave out text.document_start", "config"
+    failure.raise("config", "%s: a record of JSONL is a document; leave out text.document_start", what)
   end
   local where = options.where and condition.parse(options.where, "where") or nil
   return { field = (options.columns or {}).text or "text", where = where, all = all }
@@ -104,19 +98,13 @@ end
 ---@param given string|string[] files, directories, patterns, "-"
 ---@param options { where?: string, columns?: { text?: string } }
 ---@param what string that messages begin with
----@return table|false|nil records false: none of the files has any
----@return string? message
----@return string? code
+---@return table|nil records nil: none of the files has any
 function inputs.texts(given, options, what)
-  local found, message, code = inputs.find(type(given) == "table" and given or { given })
-  if not found then return nil, message, code end
+  local found = inputs.find(type(given) == "table" and given or { given })
   if found.kind ~= "text" then
-    return nil, ("%s: %s has token ids, not text"):format(what, found.files[1]), "config"
+    failure.raise("config", "%s: %s has token ids, not text", what, found.files[1])
   end
-  local records
-  records, message, code = inputs.records(found, options, what)
-  if message then return nil, message, code end
-  return records or false
+  return inputs.records(found, options, what)
 end
 
 return inputs

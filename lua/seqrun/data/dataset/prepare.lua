@@ -212,11 +212,9 @@ local function prepare_inputs(options, given)
   if #given == 0 then
     failure.raise("config", "prepare: inputs is empty; give files or directories, or - for stdin")
   end
-  local found = must(inputs.find(given))
+  local found = inputs.find(given)
   if found.kind ~= "text" then return import_ids(options, found, table.concat(given, " "):sub(1, 4096)) end
-  local records, message, code = inputs.records(found, options, "prepare")
-  if message then failure.raise(code, "%s", message) end
-  return prepare(options, given, records)
+  return prepare(options, given, inputs.records(found, options, "prepare"))
 end
 
 ---Makes a data set from text; the counts of what was read, stored and dropped.
