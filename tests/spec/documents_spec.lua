@@ -100,6 +100,9 @@ describe("a text that is longer than the model", function()
           sums[from.source] = (sums[from.source] or 0) + weight * update.sequences
         end
         assert.near(wanted, loss.total:item(), 1e-5)
+        bert.mean_share = 0.25
+        assert.near(4 * wanted, bert:losses(batch).label.total:item(), 1e-4)
+        bert.mean_share = nil
       end
     end
     for document = 0, 39 do assert.near(1, sums[document], 1e-5) end
@@ -152,7 +155,8 @@ describe("the windows of a text", function()
       "data.train=" .. CLASSES, "data.dev=" .. CLASSES, "data.folder=" .. folder, "data.max_len=12", "data.stride=4",
       "data.windows=max", "decide.threshold=f1", "epochs=1", "--out", out }
     assert.matches("train: longer than 12 tokens: %d+ texts, read in %d+ windows", told)
-    local lines, found = small.metrics(out, "eval"), both(out, CLASSES)
+    local lines, train, found = small.metrics(out, "eval"), small.metrics(out, "train"), both(out, CLASSES)
+    assert.near(train[#train].label_loss, lines[#lines].label_loss, 0.3) -- on one scale
     assert.same({ lines[#lines].f1, 40 }, { found.metrics.f1, found.heads[1].decide.items })
     local open = sr.must(sr.predict.open(out))
     assert.equal("max", open.windows)

@@ -145,10 +145,11 @@ local function check_targets(self, batch)
   end
 end
 
----A target whose items weigh what part of a document they are; the target itself where they are no windows.
-local function shared(target, share)
+---A target whose items weigh what part of a document they are, as a multiple of the mean part; the target itself where
+---they are no windows.
+local function shared(target, share, mean)
   if not share then return target end
-  local weights = target.weights * share.labels:to(target.weights:dtype()):reshape(-1)
+  local weights = target.weights * share.labels:to(target.weights:dtype()):reshape(-1) * (1 / (mean or 1))
   return setmetatable({ weights = weights }, { __index = target })
 end
 
@@ -163,7 +164,7 @@ function Bert:losses(batch, see)
     local target = batch.targets[head.name]
     if target then
       local hidden, own = states_of(target)
-      own = shared(own, batch.targets.window_share)
+      own = shared(own, batch.targets.window_share, self.mean_share)
       local loss = head:loss(hidden, own, batch)
       if type(loss) ~= "table" then
         check.fail("bert: the head '%s': loss(self, hidden, target, batch)%s returned %s; return { total =, items = }",

@@ -276,6 +276,14 @@ function Task:model_options(cfg, data)
   return options
 end
 
+---The mean part of a text that a window to train on is, so that losses are on the scale of those without windows.
+local function mean_share(corpus)
+  if not corpus:known("window_share") then return nil end
+  local sum, units = 0, corpus:units("train")
+  for _, example in ipairs(units) do sum = sum + failure.must(corpus:column("window_share", example)) end
+  return sum / #units
+end
+
 ---The model, initialized from the seed; run:start loads the weights of init.from.
 ---@param cfg table
 ---@param data seqrun.FinetuningData
@@ -292,7 +300,7 @@ function Task:model(cfg, data)
   end
   freezing.apply(cfg, model, data.notes)
   class_costs(self, cfg, data, model)
-  model.heads[1].windows = cfg.data.windows
+  model.heads[1].windows, model.mean_share = cfg.data.windows, mean_share(data.train)
   deciding.set(cfg.decide, model.heads[1], self)
   if model.heads[1].deciding and not data.dev then
     failure.raise("config", "decide.* is fitted on held-out data, but nothing is held out; set data.dev or data.held")
