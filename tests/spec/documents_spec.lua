@@ -164,6 +164,9 @@ describe("the windows of a text", function()
       sr.predict.open(out, { nbest = 2 }))
     fails.returning("config", "stride is for", sr.predict.open(folder .. "/classifynone", { stride = 4 }))
     assert.equal(open:one(text(40, 3)).label, program.json({ "predict", out }, { input = text(40, 3) .. "\n" }).label)
+    program.ok { "predict", out, CLASSES, "--stride", "2" }
+    fails.exiting(2, "--stride is for question answering (task=squad), token classification and data.windows, but",
+      { "predict", folder .. "/classifynone", CLASSES, "--stride", "2" })
   end)
 
   it("are refused of other tasks, of pairs, and of data sets that were made otherwise", function()

@@ -7,6 +7,7 @@ local failure = require("seqrun.base.failure")
 local json = require("seqrun.core.json")
 local kinds = require("seqrun.base.kinds")
 local predict = require("seqrun.predict")
+local readers = require("seqrun.data.readers")
 local run_config = require("seqrun.predict.run_config")
 local same_file = require("seqrun.base.same_file")
 local source = require("seqrun.predict.source")
@@ -68,18 +69,20 @@ end
 local SUBMISSION = { labels = submission, answers = answers_file }
 
 ---Refuses options that the task of the head does not have.
-local function check_options(args, kind)
+local function check_options(args, kind, windows)
   verb.check_decode(args, kind)
+  local uncut = readers.uncut_documents(kind.name, windows)
+  if uncut then failure.raise("config", "%s", uncut) end
   local lists = kind.prediction.input and kind.prediction.input.lists or {}
   if args.split and not lists.words then
     failure.raise("config", "--split is for token classification (task=tokens), but the model is for task=%s; leave it "
       .. "out", kind.name)
   end
-  local stride = args.stride and not kind.reader.cuts
+  local stride = args.stride and not kind.reader.cuts and not windows
   local given = args.nbest and "--nbest" or stride and "--stride" or args.null_threshold and "--null-threshold"
   if kind.reader.windows or not given then return end
-  failure.raise("config", "%s is for question answering (task=squad), but the model is for task=%s; leave it out",
-    given, kind.name)
+  failure.raise("config", "%s is for question answering (task=squad)%s, but the model is for task=%s; leave it out",
+    given, stride and ", token classification and data.windows" or "", kind.name)
 end
 
 ---Refuses an id that an earlier row of a submission has.
@@ -144,7 +147,7 @@ function command.run(args)
     too_long = args.stride and "windows" or usual.too_long,
   })
   local kind = kinds.get(predictor.head.kind)
-  check_options(args, kind)
+  check_options(args, kind, usual.windows)
   local decided = decisions.text(predictor.head)
   if decided then verb.note("decided by %s", decided) end
   local items, rows = source.open {
