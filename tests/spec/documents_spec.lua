@@ -180,5 +180,8 @@ describe("the windows of a text", function()
     fails.returning("data", "its texts are not cut in windows", read { train = folder .. "/whole.sqr" })
     fails.exiting(2, "data.windows cuts single texts; leave it out, or columns.pair", { "recipes/finetune.lua",
       "task=pair", "init.from=" .. folder .. "/base", "data.train=" .. CLASSES, "data.windows=mean", "--dry-run" })
+    fails.exiting(2, "but with data.weights each is a source; leave one of them out", { "recipes/finetune.lua",
+      "task=classify", "init.from=" .. folder .. "/base", ("data.train=[%s,%s]"):format(CLASSES, SETS),
+      "data.weights=[1,2]", "data.windows=mean", "--dry-run" })
   end)
 end)

@@ -260,6 +260,9 @@ describe("labelled files by weight", function()
     assert.same({ 8, 2 }, { update.sequences, select(2, update.core:of_source(1, 1)) })
     local held = sr.must(sr.data.files(with(options, { held = 0.25, seed = 3 }))).dev:info()
     assert.equal(100, held.held.units + held.train.units)
+    exits(2, "batch.by=packs draws whole packs, but data.weights a number", program.run { "recipes/finetune.lua",
+      "task=classify", ("data.train=[%s,%s]"):format(x, y), "data.weights=[1,3]", "batch.by=packs",
+      "init.from=" .. folder, "--dry-run" })
     program.write(folder, "y.csv", "text,label\none,yes\ntwo,perhaps\n")
     local wrong = select(2, sr.data.files(options))
     assert.matches("alike: labels.label is .*data.labels", wrong)

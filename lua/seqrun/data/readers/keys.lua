@@ -73,6 +73,14 @@ keys.reading, keys.columns = reading, columns
 keys.rules = {
   { keys = { "data.train", "data.weights", "data.temperature" }, check = weigh "train" },
   {
+    keys = { "data.windows", "data.weights", "data.temperature" },
+    check = function(windows, weights, temperature)
+      if not windows or not weights and not temperature then return nil end
+      return ("data.windows numbers the texts of all files of data.train together, but with data.%s each is a source; "
+        .. "leave one of them out"):format(weights and "weights" or "temperature")
+    end,
+  },
+  {
     keys = { "data.windows", "columns.pair" },
     check = function(windows, pair)
       if windows and pair then return "data.windows cuts single texts; leave it out, or columns.pair" end

@@ -89,6 +89,14 @@ table.move(readers.keys, 1, #readers.keys, #keys + 1, keys)
 local rules = {
   deciding.rules[1], deciding.rules[2], token_drop.rule, rate_keys.shared[1], rate_keys.shared[2],
   {
+    keys = { "batch.by", "data.weights", "data.temperature" },
+    check = function(by, weights, temperature)
+      if by ~= "packs" or not weights and not temperature then return nil end
+      return ("batch.by=packs draws whole packs, but data.%s a number of sequences; leave one of them out"):format(
+        weights and "weights" or "temperature")
+    end,
+  },
+  {
     keys = { "rate.by", "rate.total" },
     check = function(by, total)
       if by ~= "step" and not total then
