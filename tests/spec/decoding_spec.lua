@@ -308,6 +308,8 @@ describe("a CRF", function()
     program.works(run("stopped", "--resume"))
     assert.same(small.weights(folder .. "/whole", 4), small.weights(folder .. "/stopped", 4))
     program.exits(2, "tune.label_smoothing is for the loss of each word", run("no", "tune.label_smoothing=0.1"))
+    program.exits(2, "eval.decode bilou: no label ends a span that 'B%-[%w]+' begins, so none could be predicted",
+      run("no", "eval.decode=bilou"))
     program.exits(2, "eval.decode=greedy would not use the transitions", run("no", "eval.decode=greedy"))
   end)
 end)

@@ -53,6 +53,16 @@ local function candidates(labels)
   return list
 end
 
+---What labels lack for a scheme: spans of several words must be able to end.
+local function lacks_end(name, labels)
+  local first
+  for i, tag in ipairs(name ~= "iob2" and parse(name, labels) or {}) do
+    if tag.role == LAST then return nil end
+    first = first or is_open(tag) and labels[i]
+  end
+  return first
+end
+
 ---The scheme that labels show by themselves; nil if they do not.
 ---@param labels string[]
 ---@return string|nil
@@ -148,6 +158,11 @@ function schemes.of_head(head, wanted, option)
   if not chain then
     failure.raise("config", "%s%s: the label '%s' is not a tag of this scheme, whose letters are %s, as in B-PER",
       wanted and option .. " " or "scheme ", name, label, LETTERS[name] or "not known")
+  end
+  local open = wanted and lacks_end(name, labels)
+  if open then
+    failure.raise("config", "%s %s: no label ends a span that '%s' begins, so none could be predicted; the labels are "
+      .. "%s", option, name, open, table.concat(labels, ", "))
   end
   return head.crf and add_transitions(chain, head) or chain
 end
