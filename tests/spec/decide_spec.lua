@@ -108,9 +108,16 @@ describe("temperature and threshold of two classes", function()
     assert.equal(plain.metrics.f1, cooler.metrics.f1)
     assert.is_true(cooler.heads[1].calibration.without == plain.heads[1].calibration.error)
     assert.same(plain.metrics, eval("plain", dev, "--fit", "decide.threshold=none").metrics)
-    sr.must(sys.write_file(newest .. "/decide.json", '{"label": {"thresholds": [2]}}'))
-    fails.exiting(3, "decide.json: 'label' has a threshold that is not from 0 to 1; correct it, or remove it",
-      { "predict", folder .. "/plain", dev })
+    for given, text in pairs {
+      ['"items": 9, "thresholds": [2]'] = "decide.json: 'label' has a threshold that is not from 0 to 1; correct it",
+      ['"items": 9, "thresholds": 0.5'] = "decide.json: 'label' has thresholds that are not a list",
+      ['"items": 9, "rule": 1'] = "decide.json: 'label' has a rule that is not text",
+      ['"temperature": 2'] = "decide.json: 'label' does not say on how many items it was fitted",
+      ['"items": 9, "thresholds": [0.5, 0.4]'] = "'label' has 2 thresholds for 2 outputs; remove it (decide.json, or",
+    } do
+      sr.must(sys.write_file(newest .. "/decide.json", '{"label": {' .. given .. "}}"))
+      fails.exiting(3, text, { "predict", folder .. "/plain", dev })
+    end
     os.remove(newest .. "/decide.json")
   end)
 
@@ -149,6 +156,8 @@ describe("temperature and threshold of two classes", function()
       "decide.threshold=precision:1")
     dev = program.write(folder, "no.jsonl", '{"text":"w30 w31","label":"no"}\n{"text":"w32","label":"no"}\n')
     fit(3, "no item is 'yes', so there is no threshold to fit", "--fit", "decide.threshold=f1")
+    dev = program.write(folder, "yes.jsonl", '{"text":"w30 w31","label":"yes"}\n{"text":"w32","label":"yes"}\n')
+    fit(3, "every item is 'yes', so there is no threshold to fit", "--fit", "decide.threshold=f1")
     local unlabelled = program.write(folder, "texts.jsonl", '{"text":"w30 w31"}\n')
     fails.exiting(3, "label", { "eval", dir, unlabelled, "data.folder=" .. folder, "--fit", "decide.threshold=f1" })
     assert.is_false(sys.exists(sr.must(sr.checkpoint.latest(dir)) .. "/decide.json"))

@@ -5,6 +5,7 @@
 
 local check = require("seqrun.base.check")
 local checkpoint = require("seqrun.checkpoint")
+local counted = require("seqrun.base.format").counted
 local kinds = require("seqrun.base.kinds")
 local nn = require("seqrun.nn")
 local output = require("seqrun.base.output")
@@ -56,12 +57,21 @@ local function heads_of(facts)
   return heads
 end
 
----Gives heads their temperature and thresholds, which are those of the weights and not of their average.
+---Gives heads their temperature and thresholds, which are of the weights, not of their average; says what does not fit.
 local function add_decide(facts, heads, average)
   if average and next(facts.decide) then
     output.note("temperature and thresholds of %s are those of its weights, not of their average: unused", facts.path)
   end
-  for _, head in ipairs(heads) do head.decide = not average and facts.decide[head.name] or nil end
+  for _, head in ipairs(heads) do
+    local decide = not average and facts.decide[head.name] or nil
+    local count, kind = decide and #(decide.thresholds or {}) or 0, decide and kinds.get(head.kind or "")
+    local by = kind and (kind.scores or {}).decides
+    if count > 0 and count ~= (by == "labels" and head.outputs or by and head.outputs == 2 and 1) then
+      return ("%s: '%s' has %s for %d outputs; remove it (decide.json, or seqrun_decide in config.json), and fit "
+        .. "again"):format(facts.path, head.name, counted(count, "threshold"), head.outputs or 0)
+    end
+    head.decide = decide
+  end
 end
 
 local function is_finite(x)
@@ -99,7 +109,8 @@ return function(path, options)
   for key, value in pairs(facts.config) do config[key] = value end
   local bert = nn.bert(config)
   for _, head in ipairs(bert.heads) do head.activation = facts.activation end
-  if not options.heads then add_decide(facts, bert.heads, options.average) end
+  local unfit = not options.heads and add_decide(facts, bert.heads, options.average)
+  if unfit then return nil, unfit, "data" end
   local loaded
   loaded, message, code = checkpoint.load(facts.path, {
     model = bert.params, seed = options.seed or 0, average = options.average,

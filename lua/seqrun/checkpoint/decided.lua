@@ -24,8 +24,12 @@ local function is_number(x, least, most) return type(x) == "number" and x >= lea
 ---What is wrong with an entry; nil if nothing is.
 local function fault(one)
   if type(one) ~= "table" then return "is not an object" end
+  if math.type(one.items) ~= "integer" then return "does not say on how many items it was fitted" end
+  if type(one.rule or "") ~= "string" then return "has a rule that is not text" end
   if one.temperature ~= nil and not is_number(one.temperature, 1e-6, 1e6) then return "has no valid temperature" end
-  for _, x in ipairs(type(one.thresholds) == "table" and one.thresholds or { one.thresholds }) do
+  if one.thresholds == nil then return nil end
+  if type(one.thresholds) ~= "table" or #one.thresholds == 0 then return "has thresholds that are not a list" end
+  for _, x in ipairs(one.thresholds) do
     if not is_number(x, 0, 1) then return "has a threshold that is not from 0 to 1" end
   end
 end

@@ -219,9 +219,12 @@ local function fit_one(items, k, name, rule, each, found)
   local gold, p = decisions.column(items, k, each)
   local threshold, reached, positives = decisions.threshold(gold, p, rule)
   local function warn(format, ...) table.insert(found.warnings, format:format(...)) end
-  if positives == 0 then
-    warn("no item is '%s', so its threshold stays 0.5", name)
-    found.problem = not each and ("no item is '%s', so there is no threshold to fit"):format(name) or found.problem
+  if positives == 0 or positives == #items then
+    local which = positives == 0 and "no" or "every"
+    threshold = nil
+    warn("%s item is '%s', so its threshold stays 0.5", which, name)
+    found.problem = not each and ("%s item is '%s', so there is no threshold to fit"):format(which, name)
+      or found.problem
   elseif not threshold then
     found.problem = ("no threshold of '%s' reaches %s; the best precision is %.3f"):format(name, rule, reached)
     warn("%s, so it stays 0.5", found.problem)

@@ -197,7 +197,7 @@ function report.text(scoring, most)
     local names = {}
     for i, name in ipairs(entry.head.outputs and decode.names(entry.head) or {}) do names[i] = shown(name) end
     if d.f1_class then add(lines, "  f1 and average precision are those of the class '%s'", shown(d.f1_class)) end
-    add_decide(lines, entry)
+    if entry.details then add_decide(lines, entry) end
     if d.confusion then
       add_constant(lines, d.confusion, names)
       add_rates(lines, "class", names, d.confusion:classes())
