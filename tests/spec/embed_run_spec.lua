@@ -150,6 +150,11 @@ describe("recipes/embed.lua", function()
     if mpi.missing() then return pending(mpi.missing()) end
     program.works(mpi.run(2, words(data, "two", table.unpack(more))))
     assert.same(weights("one", 12), weights("two", 12))
+    for shares, few in pairs { ["batch.shares=2"] = 2, ["batch.micro_packs=64"] = 1 } do -- 1: a rank without texts
+      train(data, "one" .. few, "epochs=1", shares)
+      program.works(mpi.run(2, words(data, "two" .. few, "epochs=1", shares)))
+      assert.same(weights("one" .. few, 6), weights("two" .. few, 6))
+    end
   end)
 
   it("evaluates on sets in BEIR's form, during training and by eval #slow", function()

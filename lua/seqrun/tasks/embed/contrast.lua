@@ -8,8 +8,8 @@
 --     end
 --
 -- Masks are keyed by sequence, so both passes draw the same ones, and the gradients are those of keeping every
--- tape, to the bit.  Ranks exchange vectors; each computes the same loss over all.  An update of one micro-batch is
--- encoded once.
+-- tape, to the bit.  Ranks exchange vectors; each computes the same loss over all.  Without ranks an update of one
+-- micro-batch is encoded once.
 
 local failure = require("seqrun.base.failure")
 local Head = require("seqrun.tasks.embed.head")
@@ -117,7 +117,8 @@ end
 ---The loss over an update that is encoded already; its gradients wait for the micro-batches.
 local function prepare(self, parts, rows, counts)
   local scope <close> = tensor.scope()
-  local all, texts_of_all, before = exchange(tensor.cat(parts), rows)
+  local own = parts[1] and tensor.cat(parts) or tensor.zeros(0, self.head.size) -- a rank may have no micro-batch
+  local all, texts_of_all, before = exchange(own, rows)
   local found = solve(self, all, texts_of_all)
   if not found then
     failure.raise("numeric", "the loss of this update is not a number; lower rate.peak, or raise embed.temperature")
@@ -130,11 +131,12 @@ local function prepare(self, parts, rows, counts)
   found.gradient, found.scale = nil, found.scale and found.scale:keep()
 end
 
----Encodes an update without a tape and computes its loss; one of a single micro-batch waits for losses().
+---Encodes an update without a tape and computes its loss; without ranks, a single micro-batch waits for losses().
 ---@param update seqrun.Update
 function Contrast:begin(update)
   self.at, self.found, self.gradients = 0, nil, nil
-  if update.count == 1 then return end
+  local world = ranks.current()
+  if update.count == 1 and (not world or world.size == 1) then return end
   local parts, rows, counts = represent(self, update)
   prepare(self, parts, rows, counts)
   for _, part in ipairs(parts) do part:release() end
