@@ -252,6 +252,8 @@ describe("labelled files by weight", function()
     }
     local sets = sr.must(sr.data.files(options))
     assert.same({ "x", "y" }, sets.train:sources())
+    local same = setmetatable({ files = { "a.sqr", "b/a.sqr", "a_2.sqr" } }, { __index = sets.train })
+    assert.same({ "a", "a_2", "a_2_3" }, sets.train.sources(same))
     assert.equal(y .. ":2", sets.train:place(61))
     local loader <close> = sr.must(sr.data.loader {
       data = sets.train, by = "sequences", sequences = 8, max_len = 16, weights = { 1, 3 }, targets = { "label" },

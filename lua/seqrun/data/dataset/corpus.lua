@@ -119,7 +119,7 @@ function Corpus:sources()
   for i, path in ipairs(self.files) do
     local name = path:match("[^/]*$"):gsub("%.%w+$", ""):gsub("%-" .. ("%x"):rep(12) .. "$", ""):gsub("[^%w_]", "_")
     names[i] = taken[name] and ("%s_%d"):format(name, i) or name
-    taken[name] = true
+    taken[name], taken[names[i]] = true, true
   end
   return #names > 1 and names or nil
 end
