@@ -71,8 +71,7 @@ local SUBMISSION = { labels = submission, answers = answers_file }
 ---Refuses options that the task of the head does not have.
 local function check_options(args, kind, windows)
   verb.check_decode(args, kind)
-  local uncut = readers.uncut_documents(kind.name, windows)
-  if uncut then failure.raise("config", "%s", uncut) end
+  readers.check_windows({ task = kind.name, windows = windows }, kind.reader)
   local lists = kind.prediction.input and kind.prediction.input.lists or {}
   if args.split and not lists.words then
     failure.raise("config", "--split is for token classification (task=tokens), but the model is for task=%s; leave it "

@@ -108,7 +108,9 @@ local function columns_of(options)
 end
 
 ---Refuses windows of a kind that a task does not have.
-local function check_windows(given, reader)
+---@param given { task: string, windows?: string|boolean, too_long?: string }
+---@param reader table of the task
+function readers.check_windows(given, reader)
   if given.windows and not reader.documents then
     failure.raise("config", "data.windows is for texts with labels (task=classify, multilabel), not for task=%s; leave "
       .. "it out", given.task)
@@ -125,7 +127,7 @@ local function complete(given)
   check.options("data.read: columns", given.columns, COLUMNS)
   local reader, problem = readers.of(given.task)
   if not reader then check.fail("data.read: %s", problem) end
-  check_windows(given, reader)
+  readers.check_windows(given, reader)
   check.choice("data.read: bad", given.bad or "error", { "error", "skip" })
   for _, key in ipairs { "max_len", "stride", "query" } do
     if given[key] ~= nil then check.integer("data.read: " .. key, given[key], 1, 65535) end
