@@ -66,6 +66,10 @@ for _, source in ipairs(sources) do
       options.model), "data")
   end
   if (dimensions or 1) > source.size then refuse("dimensions=%d, but a vector has %d", dimensions, source.size) end
+  if not dimensions and source.size ~= sources[1].size then
+    refuse("vectors of %s have %d numbers, of %s %d, so cosines cannot be compared; add dimensions=%d",
+      sources[1].path, sources[1].size, source.path, source.size, math.min(source.size, sources[1].size))
+  end
 end
 if options.texts then
   if (dimensions or 1) > encode.size then refuse("dimensions=%d, but a vector has %d", dimensions, encode.size) end

@@ -106,6 +106,11 @@ it("refuses the vectors of another model, files without texts, and more dimensio
     "vectors=" .. sr.must(sr.checkpoint.resolve(model)) .. "/model.safetensors", "x")
   refused(2, "give texts, or vectors of", "model=" .. model, "x")
   refused(2, "dimensions=99, but a vector has 16", "model=" .. model, "vectors=" .. vectors, "x", "dimensions=99")
+  local short = folder .. "/short.safetensors"
+  program.ok { "encode", model, folder .. "/texts.txt", "--out", short, "--dimensions", "4" }
+  local both = ("vectors=[%s,%s]"):format(vectors, short)
+  refused(2, "have 16 numbers, of .*short.safetensors 4, so .*; add dimensions=4", "model=" .. model, both, "x")
+  program.ok { "recipes/search.lua", "model=" .. model, both, "x", "dimensions=4" }
   local bytes = assert(sys.read_file(vectors))
   local broken = program.write(folder, "broken.safetensors", bytes:sub(1, 3000))
   refused(5, "broken.safetensors: cannot be read: it is shorter", "model=" .. model, "vectors=" .. broken, "x")

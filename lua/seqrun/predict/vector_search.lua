@@ -31,8 +31,8 @@ function search.open(path)
   local header = length > 0 and length <= HEADER_MOST and json.decode(file:read(length) or "")
   local found = type(header) == "table" and header or {}
   if not found.embeddings or not found.offsets or not found.texts then
-    failure.raise("data", "%s: no vectors with their texts; `seqrun encode MODEL TEXTS --out %s` writes them", path,
-      path)
+    failure.raise("data", "%s: no vectors with their texts; `seqrun encode MODEL TEXTS --out VECTORS.safetensors` "
+      .. "writes them", path)
   end
   self.metadata, self.base = found.__metadata__ or {}, 8 + length
   self.count, self.size = found.embeddings.shape[1], found.embeddings.shape[2]
