@@ -170,6 +170,20 @@ describe("a report", function()
     assert.is_nil(page_of(first, second):find("± deviation", 1, true))
   end)
 
+  it("compares arms by the metric of --key where evaluations have it, else by the headline", function()
+    local dirs = {}
+    for i = 1, 4 do
+      dirs[i] = made(("keyed/rate.peak=%d/seed-%d"):format(i // 3, i % 2), {
+        ["config.yaml"] = ("seed: %d\nrate:\n  peak: %d\n"):format(i % 2, i // 3), ["run.log"] = "",
+        ["metrics.jsonl"] = '{"type":"train","step":1,"lr":1}\n'
+          .. ('{"type":"eval","step":1,"f1":0.5,"own":%d}\n'):format(i),
+      })
+    end
+    local function compared(key) return program.ok { "compare", "--key", key, table.unpack(dirs) } end
+    assert.matches("\narm +seeds +own ± 95 %% .*\nrate.peak=1 +2 +3.5000 ", compared "own")
+    assert.matches("\narm +seeds +f1 ± 95 %% ", compared "lr")
+  end)
+
   it("has means of each group of a sweep", function()
     local dirs = {}
     for _, rate in ipairs { "1e-3", "1e-4" } do

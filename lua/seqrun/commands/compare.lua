@@ -25,7 +25,8 @@ local AXES = {
 
 function command.define(cmd)
   cmd:argument("runs", "directories of runs, or with runs in them"):args("+")
-  cmd:option("--key", "the metric whose curves are drawn, such as mlm_loss, lr, f1"):argname("NAME"):default("loss")
+  cmd:option("--key", "the metric of the curves and, if evaluations have it, of arms: mlm_loss, lr, f1")
+    :argname("NAME"):default("loss")
   cmd:option("--by", "the horizontal axis; raw, effective: tokens before curricula cut or layers drop any")
     :choices { "step", "seconds", "tokens", "raw", "effective", "flops", "sequences" }:default("step")
   cmd:flag("--held-out", "curves of the evaluations, not of training")
@@ -181,17 +182,18 @@ local function tables(rows, names, columns)
   return table.concat(parts, "\n\n")
 end
 
----The arms of the runs, those that differ in their seeds alone, with means and paired differences of the headline; nil
----where no arm has two seeds.
-local function arms_of(self)
+---The arms of the runs, those that differ in their seeds alone, with means and paired differences of a metric of the
+---evaluations, else of the headline; nil where no arm has two seeds.
+local function arms_of(self, key)
   local pasts = {}
   for i, past in ipairs(self.pasts) do pasts[i] = { history = past } end
   local groups, held = arms.of(pasts), self.runs[1].held
   if #groups == 0 or not held then return nil end
-  local found = arms.scores(groups, function(i) return self.runs[i].metrics[held.name] end)
+  local name = self.runs[1].metrics[key] and key or held.name
+  local found = arms.scores(groups, function(i) return self.runs[i].metrics[name] end)
   local list = json.array()
   for g, group in ipairs(groups) do
-    list[g] = { name = group.name, runs = json.array(group.runs), metric = held.name, mean = found[g].mean,
+    list[g] = { name = group.name, runs = json.array(group.runs), metric = name, mean = found[g].mean,
       half = found[g].half, count = found[g].count, less_first = found[g].less }
   end
   return list
@@ -270,7 +272,7 @@ end
 function command.run(args)
   local pasts, bad, unreadable = failure.must(collect(args))
   local self = comparison.of(pasts)
-  self.arms = arms_of(self)
+  self.arms = arms_of(self, args.key)
   for _, one in ipairs(bad) do
     self.notes[#self.notes + 1] = ("left out: %s: %s"):format(one.dir, one.reason)
   end
