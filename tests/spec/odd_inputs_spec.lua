@@ -172,6 +172,12 @@ describe("labels and headers", function()
     assert.same({}, report.notes)
     _, report = reads("u.conll", "rain B-PER\nwas b-per\n", { task = "tokens" })
     assert.matches("'b%-per' %(.*u.conll:1%) and 'B%-PER' are two classes", report.notes[1])
+    local lines = {}
+    for i = 1, 6 do lines[i] = ("x w%d\nx W%d\n"):format(i, i) end
+    _, report = reads("u.conll", table.concat(lines), { task = "tokens" })
+    assert.equal("warning: 3 more of the 12 classes look like others; columns.label may name another column",
+      report.notes[4])
+    assert.is_nil(report.notes[5])
   end)
 
   it("the header may not come again", function()

@@ -239,6 +239,8 @@ describe("a table that cannot be right", function()
       "^n.csv has no column 'sentence', only: sentense, label; set columns.text; did you mean 'sentense'%?$")
     refuses("n.csv", "text;label\na;x\n", {},
       "has no column 'text', only: text;label; set columns.text, or data.delimiter")
+    refuses("n.csv", "a,x\n", { columns = { text = "a", label = 2, header = false } },
+      "^n.csv is read without a header %(columns.header%), so 'a' names no column; set columns.text to its number")
     refuses("n.csv", "a,x\n", { columns = { text = 3, label = 2 } }, "^n.csv has no column 3, only 2; set columns.text")
     refuses("n.csv", "text,text,label\na,b,c\n", {}, "^n.csv has two columns 'text'; rename one of them")
     refuses("n.jsonl", '{"text":"a"}\n', { labels = { "x", "y" } }, "^n.jsonl:1: no 'label', which columns.label names")

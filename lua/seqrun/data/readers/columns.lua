@@ -50,9 +50,13 @@ local function missing(one, header, count, hint)
   if number_of(one.wanted) then
     return ("has no column %s, only %d; set %s"):format(one.wanted, count, key)
   end
-  local names = shown(table.concat(header or {}, ", "), 300)
+  if not header then
+    return ("is read without a header (columns.header), so '%s' names no column; set %s to its number, from 1")
+      :format(one.wanted, key)
+  end
+  local names = shown(table.concat(header, ", "), 300)
   return ("has no column '%s', only: %s; set %s%s%s"):format(one.wanted, names, key, hint or "",
-    guess.hint(one.wanted, header or {}))
+    guess.hint(one.wanted, header))
 end
 
 local function clash(one, other, name)

@@ -8,6 +8,7 @@ local shown = require("seqrun.base.one_line")
 
 local labels = {}
 
+local SHOWN = 3 -- names that look alike
 local FEW = 10 -- with fewer classes, one that occurs once is not a surprise in a small file
 
 ---@class seqrun.readers.Labels
@@ -207,8 +208,13 @@ function Survey:text() return labels.list(self.names, self.counts) end
 ---Warnings of names that look alike.
 ---@return string[]
 function Survey:look_alikes()
-  local notes = {}
-  for _, pair in ipairs(look_alikes(self.names)) do
+  local notes, pairs_found = {}, look_alikes(self.names)
+  for i, pair in ipairs(pairs_found) do
+    if i > SHOWN then
+      notes[i] = ("warning: %d more of the %d classes look like others; columns.label may name another column"):format(
+        #pairs_found - SHOWN, #self.names)
+      break
+    end
     notes[#notes + 1] = ("warning: '%s' (%s) and '%s' are two classes; write them alike if they are one"):format(
       shown(pair[2]), self.first[pair[2]], shown(pair[1]))
   end
