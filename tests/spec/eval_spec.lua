@@ -84,6 +84,18 @@ describe("the command eval", function()
     assert.matches("tags loss", out)
   end)
 
+  it("says of data of one class that they show little, not that the model has not learned", function()
+    local scores = sr.scores
+    local function text(labels)
+      return require("seqrun.scores.report").text({ heads = { {
+        head = { kind = "classify", name = "label", outputs = 2, labels = { "no", "yes" } },
+        details = { confusion = scores.confusion(labels, { 1, 1 }, 2) }, items = {},
+      } }, loader = { data = {} } }, 0)
+    end
+    assert.matches("all 2 items are of the class 'yes': score data of several classes", text { 1, 1 })
+    assert.matches("all 2 predictions are 'yes': the model has not learned", text { 0, 1 })
+  end)
+
   it("fits 80 columns with many classes and long texts, without control characters", function()
     local report, scores = require("seqrun.scores.report"), sr.scores
     for _, classes in ipairs { 2, 9, 15 } do

@@ -107,7 +107,9 @@ end
 ---Warns of a model that always says the same.
 local function add_constant(lines, confusion, names)
   for i, class in ipairs(confusion:classes()) do
-    if class.predicted == confusion.total and confusion.total > 1 then
+    if class.predicted == confusion.total and class.count == confusion.total then
+      add(lines, "  all %d items are of the class '%s': score data of several classes", confusion.total, names[i])
+    elseif class.predicted == confusion.total and confusion.total > 1 then
       add(lines, "  all %d predictions are '%s': the model has not learned to distinguish the classes;",
         confusion.total, names[i])
       add(lines, "  train longer (epochs), or with a larger rate.peak: small models need 1e-3 or so")
