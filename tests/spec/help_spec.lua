@@ -59,6 +59,8 @@ describe("help", function()
     local text = help.search "freeze"
     assert.matches("\n?tune.freeze_layers +config key: ", text)
     assert.matches("\ndocs/learn/cookbook.md +C4: freeze layers", text)
+    local _, at = help.about("tune.crf"):find("^tune.crf +config key: ") -- a key by its name: all that it means
+    assert.truthy(help.about("tune.crf"):find("over the words of a sentence", at, true))
     assert.matches("docs/learn/cookbook.md +C9: gradient accumulation", help.about "accumulation")
     assert.matches("^WriteOptions:\n  out +string", help.about "WriteOptions")
     assert.matches("^nothing mentions 'xyzzy'", help.search "xyzzy")

@@ -170,7 +170,9 @@ function elsewhere.lines(word, width)
     end
   end
   for _, key in ipairs(verbs().keys()) do
-    if keys < MOST and mentions(key.name .. " " .. key.doc, word) then
+    if key.name == word then
+      lines[#lines + 1] = ("%-34s config key: %s"):format(key.name, key.doc)
+    elseif keys < MOST and mentions(key.name .. " " .. key.doc, word) then
       keys = keys + 1
       add("%-34s config key: %s", key.name, key.doc)
     end
