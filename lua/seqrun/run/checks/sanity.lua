@@ -45,7 +45,8 @@ function sanity.forgetting(t, cfg)
   if not (cfg.optimizer and cfg.optimizer.name:find "adamw") or type(peak) ~= "number" then return nil end
   if design.hidden < WIDE or peak * design.hidden <= FORGETS then return nil end
   return ("rate.peak is %g, which is for random weights: the model of init.from forgets what it has learned; usual for "
-    .. "its hidden size of %d is up to %.0e"):format(peak, design.hidden, 0.1 / design.hidden)
+    .. "its hidden size of %d is up to %.0e, as in preset=continue of recipes/pretrain.lua"):format(
+    peak, design.hidden, 0.1 / design.hidden)
 end
 
 ---Warns of a text of which sentence pairs use little.
