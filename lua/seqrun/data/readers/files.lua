@@ -196,7 +196,9 @@ local function open_set(options, files, labels)
   end
   if not ready then list = made_of(options, list, labels) end
   local set, message, code = corpus.open(list, { held = 0, vocab = options.vocab })
-  if not set and message:find("alike: labels.", 1, true) then message = message .. " (data.labels)" end
+  if not set and message:find("alike: labels.", 1, true) then
+    message = ready and message .. " (data.labels)" or message:gsub("; prepare .*", "; list all labels in data.labels")
+  end
   failure.must(set, message, code)
   local wrong = ready and (check_examples(set, options) or check_labels(set, labels) or check_windows(set, options))
   if wrong then failure.raise("data", "%s", wrong) end
