@@ -36,7 +36,7 @@ mutants() {
     backward_half_a_sum    attention_backward.cu cuda_attention lengths:.a.row     s/mask = LANES \/ 2/mask = LANES \/ 4/
     backward_wait          attention_backward.cu cuda_attention lengths:.around.64 s/cp_wait<0>();//
     backward_lane_map      attention.cuh@attention_backward.cu cuda_attention lengths:.around.16 s/(lane() >> 4 << 3), lane() >> 3 \& 1)/(lane() >> 4 << 3), lane() >> 4)/
-    backward_words_race    attention_backward.cu cuda_attention lengths:.around.16 s/r \* 32 + lane()/r * 16 + lane()/
+    backward_words_race    attention_strip.cuh@attention_backward.cu cuda_attention lengths:.around.16 s/r \* 32 + lane()/r * 16 + lane()/
     backward_lost_bias     attention.cuh@attention_backward.cu cuda_attention sums.the.gradient s/r < end; r += STEP/r < end \&\& r < STEP; r += STEP/
     slack_dropped_tail     attention.cuh@attention_forward.cu cuda_attention writes.zeros s/item < s.count ?/item + 1 < s.count ?/
     split_wrong_job        attention_backward.cu cuda_attention same.bits.*of.32 s/block >= w.keys \&\& block < w.queries/block > w.keys \&\& block < w.queries/
