@@ -1,5 +1,6 @@
 -- predictions.lua - what a pretrained model puts in the place of single words of held-out text.
 
+local configs = require("seqrun.config")
 local failure = require("seqrun.base.failure")
 local fill = require("seqrun.predict.fill")
 local history = require("seqrun.history.runs")
@@ -112,7 +113,7 @@ end
 ---@param count integer
 ---@return seqrun.report.Samples|nil
 function predictions.of(found, count)
-  local file = found.config.data and found.config.data.file
+  local file = configs.get(found.config, "data.file")
   local pretraining = found.config.mask ~= nil and found.scores == nil
   if not file or not pretraining then return nil end
   local before = tensor.device()

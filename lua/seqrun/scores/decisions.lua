@@ -182,7 +182,7 @@ end
 ---@return number reached the F1, or the precision; without a threshold the best precision that one reaches
 ---@return integer positives items
 function decisions.threshold(gold, p, rule)
-  local wanted, known = decisions.wanted(rule)
+  local wanted, known = decisions.wanted(check.value("scores.threshold: rule", rule, "string"))
   if not known then check.fail("scores.threshold: the rule is '%s'; give f1 or precision:0.9", rule) end
   local step, positives = sweep.steps("scores.threshold", gold, p)
   local best, reached, threshold = nil, 0, nil
