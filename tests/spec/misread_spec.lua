@@ -61,7 +61,7 @@ it("options of a task are refused for others", function()
   refuses(2, "%-%-split is for token classification %(task=tokens%), but the model is for task=classify",
     predict(classes, "--split", "white"))
   for option, value in pairs { nbest = "3", stride = "9", ["null-threshold"] = "0" } do
-    local message = " is for question answering %(task=squad%), but the model is for task=classify"
+    local message = " is for question answering %(task=squad%)[%a ,.]*, but the model is for task=classify"
     refuses(2, option:gsub("-", "%%-") .. message,
       predict(classes, "--" .. option, value))
   end
